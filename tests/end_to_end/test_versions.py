@@ -113,9 +113,9 @@ def test_a_read_whose_version_cannot_be_chosen_is_refused_in_a_transaction(views
     views.run("CREATE VIEW above AS SELECT n FROM m")
     with session(views) as reader:
         rows(reader, "BEGIN")
-        with pytest.raises(Exception, match="cannot be read so in a transaction"):
+        with pytest.raises(Exception, match="cannot be read in this way in a transaction"):
             rows(reader, "SELECT * FROM above")
-        with pytest.raises(Exception, match="cannot be read so in a transaction"):
+        with pytest.raises(Exception, match="cannot be read in this way in a transaction"):
             rows(reader, f"SELECT {views.name}.m.n FROM {views.name}.m")
         assert rows(reader, "SELECT a FROM t") == [(1,)]
         rows(reader, "ROLLBACK")
@@ -150,7 +150,7 @@ def test_earlier_versions_can_be_read(views: Database) -> None:
             (hour, "The materialized view .*m keeps no version of that time"),
             (f"SELECT n FROM m VERSION AS OF {last + 1}", f"has no version {last + 1}. Kept versions"),
             ("SELECT n FROM m TIMESTAMP AS OF 'yesterday evening'", "needs a time"),
-            (f"CREATE VIEW old AS SELECT n FROM m VERSION AS OF {first}", "cannot stand in a view"),
+            (f"CREATE VIEW old AS SELECT n FROM m VERSION AS OF {first}", "cannot read a version"),
         ):
             with pytest.raises(Exception, match=message):
                 rows(reader, wrong)

@@ -256,7 +256,7 @@ async def test_an_error_of_the_grammar_comes_back_as_it_is() -> None:
 
 async def test_an_answer_that_is_too_long_to_take_over_is_an_error() -> None:
     async with long_texts_of_a_test() as texts:
-        with pytest.raises(LimitReached, match="names too much"):
+        with pytest.raises(LimitReached, match="too many names"):
             await texts.apply(str.upper, "a" * (ANSWER_BYTES_MAX + 1))
         assert await texts.apply(str.count, "a" * SIZE, "a") == SIZE
 
@@ -267,7 +267,7 @@ async def test_a_part_that_is_too_large_fails_only_those_who_need_it(monkeypatch
     assert APART_CHARACTERS > len(text) > LONG_CHARACTERS  # read in a thread, where the patch applies
     world = await stage()
     bob = await world.client("bob")
-    assert "names too much" in str((await bob.execute(text)).error)
+    assert "too many names" in str((await bob.execute(text)).error)
     async with long_texts_of_a_test() as texts:
         known = Understood(text)
         await texts.read(known)
@@ -320,7 +320,7 @@ async def test_too_many_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
         first = [asyncio.create_task(texts.apply(str.count, "a" * SIZE, "a")) for _ in range(2)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        with pytest.raises(LimitReached, match="wait to be read"):
+        with pytest.raises(LimitReached, match="waiting to be parsed"):
             await texts.apply(str.count, "a" * SIZE, "a")
         assert await asyncio.gather(*first) == [SIZE, SIZE]
 

@@ -112,7 +112,7 @@ async def test_a_database_whose_name_spark_cannot_tell_is_not_dropped() -> None:
     bob = await world.client("bob")
     world.spark.answers.say(r"SELECT \('a'", StatementFailed("No.", sqlstate="42000"))
     refused = await bob.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")
-    assert "drops a database whose name is put together when it runs" in str(refused.error)
+    assert "drops a database whose name is built at run time" in str(refused.error)
     assert "such as s" in str(refused.error)
     nothing = await World().client("bob")
     assert (await nothing.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")).error is None

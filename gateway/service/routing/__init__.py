@@ -1,1 +1,1 @@
-"""What becomes of a statement."""
+"""Routing of statements: forward, refresh first, execute or refuse."""

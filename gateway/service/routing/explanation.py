@@ -1,6 +1,6 @@
-"""Which materialized views a statement reads of which its text does not tell: Spark says it in its plan (EXPLAIN).
+"""Asks Spark, with EXPLAIN, which materialized views a statement reads if its text does not show that.
 
-The rows of each view lie in a table of its own, whose name is the view's id and stands in every plan that reads it.
+The rows of each view are in a storage table named by the view's id, so the id is in every plan that reads the view.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from sql.understood import TooMuch, Understood
 log = logging.getLogger(__name__)
 
 EXPLAIN_SECONDS = 60.0
-"""For Spark to plan a statement, which takes as long once more when it is run."""
+"""The time limit for Spark to plan a statement. Planning takes as long again when the statement is run."""
 CHARACTERS_MAX = 16_000
 CLAUSES_MAX = 8
-"""IDENTIFIER clauses of one statement whose names Spark is asked for."""
+"""The maximum number of IDENTIFIER clauses in a statement for whose values Spark is asked."""
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
-"""First words of queries, and of what may write as well."""
+"""First words of statements that may be queries or writes."""
 _WRITES = frozenset({"insert", "merge", "update", "delete"})
 _PLANNED = _QUERIES | _QUERIES_OR_WRITES | _WRITES | {"create", "replace", "cache"}
-"""First words of statements that EXPLAIN plans and does not run."""
+"""First words of statements that EXPLAIN plans without running them."""
 _ID = re.compile(r"__([0-9a-f]{8})\b")
-"""How a view's id ends."""
+"""The end of a view's id."""
 _PLAN = "== Analyzed Logical Plan =="
 
 
 async def views_in_plan(
     session: Session, known: Understood, text: str, ids: Set[str], texts: LongTexts
 ) -> frozenset[str] | None:
-    """Those of the views that the statement reads; None where Spark cannot be asked, or does not say. `text`: what is
-    sent in its place."""
+    """The views among `ids` that the statement reads; None if Spark cannot be asked or does not tell. `text`: the text
+    that is sent to Spark in place of the statement's."""
     if session.unseen or len(text) > CHARACTERS_MAX:
-        # What names mean may change between the two.
+        # The meaning of names could change between EXPLAIN and the statement.
         return None
     try:
         async with asyncio.timeout(EXPLAIN_SECONDS):
@@ -51,7 +51,7 @@ async def views_in_plan(
                 return None if planned is None else frozenset()
             ((plan,),) = (await sql.run(f"EXPLAIN EXTENDED {planned}")).rows
     except (FreshgateError, TooMuch, TimeoutError, ValueError) as error:
-        log.info("Spark does not say what a statement would read: %s", str(error) or "no answer in time")
+        log.info("Spark does not tell what a statement would read: %s", str(error) or "no answer in time")
         return None
     if session.unseen or _PLAN not in plan:
         return None
@@ -64,14 +64,14 @@ def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
 
 
 async def _planned(sql: SqlSession, known: Understood, text: str, texts: LongTexts) -> str | None:
-    """What EXPLAIN can be asked about and does not run; None for a script, say, and "" for what reads nothing."""
+    """The text to EXPLAIN; None if EXPLAIN would run it or cannot plan it (a script), "" if it reads nothing."""
     if known.look.keyword in _PLANNED:
         return text
     return await _immediate(sql, *known.runs, texts) if known.runs is not None else None
 
 
 async def text_named(session: Session, known: Understood) -> str | None:
-    """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
+    """The text that EXECUTE IMMEDIATE runs, evaluated by Spark; None if that is not possible."""
     if (found := known.runs) is None:
         return None
     values = await _told(session, [found[0]])
@@ -79,14 +79,14 @@ async def text_named(session: Session, known: Understood) -> str | None:
 
 
 async def with_names(session: Session, known: Understood) -> str | None:
-    """The statement with the names that its IDENTIFIER clauses make; None where Spark cannot tell them."""
+    """The statement with its IDENTIFIER clauses replaced by the names that Spark makes of them; None if that fails."""
     found = known.identifier_clauses
     names = await _told(session, [clause.expression for clause in found[: CLAUSES_MAX + 1]])
     return None if names is None else named(known.text, found, names)
 
 
 async def _told(session: Session, expressions: Sequence[str]) -> list[str] | None:
-    """The values of expressions; None where Spark cannot tell them, or has no answer in time."""
+    """The values of expressions; None if Spark cannot evaluate them in time."""
     if len(expressions) > CLAUSES_MAX:
         return None
     try:
@@ -94,7 +94,7 @@ async def _told(session: Session, expressions: Sequence[str]) -> list[str] | Non
             sql = await session.sql()
             return [await _evaluated(sql, expression) for expression in expressions]
     except (FreshgateError, TimeoutError, ValueError) as error:
-        log.info("Spark does not say what a statement would run: %s", str(error) or "no answer in time")
+        log.info("Spark does not tell what a statement would run: %s", str(error) or "no answer in time")
         return None
 
 
@@ -104,7 +104,7 @@ async def _evaluated(sql: SqlSession, expression: str) -> str:
 
 
 async def _immediate(sql: SqlSession, expression: str, using: str, texts: LongTexts) -> str | None:
-    """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
+    """The same for EXECUTE IMMEDIATE. To explain it, Spark would run its text unless that is a query."""
     inner = await _evaluated(sql, expression)
     known = Understood(inner, ours=False)
     await texts.read(known)

@@ -1,8 +1,8 @@
-"""Whether a statement may go to Spark, as far as it may change a materialized view, and which views to watch then.
+"""Decides whether a statement that may change materialized views may go to Spark, and which views to watch then.
 
-What a statement does to views is refused where it is understood (`protection`). A bare name may be that of a temporary
-view, which is its session's own: that is believed only where Spark says so. What may be misunderstood is watched by
-`mv.catalog.guard`.
+Changes of views that are recognized are refused (`protection`). An unqualified name may be that of a temporary view,
+which belongs to its session; the gateway assumes this only if Spark confirms it. Statements that may be misunderstood
+are watched by `mv.catalog.guard`.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ from sql.understood import Understood
 CHANGING = frozenset({"drop", "alter"})
 REPLACING = CHANGING | {"replace"}
 RUNNING = frozenset({"immediate", "begin"})
-"""Words of statements that run others."""
+"""Words of statements that run other statements."""
 LOOKED_FOR_MAX = 20_000_000
-"""Characters times views: to look for each name takes some milliseconds."""
+"""The maximum of characters times views; searching for each name then takes a few milliseconds."""
 VARIABLES_MAX = 20
-"""That are looked up for one statement; Spark stops at 40 values within values."""
+"""The maximum number of variables that are looked up for a statement. Spark stops at 40 nested values."""
 _BEFORE_NAME = r"(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))"
 _VARIABLE = re.compile(rf"\$\{{(?:{_BEFORE_NAME}(\S[^\s}}]*+)\}}|{_BEFORE_NAME}[^\s}}]*+(?=\s|\Z)|)", re.ASCII)
-"""As Spark has it; `${env:HOME}` and `${system:...}` are none of its settings. Without a name it is none, but passed
-over: to look for the end from each beginning anew would take quadratic time."""
+"""A variable as in Spark; `${env:HOME}` and `${system:...}` are not its settings. One without a name matches, too, but
+has no value: searching for the end again from each beginning would take quadratic time."""
 _BETWEEN = re.compile(r"""[\s\\'"`|]+""")
-"""What may stand between two letters of a word in a text that is put together from strings."""
+"""What may separate the letters of a word in a text that is built from strings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """A statement that drops or alters a temporary view, whose name is empty where it is not known which."""
+    """A statement that drops or alters a temporary view. The name is empty if it is unknown."""
 
     name: Parts
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A statement that is about to be sent. `writes`: it may do more than to read."""
+    """A statement that is about to be sent. `writes`: it may write."""
 
     session: Session
     namespace: Namespace
     known: Understood
     writes: bool
     temporary: Parts | None = None
-    """The name in it that surely means a temporary view, where it changes one."""
+    """The name of a temporary view that it changes, if this is certain."""
 
 
 class Gatekeeper:
-    """Lets statements pass, or raises NotAllowed."""
+    """Checks statements; raises NotAllowed."""
 
     def __init__(self, catalog: Catalog, directories: Directories, guard: Guard) -> None:
         self._catalog = catalog
@@ -80,8 +80,8 @@ class Gatekeeper:
         self._protection = Protection(catalog, directories)
 
     def may_hide(self, known: Understood) -> bool:
-        """Whether a statement that writes may do more than its words tell: by path, or by names that a text within the
-        text spells otherwise; a cheap look."""
+        """Whether a statement that writes may do more than its words show: through a path, or through names that a text
+        within the text spells with escapes. A cheap check."""
         if "\\" in known.text and not known.look.words.isdisjoint(RUNNING):
             return True
         return known.may_write_to_path
@@ -89,11 +89,11 @@ class Gatekeeper:
     # --- temporary views ---------------------------------------------------------------------------
 
     async def claim(self, session: Session, name: Parts, namespace: Namespace) -> Claim | None:
-        """Says that a statement which changes what has this name is about a temporary view, where the name would mean a
-        materialized view and surely means a temporary one to Spark. Who gets it notes it, or discards it.
+        """Claims that a statement that changes `name` changes a temporary view, although the name could mean a
+        materialized view. The caller must `note` or discard the claim.
 
-        Spark looks for a temporary view first. Whether it has one under the name, as the session's settings read names,
-        it is asked right before; nothing else in the session may take that away meanwhile.
+        Spark prefers a temporary view. It is asked whether it has one with this name just before the statement is sent,
+        and no other statement of the session may drop it in between.
         """
         if len(name) != 1 or self._catalog.named(TableName.resolve(name, namespace)) is None:
             return None
@@ -103,9 +103,9 @@ class Gatekeeper:
             return None
         if session.temporary.leaving:
             raise NotAllowed(
-                f"{name[0]} is a temporary view and a materialized view. Another statement of this session, which may "
-                f"drop the temporary one, has not ended; this one could then reach the materialized view. Run it again "
-                f"when that has ended.",
+                f"{name[0]} is a temporary view and a materialized view. Another statement of this session may drop "
+                f"the temporary view and has not ended; this statement could then change the materialized view. Run it "
+                f"again when the other statement has ended.",
                 sqlstate="55006",
             )
         claim = Claim(name)
@@ -113,7 +113,7 @@ class Gatekeeper:
         return claim
 
     def note(self, subject: Subject, claim: Claim | None, route: Route) -> None:
-        """The statement may take temporary views away, or rename them, until it has ended."""
+        """Until it has ended, the statement may drop or rename temporary views."""
         session = subject.session
         if claim is None:
             if self._catalog.idle or not self._may_drop(subject):
@@ -132,8 +132,8 @@ class Gatekeeper:
     # --- checks ------------------------------------------------------------------------------------
 
     async def check(self, subject: Subject) -> Subject:
-        """What is understood of the statement changes no materialized view, nor what one is stored in. Returns it as
-        Spark reads it, with the values of variables."""
+        """Checks that the statement, as far as it is understood, changes no materialized view and no storage. Returns
+        it as Spark reads it, with the values of variables."""
         known, session = subject.known, subject.session
         statement = known.sparks
         adrift = session.namespace_uncertain
@@ -165,7 +165,7 @@ class Gatekeeper:
         return subject
 
     async def _check_named(self, subject: Subject) -> None:
-        """EXECUTE IMMEDIATE of an expression: what Spark says that this is now. It never runs another of its kind."""
+        """Checks the text that EXECUTE IMMEDIATE runs, as evaluated by Spark. Spark does not nest EXECUTE IMMEDIATE."""
         inner = await text_named(subject.session, subject.known)
         if inner is None:
             return
@@ -175,8 +175,8 @@ class Gatekeeper:
             await self.check(replace(subject, known=known, temporary=None))
 
     async def _with_names(self, subject: Subject) -> Subject | None:
-        """DROP or ALTER of what an IDENTIFIER clause names: the statement with the name that Spark makes of it now.
-        None where that is not known, or not all."""
+        """DROP or ALTER with IDENTIFIER clauses: the statement with the names that Spark makes of them. None if that
+        fails, or if the result is not understood."""
         text = await with_names(subject.session, subject.known)
         if text is None:
             return None
@@ -185,13 +185,13 @@ class Gatekeeper:
         return replace(subject, known=known) if known.sparks.exact else None
 
     async def check_location(self, location: str) -> None:
-        """Of a materialized view that is to be created."""
+        """Checks the location of a materialized view that is to be created."""
         await self._protection.check_paths(paths.Paths({location}), ())
 
     # --- what is watched ---------------------------------------------------------------------------
 
     def watch(self, subject: Subject, route: Route) -> None:
-        """Has the views watched, from when it is sent, that the statement may change though it was let pass."""
+        """Starts to watch, when the statement is sent, the views that it may change although it was allowed."""
         if self._catalog.idle or not subject.writes or not (views := self._endangered(subject)):
             return
         known, session = subject.known, subject.session
@@ -211,7 +211,7 @@ class Gatekeeper:
         return self._guard.watches(self._below(views)) if self._guard.active else False
 
     async def confirm(self, views: Iterable[str]) -> None:
-        """Returns when they are as they were published. Raises what keeps that from being known."""
+        """Returns when these views are as they were published. Raises the error that prevents this from being known."""
         if self._guard.active:
             await self._guard.confirm(self._below(views))
 
@@ -219,7 +219,7 @@ class Gatekeeper:
         return frozenset[str]().union(*map(self._catalog.reads, views))
 
     def _endangered(self, subject: Subject) -> list[str]:
-        """The ids of the views that it may change, if it is not what it was taken for."""
+        """The ids of the views that the statement may change if it was misunderstood."""
         words, text = subject.known.look.words, subject.known.text
         views = self._catalog.views()
         runs = not subject.known.sparks.exact and not words.isdisjoint(RUNNING)
@@ -235,7 +235,7 @@ class Gatekeeper:
 
 
 async def takes_temporary(session: SqlSession, name: str) -> bool:
-    """Whether Spark takes a bare name for a temporary view, asked in the session itself."""
+    """Whether an unqualified name means a temporary view to Spark, asked in the session itself."""
     try:
         answer = await session.run(maintenance.describe_bare(name))
         return maintenance.is_of_session(json.loads(answer.rows[0][0]))
@@ -244,22 +244,21 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
 
 
 async def _with_values(session: Session, text: str) -> str:
-    """Raises LimitReached for a text that takes too long to read."""
+    """Like `substituted`; also raises LimitReached for a text that takes too long to parse."""
     if len(text) > VERY_LONG_CHARACTERS:
         raise LimitReached(
-            f"A statement with variables may have {VERY_LONG_CHARACTERS} characters. Write their values out."
+            f"A statement with variables may have at most {VERY_LONG_CHARACTERS} characters. Write their values out."
         )
     return await substituted(session, text)
 
 
 def behind(*texts: str) -> str:
-    """One that may do all that these may."""
+    """A text that may do everything that these texts may do."""
     return ";\n".join(texts)
 
 
 async def substituted(session: Session, text: str) -> str:
-    """The text as Spark reads it when it has put the values of variables in their places; those that cannot be told
-    stay. Raises LimitReached."""
+    """The text after Spark's substitution of variables; those whose values are unknown remain. Raises LimitReached."""
     values: dict[str, str] = {}
     sql = await session.sql()
     for _ in range(VARIABLES_MAX):
@@ -282,7 +281,7 @@ def _variables(text: str) -> list[str]:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """With the values in their places. Raises LimitReached: each of a hundred thousand may have megabytes."""
+    """Replaces variables by their values. Raises LimitReached, because each of many values may have megabytes."""
     pieces, done, size = list[str](), 0, len(text)
     for found in _VARIABLE.finditer(text):
         if (value := values.get(found[1])) is not None:
@@ -298,7 +297,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 UNDEFINED = "<undefined>"
 TEXT_MAX = 1 << 20
-"""Values within values may grow without end."""
+"""Nested values could grow without end."""
 
 
 def _dropped(session: Session, claim: Claim, end: End) -> None:

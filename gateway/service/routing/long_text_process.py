@@ -1,7 +1,7 @@
 """The process that reads long texts.
 
-Standard input brings calls, standard output takes answers, one after the other, each a pickle with its length before
-it in eight bytes. It ends when its input does, and so never outlives its parent.
+It reads calls from standard input and writes the answers to standard output, one after the other. Each is a pickle
+after its length in eight bytes. The process ends at the end of its input, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from sql.grammar.cursor import SyntaxProblem
 from sql.understood import PART_BYTES_MAX
 
 ANSWER_BYTES_MAX = 8 * PART_BYTES_MAX
-"""Of all parts of a reading together."""
+"""The maximum size of an answer: all parts of a text."""
 MEMORY_BYTES_MAX = 4 << 30
 NICENESS = 5
-"""Where processors are few the gateway comes first."""
+"""The gateway has priority on a machine with few processors."""
 
 
 class Outcome(Enum):
     DONE = 1
     SYNTAX = 2
-    """A faulty statement of ours: with the fields of a SyntaxProblem."""
+    """A malformed statement of the gateway's own; the value has the fields of a SyntaxProblem."""
     TOO_MUCH = 3
     FAILED = 4
-    """With the reason."""
+    """The value is the reason."""
 
 
 def answered(request: bytes) -> bytes:
-    """The answer to one call, with its length."""
+    """The answer to a call, after its length."""
     answer = pickle.dumps(_outcome(request))
     if len(answer) > ANSWER_BYTES_MAX:
         answer = pickle.dumps((Outcome.TOO_MUCH, None))
@@ -54,9 +54,9 @@ def _outcome(request: bytes) -> tuple[Outcome, Any]:
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answers calls until the end of standard input."""
     os.nice(NICENESS)
-    with contextlib.suppress(ValueError, OSError):  # a lower limit may be set already
+    with contextlib.suppress(ValueError, OSError):  # A lower limit may be set already.
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while len(header := source.read(8)) == 8:

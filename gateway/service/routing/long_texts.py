@@ -1,9 +1,9 @@
-"""Long texts are read in processes of their own: what reads them would keep the event loop from everybody else.
+"""Reads long texts in separate processes, because reading one would block the event loop.
 
-A thread is not enough. sqlglot's compiled parser, and each match of a regular expression, hold the interpreter's lock
-until they are done. The processes are started when the first long text comes, one for those of some hundred kilobytes
-and one for longer ones, and end when there was none for a while. A thread for each starts it and talks to it: to copy
-the gateway's page tables (fork) would take longer than some readings, and so do megabytes through a pipe.
+A thread is not enough: sqlglot's compiled parser and each match of a regular expression hold the interpreter's lock
+until they return. There is one process for texts of up to 500,000 characters and one for longer texts. Each is started
+for the first such text and ends when it has been idle for a while. A thread starts each process and communicates with
+it, because forking (which copies the gateway's page tables) and sending megabytes through a pipe take milliseconds.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 LONG_CHARACTERS = 4_000
-"""To read a longer text may take milliseconds: others' work goes on meanwhile."""
+"""Reading a longer text may take milliseconds, so it is done in a thread."""
 APART_CHARACTERS = 16_000
-"""To read a longer text may keep the interpreter's lock for too long."""
+"""Reading a longer text may hold the interpreter's lock for too long, so it is done in another process."""
 VERY_LONG_CHARACTERS = 500_000
-"""Shorter ones do not wait behind longer ones."""
+"""Longer texts have their own process, so that shorter ones do not wait for them."""
 READ_SECONDS = 180.0
 """The maximum duration of one reading. The slowest texts of 8 MiB take about a minute."""
-TOO_MUCH = "The statement names too much to be kept in mind. Split it into shorter ones."
+TOO_MUCH = "The statement has too many names. Split it into shorter statements."
 WAITING_MAX = 100
 IDLE_SECONDS = 60.0
-"""After which a process that nobody needs is ended."""
+"""The idle time after which a process is ended."""
 
 
 @contextlib.contextmanager
 def parts_bounded() -> Iterator[None]:
-    """Raises LimitReached if a part of a long text's reading is too large to be taken over."""
+    """Raises LimitReached if a part of a long text is needed that is too large."""
     try:
         yield
     except TooMuch:
@@ -56,23 +56,23 @@ def parts_bounded() -> Iterator[None]:
 
 
 class LongTexts:
-    """Applies functions of `sql` to texts, where that holds nobody up."""
+    """Applies functions of `sql` to texts without blocking the event loop."""
 
     def __init__(self) -> None:
         self._long, self._very_long = _Process(), _Process()
 
     async def read(self, known: Understood) -> None:
-        """Finds out every part of a long text's reading, so that none is found out on the event loop.
+        """Computes all parts of a long text, so that none is computed on the event loop.
 
-        Raises SyntaxProblem for a faulty statement of ours, and LimitReached where it takes too long.
+        Raises SyntaxProblem if it is a malformed statement of the gateway's own, and LimitReached if it takes too long.
         """
         if len(known.text) > LONG_CHARACTERS and known.packed is None:
             known.packed = await self.apply(packed, *known.recipe)
 
     async def apply(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """`function(*arguments, **named)`, a function of a module of `sql` whose first argument is the text.
+        """Returns `function(*arguments, **named)`, a function of a module in `sql` whose first argument is the text.
 
-        Raises SyntaxProblem as the function does, and LimitReached where it takes too long or answers too much.
+        Raises SyntaxProblem like the function, and LimitReached if it takes too long or its result is too large.
         """
         length = len(str(arguments[0]))
         if length <= LONG_CHARACTERS:
@@ -89,7 +89,7 @@ class LongTexts:
 
 
 class _Process:
-    """One child, with one call at a time."""
+    """A child process, which executes one call at a time."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
@@ -102,17 +102,17 @@ class _Process:
 
     async def call(self, work: Work) -> Any:
         if len(self._calls) >= WAITING_MAX:
-            raise LimitReached(f"{WAITING_MAX} other long statements wait to be read. Try again in some seconds.")
+            raise LimitReached(f"{WAITING_MAX} long statements are waiting to be parsed. Try again in a few seconds.")
         call = asyncio.get_running_loop().create_task(self._call(work))
         self._calls.add(call)
         call.add_done_callback(self._done)
-        # Who gives up leaves the child to end its reading: the next one's answer must not be taken for this one's.
+        # A cancelled caller lets the child finish, so that the next caller does not receive this answer.
         return await asyncio.shield(call)
 
     def _done(self, call: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # marks it as seen: whoever has called may have gone
+            call.exception()  # Marks it as retrieved; the caller may have gone.
 
     async def _call(self, work: Work) -> Any:
         async with self._turn:
@@ -124,7 +124,7 @@ class _Process:
                 raise SyntaxProblem(*value)
             case Outcome.TOO_MUCH:
                 raise LimitReached(TOO_MUCH)
-        raise FreshgateError(f"The gateway failed to read the statement: {value}.", "58005")
+        raise FreshgateError(f"The gateway failed to parse the statement: {value}.", "58005")
 
     async def _exchange(self, work: Work) -> tuple[Outcome, Any]:
         if self._idle is not None:
@@ -137,12 +137,12 @@ class _Process:
         except TimeoutError:
             self._kill()
             raise LimitReached(
-                f"The statement could not be read within {READ_SECONDS:g} seconds. Split it into shorter ones."
+                f"The statement could not be parsed within {READ_SECONDS:g} seconds. Split it into shorter statements."
             ) from None
-        except (OSError, EOFError) as error:  # it was killed, or is short of memory
+        except (OSError, EOFError) as error:  # It was killed or ran out of memory.
             self._kill()
-            log.warning("the process that reads long statements ended: %s", error or type(error).__name__)
-            raise LimitReached("The statement takes too much memory to be read. Split it into shorter ones.") from error
+            log.warning("the process that parses long statements ended: %s", error or type(error).__name__)
+            raise LimitReached("The statement takes too much memory to parse. Split it into shorter ones.") from error
         except BaseException:
             self._kill()
             raise
@@ -155,7 +155,7 @@ class _Process:
         if self._starting is None:
             self._starting = asyncio.get_running_loop().run_in_executor(self._thread, _start)
             self._starting.add_done_callback(self._has_started)
-        # Who gives up meanwhile leaves the child to whoever comes next, or to `close`.
+        # If the caller is cancelled, the next caller or `close` takes over the child.
         return await asyncio.shield(self._starting)
 
     def _has_started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
@@ -172,7 +172,7 @@ class _Process:
         self._leave()
 
     def _leave(self) -> None:
-        """The child is about to end."""
+        """Ends the child in the background."""
         child, self._child = self._child, None
         if child is not None:
             ending = asyncio.get_running_loop().run_in_executor(self._thread, _end, child)
@@ -192,25 +192,25 @@ class _Process:
         self._thread.shutdown()
 
 
-# --- in the process's thread -------------------------------------------------------------------------------
+# --- in the thread of a process ----------------------------------------------------------------------------
 
 
 def _start() -> subprocess.Popen[bytes]:
     root = str(Path(__file__).parents[3])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
-        # Not by -m: the answers would be of a module __main__, which here is another one.
+        # With -m, the classes of the answers would belong to __main__, which is another module in this process.
         [sys.executable, "-c", f"from {long_text_process.__name__} import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        # A Ctrl-C in the terminal is for the gateway, with which it ends.
+        # A Ctrl-C in the terminal is for the gateway; the child ends with it.
         start_new_session=True,
     )
 
 
 def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[Outcome, Any]:
-    """Raises OSError or EOFError where the child has ended."""
+    """Raises OSError or EOFError if the child has ended."""
     assert child.stdin is not None
     assert child.stdout is not None
     request = pickle.dumps(work)
@@ -230,9 +230,9 @@ def _exactly(source: IO[bytes], size: int) -> bytes:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Its sign to end is that its input does."""
+    """Closes the child's input, on which it ends."""
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
-            with contextlib.suppress(OSError):  # of what it was still to be told
+            with contextlib.suppress(OSError):  # Unsent input of a child that has ended.
                 pipe.close()
     child.wait()

@@ -1,4 +1,4 @@
-"""What becomes of a statement: it goes to Spark, goes there later, or is the gateway's own."""
+"""The outcomes of routing: a statement goes to Spark at once or later, or the gateway executes it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gateway.service.operations.operation import End, Result
 
 @dataclass(slots=True, eq=False)
 class Route:
-    """To Spark; `text` replaces the statement's where it is not None.
+    """The statement goes to Spark, with `text` in place of its own unless that is None.
 
-    `on_send` is called when the statement goes to Spark, `on_end` when it has ended, `on_close` when its rows cannot be
-    fetched any more. Each action runs once.
+    `on_send` is called when the statement is sent to Spark, `on_end` when it has ended, `on_close` when its rows can no
+    longer be fetched. Each action runs once.
     """
 
     text: str | None = None
@@ -25,9 +25,9 @@ class Route:
     sends: list[Callable[[], None]] = field(default_factory=list)
     mentions: Mentions = NOTHING
     runs_others: bool = False
-    """The text may run other statements, so that a part may have been done where it fails."""
+    """Whether the text may run other statements. If such a text fails, part of it may have been executed."""
     unseen: Unseen | None = None
-    """Where others must know of its end."""
+    """Set if other statements need to know when it has ended."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []
@@ -45,14 +45,14 @@ class Route:
             action()
 
     def abandon(self, end: End = End.UNKNOWN) -> None:
-        """Nobody will hear more of the statement. FAILED: it never went to Spark."""
+        """The end of the statement will not be observed. FAILED: it was never sent to Spark."""
         self.on_end(end)
         self.on_close()
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """To Spark, by the route `then`, once `wait` has returned: it makes stale views fresh."""
+    """The statement takes the route `then` after `wait`, which refreshes stale views."""
 
     then: Route
     wait: Callable[[Report], Awaitable[None]]

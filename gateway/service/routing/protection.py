@@ -1,4 +1,4 @@
-"""What statements for Spark must not do: change materialized views, or what they are stored in."""
+"""Refuses statements for Spark that would change materialized views or their storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGING_WORDS = frozenset({"drop", "alter"})
 
 @dataclass(frozen=True, slots=True)
 class _Views:
-    """The views' names by what a statement may call them, or their database: it may name thousands."""
+    """An index of the views' names, because a statement may name thousands."""
 
     revision: int
     by_end: Mapping[Parts, TableName]
@@ -39,7 +39,7 @@ class _Views:
 
 
 class Protection:
-    """Refuses, by name and with the statement to use instead. Every method raises NotAllowed, or does nothing."""
+    """Every check raises NotAllowed, with the statement to use instead, or does nothing."""
 
     def __init__(self, catalog: Catalog, directories: Directories) -> None:
         self._catalog = catalog
@@ -47,7 +47,7 @@ class Protection:
         self._known = _Views.of(catalog)
 
     def check(self, statement: Forwarded, names: Iterable[Parts], namespace: Namespace) -> None:
-        """`names` are the statement's `writes`, those left out that mean something of the session."""
+        """`names` are the statement's `writes` without names of the session's temporary views."""
         storage = self._catalog.storage_database
         if statement.alters_database and statement.alters_database[-1].lower() == storage:
             raise _storage_stays(storage)
@@ -57,16 +57,16 @@ class Protection:
                     self._check_database(parts[-1].lower())
             return
         for target in (TableName.resolve(parts, namespace) for parts in names):
-            # A script may be in another database by the time it comes to a bare name.
+            # When a script gets to an unqualified name, another database may be current.
             inside = target.database == storage or (statement.changes_namespace and self._catalog.stores(target.table))
             if inside and (statement.exact or target.table != storage):
                 raise _write_to_storage(target)
-            # A text that could not be parsed may only read the view; Spark itself refuses to write rows to one.
+            # If it could not be parsed, it may just read the view. Spark itself refuses to write rows to a view.
             if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
                 raise _write_to_view(target, statement)
 
     def check_anywhere(self, statement: Forwarded, names: Iterable[Parts]) -> None:
-        """A statement whose names nobody can resolve: the session may be in another database by now."""
+        """For a statement whose names cannot be resolved, because another database may be current in its session."""
         if statement.temporary or not statement.exact or statement.drops_database:
             return
         for parts in names:
@@ -81,18 +81,18 @@ class Protection:
                 raise _write_to_storage(TableName(self._catalog.storage_database, parts[-1].lower()))
 
     async def check_within(self, known: Understood, namespace: Namespace, *, adrift: bool) -> None:
-        """Statements within the statement: to Spark a materialized view is a view that it may drop or replace.
-        `adrift`: nobody knows in which database the session is."""
+        """Checks statements within the statement; to Spark, a materialized view is a view that it may drop or replace.
+        `adrift`: the session's current database is not known."""
         found, words = known.changes, known.look.words
         if not found.told:
             raise NotAllowed(
-                "The statement drops, alters or replaces a view whose name is put together when it runs; it could be a "
+                "The statement drops, alters or replaces a view whose name is built at run time; it could be a "
                 "materialized view. Write the name out."
             )
         if not found.told_databases:
             holding = sorted(self._views().by_database)
             raise NotAllowed(
-                "The statement drops a database whose name is put together when it runs; it could be one that holds "
+                "The statement drops a database whose name is built at run time; it could be one that contains "
                 f"materialized views, such as {', '.join(holding[:5])}. Write the name out."
             )
         turn = Turn()
@@ -115,10 +115,10 @@ class Protection:
             raise _storage_stays(storage)
 
     async def check_paths(self, paths: Paths, names: Iterable[Parts]) -> None:
-        """What a statement writes to by path. `names`: its tables, of which some are paths: delta.`/lake/sales`."""
+        """Checks the paths that a statement writes to. `names`: its tables, which may be paths: delta.`/lake/sales`."""
         if not paths.told:
             raise NotAllowed(
-                "The statement writes to a path that is put together when it runs; it could be that of the rows of "
+                "The statement writes to a path that is built at run time; it could be that of the rows of "
                 "materialized views. Write the path out."
             )
         by_name = {parts[-1] for parts in names if "/" in parts[-1]}
@@ -134,7 +134,7 @@ class Protection:
             await turn.pause()
 
     def _last_parts_of(self, parts: Parts) -> TableName | None:
-        """The view that a name of one or two parts means in some database or catalog."""
+        """A view that a name of one or two parts means in some database or catalog; None if there is none."""
         folded = tuple(part.lower() for part in parts)
         if len(folded) > 2 or folded[-1] not in self._catalog.view_words:
             return None
@@ -156,27 +156,27 @@ class Protection:
 
 
 def _in_session_catalog(database: Parts, namespace: Namespace) -> bool:
-    """Whether a database is one of Spark's own catalog; those of others may be nested."""
+    """Whether a database belongs to Spark's own catalog; databases of other catalogs may be nested."""
     catalog = namespace.catalog if len(database) == 1 else database[-2]
     return catalog.lower() == SESSION_CATALOG
 
 
 def _storage_stays(storage: str) -> NotAllowed:
-    return NotAllowed(f"The database {storage} holds the rows of materialized views. It stays as it is.")
+    return NotAllowed(f"The database {storage} holds the rows of materialized views and cannot be changed.")
 
 
 def _write_to_storage(table: TableName) -> NotAllowed:
     return NotAllowed(
-        f"{table} holds rows of a materialized view; only a refresh changes it. "
+        f"{table} holds rows of a materialized view and is changed only by refreshes. "
         f"Change the view's base tables, or use REFRESH or DROP MATERIALIZED VIEW."
     )
 
 
 def _path_refused(path: str, directory: Directory, reach: Reach) -> NotAllowed:
-    holds = "lies in" if reach is Reach.WITHIN else "may hold, or lead to,"
+    relation = "lies in" if reach is Reach.WITHIN else "may contain or lead to"
     return NotAllowed(
-        f"The path {path[:200]} {holds} {directory.location}, where rows of materialized views are stored; only "
-        f"refreshes write there. Use another path, with all its directories written out."
+        f"The path {path[:200]} {relation} {directory.location}, where rows of materialized views are stored; only "
+        f"refreshes may write there. Use another path, and write all its directories out."
     )
 
 
@@ -190,5 +190,5 @@ def _write_to_view(view: TableName, statement: Forwarded) -> NotAllowed:
         )
     return NotAllowed(
         f"{view} is a materialized view; it is immutable and refreshes from its base tables. "
-        f"Change those, or run REFRESH MATERIALIZED VIEW {view}."
+        f"Change these tables, or run REFRESH MATERIALIZED VIEW {view}."
     )

@@ -1,4 +1,4 @@
-"""A read of materialized views: the writes before it are seen, the views looked at and made fresh."""
+"""Prepares reads of materialized views: notices earlier writes, observes base tables and refreshes the views."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from sql.statement import WhenStale
 from sql.texts import maintenance, rewrite
 
 TOGETHER = 8
-"""Views that only may be read are refreshed so many at a time."""
+"""The number of views that are refreshed at a time if the statement only may read them."""
 NAMED_MAX = 5
-"""Views that a warning names."""
+"""The maximum number of views in a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A statement that reads views, and what is known of it before they are fresh."""
+    """A statement that reads views, while it is prepared."""
 
     session: Session
     route: Route
     place: stale_reads.Place
     read: stale_reads.Read
     text: str | None
-    """What stands in the statement's place so far; None: itself."""
+    """The text that replaces the statement's so far; None if nothing has changed."""
     splices: Sequence[rewrite.Splice]
     write: Write | None
     composed: bool
-    """Its names are put together when it runs."""
+    """Whether it builds names at run time."""
     pinned: bool
-    """It belongs to a transaction, which sees one version of each view."""
+    """Whether it belongs to a transaction, which sees one version of each view."""
     epoch: int
     """The transaction's."""
     guessed: bool = False
-    """It is composed, and Spark does not say what it reads."""
+    """Whether it is composed and Spark does not tell what it reads."""
     foreign: frozenset[str] = frozenset()
-    """Views whose definitions would read other rows in this session."""
+    """The views whose definitions would read other rows in this session."""
 
     @property
     def unpinned(self) -> stale_reads.Read:
-        """What of it must be fresh: of a transaction, what that has not used before."""
+        """The views that must be fresh: in a transaction, those that it has not used before."""
         known = self.session.transaction.pins.keys() if self.pinned else frozenset()
         return replace(self.read, direct=self.read.direct - known)
 
@@ -91,10 +91,10 @@ class Reads:
         self._gatekeeper = gatekeeper
         self._unsure_seconds = unsure_seconds
         self.writers: dict[int, Unseen] = {}
-        """By the numbers of the writes that have not ended: the statements that do them."""
+        """The statements of the writes that have not ended, by the numbers of the writes."""
 
     def must_wait(self, reading: Reading) -> bool:
-        """Whether anything is to be done before the statement can be forwarded."""
+        """Whether the statement must be prepared before it can be forwarded."""
         unpinned = reading.unpinned
         return (
             self._readers.is_held(reading.read.all)
@@ -105,7 +105,7 @@ class Reads:
         )
 
     async def prepare(self, reading: Reading, report: Report) -> None:
-        """Looks, and makes fresh, until the names mean what was made fresh."""
+        """Observes and refreshes, until the statement's names mean the views that were refreshed."""
         with parts_bounded():
             await self._prepare(reading, report)
 
@@ -126,7 +126,7 @@ class Reads:
             read = await self._scope.views_read(
                 reading.session, place.namespace, place.statement, composed=reading.composed
             )
-            # To make it fresh may have taken long.
+            # The refresh may have taken long.
             await self._gatekeeper.confirm(read.sure)
             if read == named and not self._readers.is_held(reading.read.all):
                 break
@@ -134,8 +134,8 @@ class Reads:
         self.depart(reading)
 
     async def exactly(self, reading: Reading) -> Reading:
-        """The reading with what the statement reads according to Spark, where that could be views that are not as they
-        should be. Of a text that was understood it is known what it names, and asked what it may read beside that."""
+        """The reading with what the statement reads according to Spark, which is asked only if the statement may read
+        views that are not fresh. If the text is understood, Spark is asked only about views that it does not name."""
         unsure = self._stale_reads.mattering(reading.read.perhaps)
         if not unsure or not (reading.pinned or self._may_want(unsure)):
             return reading
@@ -156,7 +156,7 @@ class Reads:
         return any(self._catalog.is_stale(view_id) for view_id in views)
 
     def _wanted(self, reading: Reading) -> stale_reads.Wanted:
-        """What must happen first; the statement's text is changed where definitions stand in for views."""
+        """What is needed first. Changes the route's text where definitions replace views."""
         wanted = self._stale_reads.wanted(
             reading.place, reading.unpinned, pinned=reading.pinned, foreign=reading.foreign
         )
@@ -165,11 +165,11 @@ class Reads:
             reading.route.text = spliced(reading.place.known.text, [*reading.splices, *wanted.splices])
         return wanted
 
-    # --- writes that have ended, and nobody knows it -----------------------------------------------
+    # --- writes whose end has not been noticed -----------------------------------------------------
 
     def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Unseen | None]:
-        """The open writes to what the views read of which it is not known whether they have ended, by their numbers.
-        None: nobody will ever know, for Spark was told to cancel it."""
+        """The open writes to the views' base tables that may have ended unnoticed, by their numbers. None: this cannot
+        be found out, because Spark was told to cancel the write."""
         found = {}
         for view_id in self._stale_reads.mattering(read.all):
             for below in self._catalog.reads(view_id):
@@ -181,7 +181,7 @@ class Reads:
         return found
 
     async def _see_writes(self, read: stale_reads.Read) -> None:
-        """Finds out which writes have ended. What Spark does not tell counts as if it had."""
+        """Finds out which writes have ended. A write counts as ended if Spark does not tell."""
         unseen = self._unseen_writes(read)
         if not unseen:
             return
@@ -213,16 +213,15 @@ class Reads:
             entry = self._catalog.find(view_id)
             if entry is not None and not entry.view.complete and survived is BaseTableMissing:
                 raise
-            # The rows that are stored are all there is; a dashboard should rather show them than nothing.
+            # Only the stored rows are left; a dashboard should rather show these than nothing.
             report(f"Warning: serving the stored rows. {error}")
         except FreshgateError:
-            # Its name means another view by now, or none; one that stands below is missed by Spark.
+            # If the view is gone, its name means another view, or Spark will report it as missing.
             if self._catalog.find(view_id) is not None:
                 raise
 
     async def _make_perhaps_fresh(self, views: Sequence[str], cause: Cause, report: Report) -> None:
-        """Of these nobody knows whether the statement reads them: what a read would refresh is refreshed, for a while,
-        and whatever becomes of that the statement goes on."""
+        """Refreshes, for a limited time, views that the statement may read. It continues even if that fails."""
         gate, made = asyncio.Semaphore(TOGETHER), set[str]()
 
         async def make(view_id: str) -> None:
@@ -244,8 +243,8 @@ class Reads:
         if left:
             more = ", ..." if len(left) > NAMED_MAX else ""
             report(
-                f"Warning: it cannot be told which materialized views this statement reads. Of those that it may read "
-                f"{len(left)} may be stale, or not built: {', '.join(left[:NAMED_MAX])}{more}"
+                f"Warning: it is unknown which materialized views this statement reads. Of those that it may read, "
+                f"{len(left)} may be stale or not built: {', '.join(left[:NAMED_MAX])}{more}"
             )
 
     def _would_refresh(self, view_id: str) -> bool:
@@ -255,7 +254,7 @@ class Reads:
     # --- departing ---------------------------------------------------------------------------------
 
     def depart(self, reading: Reading) -> None:
-        """Everything that the statement reads is as it should be."""
+        """The statement is about to be sent."""
         if reading.pinned:
             splices, read = self._version_reads.depart(
                 reading.session.transaction, reading.epoch, reading.place, reading.read
@@ -268,7 +267,7 @@ class Reads:
             self._catalog.begin_write(reading.write)
 
     def _begin_read(self, route: Route, views: frozenset[str]) -> None:
-        """Keeps the views' versions until the statement is closed; not those from before its refresh."""
+        """Keeps the views' current versions until the statement is closed."""
         if views:
             read = self._readers.begin(views)
             route.ends.append(lambda _: self._readers.planned(read))
@@ -276,8 +275,8 @@ class Reads:
 
 
 async def _where_it_is_now(reading: Reading) -> stale_reads.Place:
-    """Another connection may have changed the session's database meanwhile. Raises FreshgateError where that means
-    another table to write to."""
+    """The place in the session's current database, which another connection may have changed. Raises FreshgateError if
+    the statement would now write to another table."""
     place, namespace = reading.place, await reading.session.resolve_namespace()
     if namespace != place.namespace and place.statement.writes:
         raise FreshgateError(

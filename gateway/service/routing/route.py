@@ -1,7 +1,7 @@
-"""What a statement needs: the decision that the whole gateway is about.
+"""Decides what happens with a statement.
 
-A statement that mentions nothing of interest is forwarded after one cheap look at its words. Any other is parsed; what
-it reads and writes decides whether views are made fresh first, whether a write is noted, or whether it is refused.
+A statement without any name of interest is forwarded after a cheap scan of its words. Other statements are parsed. What
+a statement reads and writes decides whether views are refreshed first, a write is noted, or the statement is refused.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from sql.words import may_hold_path
 log = logging.getLogger(__name__)
 
 LATE_COMMIT_SECONDS = 30.0
-"""How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
+"""How long a cancelled statement may still commit. Spark has been observed to take two seconds."""
 _QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
 _TENDING = frozenset({"set", "reset", "use", "cache", "uncache", "refresh", "clear", "analyze"})
 READING = _QUERYING | _TENDING
 """First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
 ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
-"""First words of statements that change rows and nothing else of a table."""
+"""First words of statements that change only the rows of a table."""
 CATALOG_WORDS = catalog_functions.WORDS | {"materialized_views"}
-"""Without one of these a text asks the catalog for nothing."""
+"""A text without any of these words does not query the catalog."""
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
-"""Columns of freshgate.materialized_views for which Spark must count; nobody waits for what he does not ask for."""
+"""Columns of freshgate.materialized_views that Spark must compute, which is done only for queries that name them."""
 SETTINGS = frozenset({"set", "reset"})
 RUNNING = frozenset({"begin", "execute", "explain"})
 """First words of texts that run other statements."""
@@ -83,11 +83,11 @@ class OwnAnswers:
     commands: Commands
     tables: CatalogTables
     lists_storage: bool
-    """SHOW DATABASES is left to Spark, which lists the storage database as well."""
+    """Whether SHOW DATABASES goes to Spark, which also lists the storage database."""
 
 
 class Router:
-    """Decides about statements."""
+    """Finds the route of each statement."""
 
     def __init__(
         self,
@@ -109,19 +109,19 @@ class Router:
         self._texts = gatekeeper.texts
 
     async def close(self) -> None:
-        """Ends what reads long texts."""
+        """Ends the processes that parse long texts."""
         await self._texts.close()
 
     # --- the cheap way -----------------------------------------------------------------------------
 
     def plain(self, session: Session, known: Understood) -> Route | None:
-        """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
+        """The route of a statement without any name of interest; None if `consider` must decide."""
         return None if session.unseen or len(known.text) > LONG_CHARACTERS else self._plain(session, known)
 
     def _plain(self, session: Session, known: Understood) -> Route | None:
         look = known.look
         if INCREMENTAL_COLLECT in look.words:
-            session.collects_in_parts = True  # Or not: that it may is enough.
+            session.collects_in_parts = True  # Perhaps not, but this is the safe assumption.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
         if look.keyword in SETTINGS and _of_snapshot(known) is not None:
@@ -146,7 +146,7 @@ class Router:
     # --- the thorough way --------------------------------------------------------------------------
 
     async def consider(self, session: Session, known: Understood) -> Route | Waiting | Own:
-        """Raises FreshgateError where the statement is refused."""
+        """Raises FreshgateError if the statement is refused."""
         await session.settle()
         await self._scope.name_temporary(session)
         with parts_bounded():
@@ -156,7 +156,7 @@ class Router:
                 route = await self._consider(session, known)
                 if moved == session.moved:
                     return route
-                # Another statement of the session has ended meanwhile: the names may mean something else.
+                # Another statement of the session has ended meanwhile, so the names may mean something else.
                 _then(route).abandon(End.FAILED)
 
     async def _consider(self, session: Session, known: Understood) -> Route | Waiting | Own:
@@ -179,7 +179,7 @@ class Router:
             return Own(partial(self._own.commands.run, command, session))
         try:
             return await self._route(session, namespace, known, claim)
-        except BaseException:  # cancelled too: the statement never goes to Spark
+        except BaseException:  # Including cancellation: the statement is never sent to Spark.
             session.temporary.leaving.discard(claim)
             raise
 
@@ -190,7 +190,7 @@ class Router:
         known: Understood,
         claim: Claim | None,
     ) -> Route | Waiting:
-        """Of a statement that is Spark's. `claim`: it is about a temporary view."""
+        """The route of a statement for Spark. `claim`: it changes a temporary view."""
         if calls := known.catalog_calls:
             known = Understood(await self._with_functions(known.text, calls), look=known.look)
             await self._settle(known)
@@ -201,7 +201,7 @@ class Router:
             await self._settle(journey.known)
             splices = journey.splices()
             route = await self._forward(session, namespace, journey.rest(), claim, splices, changed=bool(calls))
-        except BaseException:  # cancelled too: nobody reads the versions
+        except BaseException:  # Including cancellation: the versions are not read.
             self._version_reads.release(journey)
             raise
         then = _then(route)
@@ -220,7 +220,7 @@ class Router:
         *,
         changed: bool,
     ) -> Route | Waiting:
-        """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
+        """`versions`: the splices that replace views by versions. `changed`: the text is no longer the client's."""
         statement, look = known.sparks, known.look
         if not self._catalog.idle:
             await self._scope.learn(session, namespace, look.words)
@@ -255,7 +255,7 @@ class Router:
                 route.text = spliced(known.text, splices)
             place = stale_reads.Place(known, namespace)
             return await self._read(session, route, place, splices, write, targets, composed=composed)
-        except BaseException:  # cancelled too: the statement never goes to Spark
+        except BaseException:  # Including cancellation: the statement is never sent to Spark.
             route.abandon(End.FAILED)
             raise
 
@@ -270,7 +270,7 @@ class Router:
         *,
         composed: bool,
     ) -> Route | Waiting:
-        """What must happen first, where the statement reads views."""
+        """The route, after a preparation if the statement reads views that need one."""
         read, statement = stale_reads.Read(), place.statement
         if statement.touches_rows and statement.creates_view is None:
             read = await self._scope.views_read(session, place.namespace, statement, composed=composed)
@@ -308,13 +308,13 @@ class Router:
     async def _transaction(
         self, statement: BeginTransaction | EndTransaction, session: Session, report: Report
     ) -> Result:
-        """BEGIN, COMMIT, ROLLBACK. Spark hears nothing of them."""
+        """Executes BEGIN, COMMIT or ROLLBACK, which are not sent to Spark."""
         transaction = session.transaction
         if isinstance(statement, EndTransaction):
             if not transaction.open:
                 report("Warning: there is no transaction in progress")
             elif not statement.commit:
-                report("Warning: nothing that was written is undone; Spark has no transactions")
+                report("Warning: writes are not undone; Spark has no transactions")
             transaction.end()
             if not statement.chain:
                 return NO_ROWS
@@ -323,11 +323,11 @@ class Router:
             return NO_ROWS
         everything = isinstance(statement, BeginTransaction) and statement.snapshot
         self._version_reads.begin(transaction, everything=everything)
-        report("Reads of a materialized view see one version of it until COMMIT. Writes are done at once")
+        report("Reads of a materialized view see one version of it until COMMIT. Writes take effect at once")
         return NO_ROWS
 
     async def _settle(self, known: Understood) -> None:
-        """Finds out what the text is. Raises SyntaxRefused, and LimitReached for one that takes too long to read."""
+        """Reads the text. Raises SyntaxRefused, and LimitReached if it takes too long to parse."""
         try:
             await self._texts.read(known)
             known.statement  # noqa: B018
@@ -339,7 +339,7 @@ class Router:
     def _mentions(
         self, namespace: Namespace, statement: Forwarded, targets: list[TableName], read: stale_reads.Read
     ) -> Mentions:
-        """Of a text that was not understood only what matters here: it may hold tens of thousands of other names."""
+        """The names for the audit; only views if the text is not understood, because it may have very many names."""
         views = frozenset(self._catalog.names_of(read.all).values())
         if not statement.exact:
             return Mentions(views)
@@ -348,7 +348,7 @@ class Router:
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
     def _about_view(self, namespace: Namespace, known: Understood) -> NamedCommand | None:
-        """The command of ours that a statement of Spark's becomes because it names one of our views."""
+        """The gateway's command that a statement of Spark stands for because it names a materialized view."""
         if known.look.words.isdisjoint(self._catalog.view_words):
             return None
         command = known.about
@@ -357,7 +357,7 @@ class Router:
         return _checked(command)
 
     async def _is_shadowed(self, session: Session, command: NamedCommand) -> bool:
-        """Whether a command that changes nothing is about a temporary view of the session's."""
+        """Whether a command that changes nothing refers to a temporary view of the session."""
         name = command.name
         if len(name) > 1 or isinstance(command, DropMaterializedView | AlterMaterializedView):
             return False
@@ -414,7 +414,7 @@ class Router:
     # --- the catalog as tables ---------------------------------------------------------------------
 
     async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
-        """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
+        """The text with the calls of mv_infos(), jobs() and tasks() replaced by their rows."""
         splices: list[rewrite.Splice] = []
         rows: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         for call in calls:
@@ -427,13 +427,13 @@ class Router:
         return spliced(text, splices)
 
     async def _catalog_tables(self, known: Understood, *, changed: bool) -> list[rewrite.Splice]:
-        """The splices that put rows in the place of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and of ours."""
+        """The splices that replace INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views by rows."""
         statement = known.sparks
         found = rewrite.catalog_references(statement)
         if (found or changed) and statement.creates_view is not None and not statement.temporary:
             raise NotAllowed(
-                "The catalog of materialized views cannot stand in a permanent view: it would show today's rows for "
-                "ever. Use a temporary view, or query it directly.",
+                "A permanent view cannot read the catalog of materialized views, because it would always show the rows "
+                "of its creation. Use a temporary view, or query the catalog directly.",
                 sqlstate="0A000",
             )
         if not found:
@@ -454,7 +454,7 @@ class Router:
 
 
 async def _inline(table: Table) -> str:
-    """The table as a query; of many rows, some at a time."""
+    """The table as a query; pauses for other tasks."""
     turn, lines = Turn(), list[str]()
     for row in table.rows:
         lines.append(rewrite.inline_line(table.columns, row))
@@ -463,7 +463,7 @@ async def _inline(table: Table) -> str:
 
 
 def _checked(command: NamedCommand) -> NamedCommand:
-    """Spark takes any property of a view; of ours the known ones must have values that mean something."""
+    """The command, with its known properties checked; Spark accepts any."""
     if isinstance(command, AlterMaterializedView) and isinstance(command.change, SetProperties):
         try:
             pairs = view_properties.check(command.change.properties, free=True)
@@ -474,12 +474,12 @@ def _checked(command: NamedCommand) -> NamedCommand:
 
 
 def _runs_others(look: Glance) -> bool:
-    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
+    """Whether it is a script or EXECUTE IMMEDIATE, of which a part may be executed before a parse error."""
     return not look.words.isdisjoint({"begin", "execute"})
 
 
 def _changed_name(command: NamedCommand | None, statement: Forwarded, look: Glance) -> Parts | None:
-    """What a DROP or ALTER is about, of what may be a view."""
+    """The name that a DROP or ALTER changes, if it may be that of a view."""
     if isinstance(command, DropMaterializedView | AlterMaterializedView):
         return command.name
     if command is not None or look.keyword not in CHANGING or statement.drops_database or not statement.exact:
@@ -492,30 +492,30 @@ _FILE_WORDS = frozenset({"inpath", "location", "path", "directory"})
 
 
 def _moves_files(look: Glance) -> bool:
-    """Whether a statement that writes may write, or take away, files by their path: those of any table."""
+    """Whether a statement that writes may write or move files by path, which may be those of any table."""
     return look.keyword not in _KEEPING_FILES and not look.words.isdisjoint(_FILE_WORDS)
 
 
 def _writes_anything(statement: Forwarded, targets: Iterable[TableName], composed: bool) -> bool:
-    """The files of a directory may be those of any table."""
+    """Whether it may write to any table, for example through a path."""
     if statement.writes_files or any(_is_path(target.table) for target in targets):
         return True
     return composed and (statement.everything or bool(statement.writes))
 
 
 def _is_path(name: str) -> bool:
-    """As the table's name in delta.`/lake/sales`."""
+    """Whether a table's name is a path, as in delta.`/lake/sales`."""
     return "/" in name
 
 
 def _may_write(look: Glance) -> bool:
     if look.keyword in READING:
-        return look.keyword == "explain" and "immediate" in look.words  # Spark runs what it explains.
+        return look.keyword == "explain" and "immediate" in look.words  # EXPLAIN runs it.
     return look.keyword not in {"with", "from", "map", "reduce"} or not look.words.isdisjoint(WRITING_WORDS)
 
 
 def _may_write_after_all(known: Understood) -> bool:
-    """The same of a statement whose words variables may change."""
+    """Like `_may_write`, for a statement that variables may change."""
     return _may_write(known.look) or ("${" in known.text and bool(known.sparks.writes))
 
 
@@ -533,7 +533,7 @@ _SNAPSHOT_SETTING = re.compile(
 
 
 def _of_snapshot(known: Understood) -> str | None:
-    """What SET or RESET makes of freshgate.snapshot; None where the text is about something else."""
+    """The value that SET or RESET gives freshgate.snapshot; None if the text is another statement."""
     text, start = known.text, known.start
     if len(text) - start > LONG_CHARACTERS:
         return None
@@ -543,7 +543,7 @@ def _of_snapshot(known: Understood) -> str | None:
 
 def _whole_session(value: str) -> bool:
     if value not in VALUES:
-        raise SyntaxRefused(f"{SETTING} is {' or '.join(VALUES)}, not {value}.", sqlstate="22023")
+        raise SyntaxRefused(f"{SETTING} can be {' or '.join(VALUES)}, not {value}.", sqlstate="22023")
     return value == VALUES[0]
 
 
@@ -553,7 +553,7 @@ def _set_snapshot(session: Session, whole: bool, end: End) -> None:
 
 
 def _then(outcome: Route | Waiting | Own) -> Route:
-    """How the statement goes to Spark in the end, where it does."""
+    """The route by which the statement goes to Spark, if it does."""
     if isinstance(outcome, Own):
         return Route()
     return outcome.then if isinstance(outcome, Waiting) else outcome

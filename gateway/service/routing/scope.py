@@ -1,4 +1,4 @@
-"""What the names of a statement mean in its session, as far as they lead to materialized views."""
+"""Resolves the names of a statement in its session, as far as they lead to materialized views."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from sql.statement import Forwarded, Glance, Parts
 from sql.words import Words
 
 RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
-"""Without one of these a text changes no Spark view, database or function, and no temporary one."""
+"""A text without any of these words changes no Spark view, database or function, permanent or temporary."""
 
 
 class Scope:
-    """Names to views, by way of Spark's views, permanent and temporary."""
+    """Resolves names to materialized views, also through permanent and temporary Spark views."""
 
     def __init__(self, catalog: Catalog, relations: Relations) -> None:
         self._catalog = catalog
         self._relations = relations
         self._changing: dict[Unseen, frozenset[str]] = {}
-        """Statements that change Spark's views, or databases, and whose end nobody has seen: in which databases."""
+        """Statements whose end has not been noticed and that change Spark views or databases, with these databases."""
 
     def temporary(self, session: Session) -> Reachable:
         """The temporary views that a statement of the session can name."""
         return Reachable(session.temporary, session.shared)
 
     def of_interest(self, session: Session, words: Words, *, writes: bool) -> bool:
-        """Whether a statement of these identifiers may be about anything that matters here; cheap."""
+        """Whether a statement with these identifiers may concern materialized views. A cheap check."""
         catalog = self._catalog
         if session.namespace is None or self._changing_in(session.namespace, words):
             return True
@@ -52,9 +52,9 @@ class Scope:
         )
 
     async def learn(self, session: Session, namespace: Namespace, words: Words) -> None:
-        """Lists the Spark views of the databases that a statement may mean."""
+        """Lists the Spark views of the databases that a statement may refer to."""
         if changing := self._changing_in(namespace, words):
-            # Spark may have carried them out; one that ends meanwhile forgets by itself.
+            # Spark may have executed them. A statement that ends during `look` calls `_forget` itself.
             await asyncio.gather(*(each.look() for each in changing))
             self._forget(frozenset().union(*changing.values()))
         for mentioned in (words, *session.moving_words):
@@ -63,9 +63,10 @@ class Scope:
     async def views_read(
         self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool = False
     ) -> Read:
-        """Only names that may lead to a view are looked at: a text that is not understood may have tens of thousands of
-        others. A temporary view hides a table; which of the two a name means is not always known. `composed`: there are
-        names that do not stand in the text."""
+        """The materialized views that a statement reads. `composed`: it also has names that are not in its text.
+
+        Only names that may lead to a view are resolved, because a text that is not understood may have very many names.
+        A temporary view hides a table; it is not always known which of the two a name means."""
         direct: set[str] = set()
         perhaps: set[str] = set()
         names: set[TableName] = set()
@@ -93,7 +94,7 @@ class Scope:
         called = self._functions_called(namespace, statement)
         reads |= Reads(called) if statement.exact else Reads(perhaps=called)
         elsewhere = self._read_elsewhere(session, statement)
-        # A script that chooses a database names it.
+        # A script that changes the database names it.
         chosen = {parts[0] for parts in _folded_reads(statement)} if elsewhere and not statement.exact else set()
         said = {name for name in elsewhere if name.database in chosen}
         below = (await self._relations.sources_of(names | reads.surely | said)).views
@@ -101,7 +102,7 @@ class Scope:
         return Read(frozenset(direct), below, frozenset(perhaps - direct - below))
 
     async def _views_behind(self, names: Iterable[TableName], *, anything: bool) -> frozenset[str]:
-        """The views that names lead to which may not be meant: none of it fails the statement."""
+        """The views that names lead to if they mean these relations. Errors are ignored."""
         if not anything:
             try:
                 return (await self._relations.sources_of(names)).views
@@ -110,13 +111,13 @@ class Scope:
         return frozenset(view.id for view in self._catalog.views())
 
     def _is_unsure(self, session: Session, parts: Parts) -> bool:
-        """Whether a name that is a view's may mean something else."""
+        """Whether the name of a materialized view may mean something else."""
         if self.temporary(session).may_be(parts):
             return True
         return len(parts) == 1 and session.namespace_uncertain
 
     def _read_elsewhere(self, session: Session, statement: Forwarded) -> set[TableName]:
-        """The views of other databases that its names may mean."""
+        """The views in other databases that the statement's names may mean."""
         if not self.moves(session, statement):
             return set()
         names = _folded_reads(statement)
@@ -124,13 +125,13 @@ class Scope:
         return views.union(self._relations.called(names))
 
     def moves(self, session: Session, statement: Forwarded) -> bool:
-        """Whether Spark may be in another database, or catalog, by the time it comes to a name."""
+        """Whether another database or catalog may be current when Spark resolves a name."""
         return session.namespace_uncertain or (not statement.exact and statement.changes_namespace)
 
     def names_read(
         self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool = False
     ) -> Reads:
-        """What a view reads that it makes, by way of the temporary views and functions that it names."""
+        """What a view that the statement creates reads, also through temporary views and functions."""
         temporary = self.temporary(session)
         names = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
         names |= self._functions_called(namespace, statement)
@@ -141,7 +142,7 @@ class Scope:
         return reads
 
     def _functions_called(self, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
-        """The functions that it may call, and whose bodies may read views."""
+        """The functions that it may call and whose bodies may read views."""
         known = self._relations.view_words
         return frozenset(function_name(parts, namespace) for parts in statement.calls if parts[-1].lower() in known)
 
@@ -158,8 +159,8 @@ class Scope:
         *,
         composed: bool,
     ) -> None:
-        """The current database, temporary views, Spark's views. `suspected`: temporary views that a text may make which
-        is not understood."""
+        """Notes changes of the current database, temporary views and Spark views. `suspected`: the temporary views that
+        a text that is not understood may create."""
         if statement.changes_namespace or composed:
             watch(route, session, moves=True, words=look.words)
         if suspected:
@@ -175,7 +176,7 @@ class Scope:
             self._note_relations(route, session, namespace, statement, look)
 
     def _note_made(self, route: Route, session: Session, namespace: Namespace, statement: Forwarded) -> None:
-        """A temporary view or function is made."""
+        """Notes the creation of a temporary view or function."""
         assert statement.creates_view is not None
         place = self.temporary(session).place(statement.creates_view, shared=statement.shared)
         reads = self.names_read(session, namespace, statement)
@@ -185,7 +186,7 @@ class Scope:
     def _note_temporary(
         self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
     ) -> None:
-        """DROP, ALTER and RENAME of what may be a temporary view. What of the name is left is not surely one."""
+        """Notes DROP, ALTER and RENAME of what may be a temporary view, which may not exist afterwards."""
         temporary = self.temporary(session)
         name = statement.drops or (statement.writes[0] if statement.exact and statement.writes else None)
         place = temporary.of(name) if name is not None and temporary.may_be(name) else None
@@ -218,7 +219,7 @@ class Scope:
         self._changing.pop(statement, None)
 
     def _changing_in(self, namespace: Namespace, words: Words) -> dict[Unseen, frozenset[str]]:
-        """Those of them that concern a statement of these words."""
+        """The entries of `_changing` that concern a statement with these words."""
         return {
             each: names
             for each, names in self._changing.items()
@@ -230,8 +231,8 @@ class Scope:
             self._relations.forget(database)
 
     async def name_temporary(self, session: Session) -> None:
-        """Asks Spark for the names of the session's temporary views and functions, where one was made whose name was
-        put together when its statement ran."""
+        """Asks Spark for the names of the session's temporary views and functions if the name of one was built at run
+        time."""
         views = session.temporary
         if not views.nameless or session.unseen:
             return
@@ -246,14 +247,14 @@ class Scope:
             views.tell(names.union(str(row[0]).lower() for row in functions if "." not in str(row[0])))
 
     async def _refuse_damaged(self, name: TableName) -> None:
-        """A view that cannot be kept fresh is not read as if it were. The name may be somebody else's by now."""
+        """Refuses the read of a damaged view, unless its name belongs to another relation by now."""
         damage = self._catalog.damaged[name]
         if await self._relations.shows(name, damage.storage):
             raise damaged(damage)
 
 
 def folded(names: Iterable[Parts]) -> set[Parts]:
-    """Names as they are compared."""
+    """Names in lower case, for comparison."""
     return {tuple(part.lower() for part in parts) for parts in names}
 
 
@@ -262,7 +263,7 @@ def _folded_reads(statement: Forwarded) -> set[Parts]:
 
 
 def unseen(route: Route, session: Session) -> Unseen:
-    """By which others can find out whether the statement has ended."""
+    """The route's `Unseen`, by which other statements can find out whether this one has ended."""
     if route.unseen is None:
         route.unseen = Unseen(session.spare)
         route.ends.append(route.unseen.end)
@@ -270,8 +271,8 @@ def unseen(route: Route, session: Session) -> Unseen:
 
 
 def watch(route: Route, session: Session, *, moves: bool = False, words: Words = frozenset()) -> None:
-    """The session's next statement must know what has become of this one, which changes what names mean, or a setting
-    of ours. `moves`: the current database, or catalog."""
+    """The session's next statement waits for the outcome of this one, which changes the meaning of names, or a setting
+    of the gateway. `moves`: it may change the current database or catalog."""
     statement = unseen(route, session)
     route.sends.append(partial(session.watch, statement))
     route.ends.append(partial(session.ended, statement))
@@ -280,7 +281,7 @@ def watch(route: Route, session: Session, *, moves: bool = False, words: Words =
 
 
 def _change(route: Route, session: Session, place: TemporaryViews, change: Change) -> None:
-    """The statement changes temporary views: it may have done so as soon as it is sent."""
+    """Notes that the statement changes temporary views, which may happen as soon as it is sent."""
     route.sends.append(partial(place.begin, change))
     route.ends.append(partial(place.end, change))
     watch(route, session)

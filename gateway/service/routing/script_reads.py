@@ -1,4 +1,4 @@
-"""Scripts that read a materialized view behind a write of their own: nothing can make it fresh between the two."""
+"""Scripts that read a materialized view after their own write to its tables; it cannot be refreshed in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sql.statement import Forwarded, WhenStale
 ViewsRead = Callable[[Forwarded], Awaitable[Read]]
 """The views that a statement reads."""
 Writes = Callable[[Forwarded, list[TableName], bool], set[TableName]]
-"""The base tables that a statement with these targets may change; all where its names are put together when it runs."""
+"""The base tables that a statement with these targets may change; all if it builds names at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class Script:
 
 
 async def check(catalog: Catalog, script: Script, views_read: ViewsRead, writes: Writes) -> None:
-    """Raises NotAllowed where a step reads a view that must be fresh, behind one that may have changed its tables.
+    """Raises NotAllowed if a step reads a view that must be fresh after a step that may have changed its tables.
 
-    What is put together when it runs may read any view, and is let pass: it most probably reads none.
+    A step that builds names at run time could read any view. It is allowed because it most probably reads none.
     """
     holding = {view.name.database for view in catalog.views()}
     databases = [each for each in script.whole.reads if len(each.parts) == 1 and each.parts[0].lower() in holding]
     written: set[TableName] = set()
     turn = Turn()
     made: dict[str, frozenset[str]] = {}
-    """Views that the script makes, perhaps temporary ones, and what they read."""
+    """The views that the script creates, perhaps temporary ones, with the materialized views that they read."""
     for statement, composed in script.steps:
-        await turn.pause()  # They may be tens of thousands.
-        if script.whole.changes_namespace:  # It may be in another database by now, which was named before.
+        await turn.pause()  # There may be tens of thousands of steps.
+        if script.whole.changes_namespace:  # The current database may be any that the script names.
             reads = (*statement.reads, *databases)
             statement = replace(statement, reads=reads, exact=False, changes_namespace=True)
         if statement.touches_rows and not composed:

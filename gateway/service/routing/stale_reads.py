@@ -1,4 +1,4 @@
-"""What a read of stale views does: by WHEN STALE and the grace period of each view that it reads."""
+"""Decides what a read of stale views needs, by WHEN STALE and the grace period of each view."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sql.texts import rewrite
 from sql.understood import Understood
 
 INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
-"""First words of statements in which a query may stand in the place of a name."""
+"""First words of statements in which a query can replace a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """The materialized views that a statement reads, by id.
 
-    `direct` are named in it, `below` stand behind Spark's views. `perhaps` are those of which nobody knows whether it
-    reads them: a temporary view of that name may be gone, a name may be put together when it runs. None of these is
-    built for it, or fails it.
+    `direct` are named in it, `below` are read through Spark views. `perhaps` are views that it may read: a temporary
+    view with the same name may be gone, or the statement builds names at run time. The statement never builds these,
+    and never fails because of them.
     """
 
     direct: frozenset[str] = frozenset()
@@ -45,16 +45,16 @@ class Read:
 
 @dataclass(slots=True)
 class Wanted:
-    """What must happen before a read is forwarded: views made fresh, the text changed, file listings renewed."""
+    """What is needed before a read is forwarded: refreshed views, a changed text, refreshed file listings."""
 
     fresh: list[str] = field(default_factory=list)
     splices: list[rewrite.Splice] = field(default_factory=list)
     listings: list[TableName] = field(default_factory=list)
-    """Definitions that run in the reader's own session, which may have old listings of the files below."""
+    """Definitions that run in the reader's own session, in which Spark may have cached old listings of their files."""
     inlined: list[MaterializedView] = field(default_factory=list)
-    """The views whose definitions these are, or would be: their tables may have to be looked at anew."""
+    """The views whose definitions run, or would run, in the session; their tables may have to be refreshed there."""
     perhaps: list[str] = field(default_factory=list)
-    """Stale views that the statement may read."""
+    """The stale views that the statement may read."""
 
     @property
     def anything(self) -> bool:
@@ -64,7 +64,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The statement and where it stands."""
+    """A statement in its namespace."""
 
     known: Understood
     namespace: Namespace
@@ -74,14 +74,14 @@ class Place:
         return self.known.sparks
 
     def mentions(self, name: TableName) -> list[Reference]:
-        """Those that mean this relation."""
+        """The mentions of this relation."""
         spelt = {reference.parts for reference in self.statement.reads}
         spelt = {parts for parts in spelt if TableName.resolve(parts, self.namespace) == name}
         return [reference for reference in self.statement.reads if reference.parts in spelt]
 
 
 class StaleReads:
-    """Decides."""
+    """Decides what reads need."""
 
     def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits, surroundings: Surroundings) -> None:
         self._catalog = catalog
@@ -90,19 +90,19 @@ class StaleReads:
         self._surroundings = surroundings
 
     def due(self, read: Read) -> bool:
-        """Whether the base tables must be looked at before it can be said what the read needs."""
+        """Whether the base tables must be observed before `wanted` can decide."""
         return self._inspector.due(self.mattering(read.all))
 
     async def look(self, read: Read) -> list[str]:
-        """Looks where it is due. Returns views of which noted writes have changed nothing."""
+        """Observes the base tables that are due. Returns the views that noted writes did not change."""
         return await self._inspector.check(self.mattering(read.all))
 
     def mattering(self, views: Iterable[str]) -> list[str]:
-        """The views, but for those that are gone, and those that are served in any case: nobody looks at these."""
+        """The views without those that are gone and those that are served in any case, which need no observation."""
         return [view_id for view_id in sorted(views) if self._matters(view_id)]
 
     async def cached(self, view: MaterializedView) -> list[TableName]:
-        """Tables below that the reader's session must look at anew before it runs the view's definition."""
+        """The tables below that the reader's session must refresh before it runs the view's definition."""
         return await self._inspector.cached(view)
 
     async def foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
@@ -115,10 +115,10 @@ class StaleReads:
         return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
 
     def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
-        """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view. Nor can those
-        of the `foreign` views.
+        """`pinned`: the transaction must see the same rows again, so no definition can replace a view. Nor can those of
+        the `foreign` views.
 
-        Raises NotFresh where a view that is surely read must not be served.
+        Raises NotFresh if a view that is certainly read must not be served.
         """
         wanted = Wanted()
         for view_id in self.mattering(read.all):
@@ -137,14 +137,14 @@ class StaleReads:
                 if splices:
                     self._inline(wanted, view, splices)
                     continue
-            # Of a view that was built in part the rest is built first: there is nothing whole to serve.
+            # A view that was built in part is completed first, because it cannot be served yet.
             if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
                 raise _not_fresh(view, staleness.reason)
             wanted.fresh.append(view_id)
         return wanted
 
     def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
-        """The definition runs in the view's place; what it reads of other views must be fresh then."""
+        """The definition replaces the view, so the views that it reads must be fresh."""
         wanted.splices.extend(splices)
         wanted.inlined.append(view)
         wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
@@ -152,7 +152,7 @@ class StaleReads:
             wanted.listings.append(view.definition)
 
     def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
-        """What puts the definition in the place of each mention; nothing where the text does not allow it."""
+        """The splices that replace each mention by the definition; none if the text does not allow it."""
         if place.known.look.keyword not in INLINED_IN or (around := place.known.places).disturb(view.name):
             return []
         mentions = place.mentions(view.name)
@@ -170,7 +170,7 @@ def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
     if not view.complete:
         built = "been built in part only" if view.built else "not been built yet"
         return NotFresh(
-            f"The materialized view {view.name} has {built}, and its settings keep reads from building it. "
+            f"The materialized view {view.name} has {built}, and by its settings, reads do not build it. "
             f"Run REFRESH MATERIALIZED VIEW {view.name}."
         )
     return NotFresh(

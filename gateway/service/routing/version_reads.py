@@ -1,7 +1,7 @@
-"""Reads of a version that need not be the current one: those of transactions, and VERSION | TIMESTAMP AS OF.
+"""Reads of selected versions: in transactions, and with VERSION AS OF or TIMESTAMP AS OF.
 
-The view's name in the statement gives way to the query of the version's rows. What was written for a view that stands
-behind one of Spark's own views cannot be reached so, and is refused.
+The query of the version's rows replaces the view's name in the statement. This is impossible for a view that is read
+through a Spark view, so such a read is refused.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from sql.texts import maintenance, rewrite
 from sql.understood import Understood
 
 TRAVELS_MAX = 100
-"""Versions that one statement may name."""
+"""The maximum number of versions that a statement may name."""
 REPLACED_IN = stale_reads.INLINED_IN | {"explain"}
-"""First words of statements in which a query may stand in the place of a name."""
+"""First words of statements in which a query can replace a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """What a statement reads of earlier versions."""
+    """The earlier versions that a statement reads."""
 
     known: Understood
-    """The statement without its clauses; everything else has kept its place."""
+    """The statement with blanks in place of the clauses."""
     travels: Mapping[int, tuple[Travel, MaterializedView, Version]]
-    """By where the name ends."""
+    """By the end of the name."""
     read: Read
-    """Holds the versions; must be released."""
+    """Keeps the versions; must be released."""
 
     def splices(self) -> list[rewrite.Splice]:
-        """What puts the versions in the place of the mentions. Raises NotAllowed where that is not possible."""
+        """The splices that replace the mentions by the versions. Raises NotAllowed if that is not possible."""
         statement, around = self.known.sparks, self.known.places
         if statement.creates_view is not None:
             raise NotAllowed(
-                "A version of a materialized view cannot stand in a view, permanent or not: it goes when nobody reads "
-                "it any more. Keep its rows with CREATE TABLE ... AS SELECT.",
+                "A view, permanent or temporary, cannot read a version of a materialized view, because the version is "
+                "dropped when nobody reads it any more. Keep its rows with CREATE TABLE ... AS SELECT.",
                 sqlstate=NOT_SUPPORTED,
             )
         mentions = {reference.end: reference for reference in statement.reads}
@@ -68,13 +68,13 @@ class Journey:
         return found
 
     def rest(self) -> Understood:
-        """The statement with the mentions that are ordinary reads."""
+        """The statement with only the mentions that are ordinary reads."""
         reads = self.known.sparks.reads
         return self.known.with_reads(tuple(each for each in reads if each.end not in self.travels))
 
 
 class VersionReads:
-    """Chooses versions and holds them."""
+    """Chooses versions and keeps them while they are read."""
 
     def __init__(self, catalog: Catalog, versions: Versions, readers: Readers) -> None:
         self._catalog = catalog
@@ -86,9 +86,9 @@ class VersionReads:
     async def journey(
         self, known: Understood, namespace: Namespace, session: Session, texts: LongTexts
     ) -> Journey | None:
-        """The earlier versions that a statement names; None where there is none. Tables' clauses stay theirs.
+        """The earlier versions of views that a statement names; None if there are none. Clauses of tables are kept.
 
-        Raises NoSuchVersion, and what Spark says of an expression that is no time.
+        Raises NoSuchVersion, or Spark's error for an expression that is not a time.
         """
         found = [
             (travel, view)
@@ -107,7 +107,7 @@ class VersionReads:
             for travel, view in found
             if travel.version is None
         }
-        # From here on without a pause: what is found must be held before the janitor looks again.
+        # No await from here on: the janitor must not drop a version between `at` and `begin`.
         travels = {
             travel.name_end: (
                 travel,
@@ -123,47 +123,46 @@ class VersionReads:
         return Journey(Understood(rest, look=known.look), travels, read)
 
     def release(self, journey: Journey) -> None:
-        """Nobody reads its versions any more."""
+        """Allows its versions to be dropped."""
         self._readers.release(journey.read)
 
     # --- transactions ------------------------------------------------------------------------------
 
     def begin(self, transaction: Transaction, *, everything: bool) -> None:
-        """Begins a transaction; `everything`: with the versions of now."""
+        """Begins a transaction. `everything`: it sees the current version of every view."""
         transaction.begin()
         if everything:
             self._pin(transaction, (view for view in self._catalog.views() if view.complete))
 
     def check(self, transaction: Transaction, place: stale_reads.Place, read: stale_reads.Read) -> None:
-        """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
+        """Raises NotAllowed if a read in a transaction cannot be given the versions that the transaction sees."""
         for view_id in sorted(read.all):
             if (entry := self._catalog.find(view_id)) is None:
                 continue
             view, reason = entry.view, None
             if transaction.names.get(view.name, view_id) != view_id:
-                reason = "another view has come under its name since the transaction began"
+                reason = "its name belongs to another view since the transaction began"
             elif view_id not in read.direct or not place.statement.exact:
-                reason = "it is read through a view, or by a name that is put together at run time"
+                reason = "it is read through a view, or by a name that is built at run time"
             elif place.known.look.keyword not in REPLACED_IN or place.known.places.disturb(view.name):
-                reason = "this statement does not let a query stand in its place"
+                reason = "a query cannot replace its name in this statement"
             if reason is not None:
                 raise NotAllowed(
-                    f"The materialized view {view.name} cannot be read so in a transaction, or with "
-                    f"freshgate.snapshot=session: {reason}. Name {view.name} itself, with an alias for its columns, or "
-                    f"end the transaction first.",
+                    f"The materialized view {view.name} cannot be read in this way in a transaction, or with "
+                    f"freshgate.snapshot=session: {reason}. Name {view.name} directly, with an alias for its columns, "
+                    f"or end the transaction first.",
                     sqlstate=NOT_SUPPORTED,
                 )
 
     def depart(
         self, transaction: Transaction, epoch: int, place: stale_reads.Place, read: stale_reads.Read
     ) -> tuple[list[rewrite.Splice], Read]:
-        """`epoch`: the transaction's, when the statement came.
-
-        The splices that show the transaction's versions of what the statement reads, and the hold on them, which
-        must be released. All views that are used for the first time are pinned in one moment."""
+        """Returns the splices that replace the views by the transaction's versions, and a read that keeps these and
+        must be released. Views that the transaction uses for the first time are all pinned at the same moment.
+        `epoch`: the transaction's when the statement arrived."""
         if transaction.epoch != epoch:
             raise FreshgateError(
-                "The transaction that this statement belongs to ended while it waited. Run it again.", "25000"
+                "The transaction of this statement ended while the statement waited. Run it again.", "25000"
             )
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
         self._pin(transaction, views)
@@ -182,7 +181,7 @@ class VersionReads:
                 continue
             if not view.complete:
                 raise NotFresh(
-                    f"The materialized view {view.name} is not built. REFRESH MATERIALIZED VIEW {view.name}."
+                    f"The materialized view {view.name} is not built. Run REFRESH MATERIALIZED VIEW {view.name}."
                 )
             read = self._readers.begin(versions=[(view.id, view.current.number)])
             transaction.names[view.name] = view.id
@@ -190,12 +189,12 @@ class VersionReads:
 
 
 async def _milliseconds(expression: str, view: MaterializedView, session: Session, texts: LongTexts) -> int:
-    """What a time is in milliseconds since the epoch, as the client's own session reads it."""
+    """The time in milliseconds since the epoch, as evaluated in the client's session."""
     moment = Understood(expression, ours=False)
     await texts.read(moment)
     if "select" in moment.look.words:
-        # Spark takes none either, and what it reads would go past the gateway.
-        raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} takes no query.", "42601")
+        # Spark refuses subqueries here, too, and the gateway would not know what they read.
+        raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} cannot be a query.", "42601")
     try:
         ((found,),) = (
             await (await session.sql()).run(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP_LTZ))")
