@@ -1,1 +1,1 @@
-"""Reading Spark's statements."""
+"""Parsers of Spark's statements."""

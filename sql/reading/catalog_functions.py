@@ -1,8 +1,7 @@
-"""Doris' table functions mv_infos(), jobs() and tasks(): where a query calls them, found without parsing it.
+"""Finds calls of Doris' table functions mv_infos(), jobs() and tasks() without parsing the query.
 
-Spark has no such functions, and neither it nor sqlglot reads `f("type"="mv")` as a relation. So the calls are found
-in the text's pieces (comments and strings are told apart by the lexer), and only where a relation may stand: a
-function of a user that happens to have such a name is left alone in an expression.
+Spark has no such functions, and neither it nor sqlglot parses `f("type"="mv")` as a relation. So the calls are found in
+the text's pieces, and only in the positions of relations: in an expression, the name is that of a user's function.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from sql.scan import Lexeme, string_value
 Function = Literal["mv_infos", "jobs", "tasks"]
 _FUNCTIONS: dict[str, Function] = {"mv_infos": "mv_infos", "jobs": "jobs", "tasks": "tasks"}
 WORDS = frozenset(_FUNCTIONS)
-"""Without one of these a text has no such call."""
+"""A text without any of these words has no such call."""
 _MENTION = re.compile(r"\b(?:mv_infos|jobs|tasks)\s*+(?:\(|/\*|--)")
-"""Perhaps a call; a comment may stand before the bracket."""
+"""A possible call; a comment may precede the bracket."""
 _COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call in the place of a relation; `start` and `end` are character offsets, the closing bracket included."""
+    """A call in the position of a relation; `start` and `end` are its character offsets with the closing bracket."""
 
     function: Function
     arguments: tuple[tuple[str, str], ...]
@@ -42,28 +41,28 @@ _ENDING_FROM = frozenset(
         *("QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "VALUES", "SET"),
     )
 )
-"""After these no comma separates relations."""
+"""After these words, commas do not separate relations."""
 _NO_ALIAS = _ENDING_FROM | frozenset(
     (
         *("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL", "SEMI", "ANTI", "ON", "USING"),
         *("LATERAL", "TABLESAMPLE", "PIVOT", "UNPIVOT", "MAP", "REDUCE", "INSERT", "WHEN"),
     )
 )
-"""Words that may stand behind a relation and are no alias of it."""
+"""Words that may follow a relation and are not its alias."""
 
 
 @dataclass(slots=True)
 class _Level:
-    """What is known inside one pair of brackets, or outside all of them."""
+    """The state within a pair of brackets, or outside all brackets."""
 
     query: bool
-    """A query, rather than the arguments of a function such as EXTRACT(DAY FROM …)."""
+    """Whether it is a query, not the arguments of a function such as EXTRACT(DAY FROM …)."""
     relations: bool = False
-    """Between FROM and the clause after it: a comma is followed by a relation."""
+    """Whether it is between FROM and the next clause, where a relation follows a comma."""
 
 
 def find(lexed: Lexed) -> tuple[FunctionCall, ...]:
-    """The calls in a text, in its order. Cheap where none of the words occurs; never raises."""
+    """The calls in a text, in order. Cheap if none of the words occurs; never raises."""
     folded = lexed.text.lower()
     if not any(name in folded for name in _FUNCTIONS) or _MENTION.search(folded) is None:
         return ()
@@ -80,12 +79,12 @@ def find(lexed: Lexed) -> tuple[FunctionCall, ...]:
 
 
 def asks_for_all(text: str) -> bool:
-    """Whether a `*` stands in it that is not count(*)'s: a query may ask for all columns."""
+    """Whether it has a `*` outside of count(*), so that it may ask for all columns."""
     return "*" in _COUNT_ALL.sub("", text)
 
 
 def _step(piece: Lexeme, before: Lexeme | None, levels: list[_Level]) -> None:
-    """Note what this piece opens, closes or begins."""
+    """Updates the levels by this piece."""
     word = piece.text.upper() if piece.kind in ("word", "symbol") else ""
     level = levels[-1]
     if word == "(":
@@ -116,7 +115,7 @@ def _may_be_relation(pieces: Sequence[Lexeme], index: int, level: _Level) -> boo
 
 
 def _call(pieces: Sequence[Lexeme], index: int) -> FunctionCall | None:
-    """The call whose name stands at `index`; None if its brackets hold anything but `string = string` pairs."""
+    """The call whose name is at `index`; None if its arguments are not pairs `string = string`."""
     opening = pieces[index + 1] if index + 1 < len(pieces) else None
     if opening is None or opening.text != "(":
         return None

@@ -1,8 +1,8 @@
-"""What stands inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
+"""Finds statements within texts that run other statements: scripts and EXECUTE IMMEDIATE.
 
-Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
-DROP DATABASE begin with words that can be found in it and in its strings (`sql.lexed`). What a text puts
-together when it runs (`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
+What such a text reads and writes cannot be determined, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and DROP
+DATABASE begin with words that can be found in it and in its strings (`sql.lexed`). A statement that is built at run
+time (`'DROP ' || 'VIEW v'`) cannot be found, but it is recognized that a text may build one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATABASE_WORDS = tuple(map(str.lower, _DATABASES))
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a text may change. `told`, `told_databases`: every name of a view, or of a database, could be read."""
+    """What a text may change. `told`, `told_databases`: the names of all views, or all databases, are known."""
 
     views: frozenset[Parts] = frozenset()
     databases: frozenset[Parts] = frozenset()
@@ -38,8 +38,8 @@ class Changes:
 
 
 def changes(text: Lexed) -> Changes:
-    """The views and databases that statements anywhere in `text` drop, alter or replace, in its strings too where it
-    has EXECUTE IMMEDIATE."""
+    """The views and databases that statements anywhere in `text` drop, alter or replace; its strings are included if it
+    contains EXECUTE IMMEDIATE."""
     found = Changes()
     for each in _texts(text):
         if not _holds(each.text, "drop", "alter", "create"):
@@ -54,14 +54,14 @@ def changes(text: Lexed) -> Changes:
 
 
 def _is_torn(text: Lexed) -> bool:
-    """A script whose statements cannot be told from its strings; a long one is searched all the same."""
+    """Whether it is a script whose statements and strings cannot be distinguished. Long scripts are searched anyway."""
     return len(text.text) <= CHARACTERS_MAX and "begin" in folded(text.text) and _has_open_quote(text)
 
 
 def temporaries(text: Lexed) -> frozenset[Parts]:
-    """The temporary views and functions that statements anywhere in `text` may make, in its strings too where it has
-    EXECUTE IMMEDIATE; CACHE TABLE may make one as well. Those of all sessions begin with `global_temp`. The last part
-    is "" where it cannot be read."""
+    """The temporary views and functions that statements anywhere in `text` may create, also with CACHE TABLE; its
+    strings are included if it contains EXECUTE IMMEDIATE. Names of global temporary views begin with `global_temp`. The
+    last part is "" if the name is unknown."""
     found: set[Parts] = set()
     for each in _texts(text):
         if not _holds(each.text, "temp", "cache"):
@@ -77,20 +77,20 @@ def temporaries(text: Lexed) -> frozenset[Parts]:
 
 
 def with_variables(text: Lexed) -> tuple[str, ...]:
-    """The texts that it may run in which variables stand: Spark puts values there, too, when it runs them."""
+    """The texts that it may run and that contain variables, which Spark substitutes when it runs them."""
     return tuple(each.text for each in _texts(text) if each is not text and "${" in each.text)
 
 
 def _texts(text: Lexed) -> Iterator[Lexed]:
-    """The text, and all that it may run."""
+    """The text and all texts that it may run."""
     yield text
     if "immediate" in folded(text.text):
         yield from text.within.texts
 
 
 def _made(pieces: Sequence[Lexeme], *, goes_on: bool) -> str | None:
-    """What the statement makes in whose head these pieces stand; None for no such statement. `goes_on`: a string that
-    ends with them may be put together with another one."""
+    """The name that a statement with these first pieces creates; None if it creates none. `goes_on`: the pieces end a
+    string that may be concatenated with another one."""
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
     kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION")
     place = 2 if words[1:2] == ["LAZY"] else 1
@@ -106,7 +106,7 @@ def _made(pieces: Sequence[Lexeme], *, goes_on: bool) -> str | None:
 
 
 _HEAD_PIECES = 24
-"""More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
+"""More pieces than the longest head has: DROP VIEW IF EXISTS with IDENTIFIER('…') or a name of four parts."""
 
 
 def _holds(text: str, *words: str) -> bool:
@@ -115,8 +115,7 @@ def _holds(text: str, *words: str) -> bool:
 
 
 def composes(text: Lexed, words: Container[str]) -> bool:
-    """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
-    `words` are those of the text, in lower case."""
+    """Whether the text may build a name or a whole statement at run time. `words` are its words in lower case."""
     if "directory" in words or moves(text, words):
         return True
     if "identifier" not in words:
@@ -126,7 +125,7 @@ def composes(text: Lexed, words: Container[str]) -> bool:
 
 
 def moves(text: Lexed, words: Container[str]) -> bool:
-    """Whether a whole statement may be put together: one that chooses a database, too."""
+    """Whether the text may build a whole statement at run time, which may change the current database."""
     if "${" in text.text or ("begin" in words and _has_open_quote(text)):
         return True
     if "immediate" not in words:
@@ -141,8 +140,8 @@ def moves(text: Lexed, words: Container[str]) -> bool:
 
 
 def _has_open_quote(text: Lexed) -> bool:
-    """Whether one stands in it that nothing closes, as ADD JAR may have it within a script: what comes after it cannot
-    be told into names, strings and comments."""
+    """Whether it has a quote that is not closed, as ADD JAR may have within a script. The text after it cannot be split
+    into names, strings and comments."""
     if not any(quote in text.text for quote in QUOTES):
         return False
     if len(text.text) > CHARACTERS_MAX:
@@ -163,8 +162,8 @@ def _puts_together(text: Lexed, word: str) -> bool:
 
 
 def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
-    """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all. Double quotes may hold
-    the name of a variable."""
+    """Whether it is IDENTIFIER('t') or EXECUTE IMMEDIATE 'text', whose name or text is a literal. Double quotes may
+    contain the name of a variable."""
     after = place + 1
     if pieces[place].text.upper() == "IMMEDIATE":
         if not place or pieces[place - 1].text.upper() != "EXECUTE":
@@ -182,7 +181,7 @@ def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
 
 
 def _change(pieces: Sequence[Lexeme]) -> Changes:
-    """What the statement that begins with the first piece changes, if it is one of these."""
+    """The changes by the statement that begins with the first piece, if it is one of the four kinds."""
     words = [piece.text.upper() if piece.kind in ("word", "symbol") else "" for piece in pieces]
     place = 1
     if words[0] == "CREATE":
@@ -203,7 +202,7 @@ def _change(pieces: Sequence[Lexeme]) -> Changes:
 
 
 def _name(pieces: Sequence[Lexeme]) -> Parts | None:
-    """The dotted name at the beginning; None where it cannot be told."""
+    """The dotted name at the beginning; None if it is unknown."""
     parts, after = dotted_name(pieces)
     if not parts and pieces and pieces[0].kind == "string":
         return (string_value(pieces[0].text),)

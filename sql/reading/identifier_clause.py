@@ -1,4 +1,4 @@
-"""IDENTIFIER(expression): a name that Spark makes when the statement runs."""
+"""IDENTIFIER(expression): a name that Spark evaluates at run time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sql.scan import Lexeme
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One of them, with its place in the text."""
+    """A clause with its position in the text."""
 
     expression: str
     start: int
@@ -19,12 +19,12 @@ class Clause:
 
 
 def clauses(lexed: Lexed) -> list[Clause]:
-    """Those of a statement, in order; of one within another's brackets only the outer one."""
+    """The clauses of a statement, in order. Of nested clauses, only the outer one."""
     return list(_clauses(lexed.text, lexed.pieces))
 
 
 def named(text: str, clauses: Sequence[Clause], names: Sequence[str]) -> str:
-    """The statement with a name in the place of each of its clauses, in order."""
+    """The statement with its clauses replaced by these names, in order."""
     pieces, done = list[str](), 0
     for clause, name in zip(clauses, names, strict=True):
         pieces += text[done : clause.start], f" {name} "

@@ -1,4 +1,4 @@
-"""EXECUTE IMMEDIATE: the expression whose value it runs."""
+"""EXECUTE IMMEDIATE: the expression whose value it executes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sql.lexed import Lexed
 
 
 def argument(lexed: Lexed) -> tuple[str, str] | None:
-    """What EXECUTE IMMEDIATE runs, and its USING clause; None for any other statement."""
+    """The expression that EXECUTE IMMEDIATE executes and its USING clause; None for other statements."""
     text, pieces = lexed.text, lexed.pieces
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
     if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:

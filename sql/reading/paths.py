@@ -1,8 +1,8 @@
-"""Paths that a statement may write to, move files from, or put a table or database at.
+"""Finds paths that a statement may write to, move files from, or use as the location of a table or database.
 
-Read from the text's lexemes, whatever statement it is: Spark has many clauses with a path, and other formats add
-theirs. A path counts by where it stands (`LOCATION '…'`, `OPTIONS (path '…')`); in a text that is not understood every
-string does, and every text within a string.
+The paths are found in the lexemes of any statement, because Spark has many clauses with a path, and other formats add
+more. A string is a path because of its position (`LOCATION '…'`, `OPTIONS (path '…')`). If the text is not understood,
+every string counts, and every text within a string.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from sql.words import may_hold_path
 _CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
 _LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
 _COMMANDS = frozenset({"immediate", "begin", "call", "vacuum", "convert", "restore", "copy", "optimize", "generate"})
-"""Statements that run others, or take a path as a string or a table's name."""
+"""Words of statements that run other statements, or accept a path as a string or as a table's name."""
 _SHAPE = re.compile(
     rf"\b(?:{'|'.join(sorted(_CLAUSE_WORDS))})\s*['\"?:=$/\-]|\b(?:{'|'.join(sorted(_LIST_WORDS))})\s*[(/\-]",
     re.IGNORECASE,
 )
-"""A clause with a path: the word, and what may follow it; a comment may stand between."""
+"""A clause with a path: the word and what may follow it, including a comment."""
 _RUNNING = frozenset({"immediate", "begin"})
-"""Words of statements that run others."""
+"""Words of statements that run other statements."""
 _DEPTH_MAX = 3
-"""Texts within strings within texts."""
+"""The maximum nesting of texts within strings."""
 _KEYS = ("path", "location", "dir")
-"""What stands in the keys of options that hold a path."""
+"""Parts of the keys of options whose value is a path."""
 _OPTION_PIECES = 40
-"""What is looked at of one option: lists may stand in lists, each to the end of the text."""
+"""The maximum number of pieces of an option that are read, because lists may be nested up to the end of the text."""
 
 
 _JSON = ("[", "{", "")
-"""How a string begins that is JSON, or a pattern of files, which only a clause can hold."""
+"""The first characters of strings that are JSON, or patterns of files, which are paths only in clauses."""
 
 
 @dataclass(slots=True)
 class Paths:
-    """`clauses` are surely paths. `loose` are texts that may be one. `told`: every clause's path could be read."""
+    """`clauses` are certainly paths, `loose` are texts that may be paths. `told`: the path of each clause is known."""
 
     clauses: set[str] = field(default_factory=set)
     loose: set[str] = field(default_factory=set)
@@ -64,8 +64,8 @@ def may_hold(text: str, look: Glance) -> bool:
 
 
 def written(text: Lexed, *, exact: bool) -> Paths:
-    """The paths in a statement that does more than to read. `exact`: the statement was understood, so that its strings
-    run nothing, and the tables that it writes are known by name."""
+    """The paths in a statement that may write. `exact`: the statement is understood, so its strings are not executed
+    and the tables that it writes are known by name."""
     found = Paths()
     _look(text, text, found, 0, deep=not exact)
     return found
@@ -89,7 +89,7 @@ def _look(outer: Lexed, text: Lexed, found: Paths, depth: int, *, deep: bool) ->
 
 
 def _clause(pieces: Sequence[Lexeme], place: int, found: Paths, *, inner: bool) -> None:
-    """What stands behind LOCATION and its like. `inner`: a string that ends there may be put together with another."""
+    """Reads what follows LOCATION and similar words. `inner`: the string may be concatenated with another one."""
     while place < len(pieces) and pieces[place].text in ("=", ">"):  # CALL …(location => '…')
         place += 1
     if place >= len(pieces):
@@ -104,7 +104,7 @@ def _clause(pieces: Sequence[Lexeme], place: int, found: Paths, *, inner: bool) 
 
 
 def _edges(pieces: Sequence[Lexeme]) -> dict[int, list[int]]:
-    """By the place of each opening bracket, those of its commas, and of its closing bracket or the end."""
+    """The places of the commas and the closing bracket (or the end), by the place of the opening bracket."""
     found: dict[int, list[int]] = {}
     open_ones: list[list[int]] = []
     for place, piece in enumerate(pieces):
@@ -121,8 +121,8 @@ def _edges(pieces: Sequence[Lexeme]) -> dict[int, list[int]]:
 
 
 def _option(entry: Sequence[Lexeme], found: Paths, *, whole: bool) -> None:
-    """One option, `key value` or `key = value`: the key is a dotted name or a string, the value any constant. Not
-    `whole`: there is more of it."""
+    """Reads an option, `key value` or `key = value`: the key is a dotted name or a string, the value any constant.
+    `whole`: it has no more pieces."""
     equals = next((at for at, piece in enumerate(entry) if piece.text == "="), None)
     first = next((at for at, piece in enumerate(entry) if piece.kind == "string" and at > 0), len(entry))
     begin = equals + 1 if equals is not None else first
@@ -156,7 +156,7 @@ def _strings_within(outer: Lexed, pieces: Sequence[Lexeme], found: Paths, depth:
 
 
 def _strings(pieces: Sequence[Lexeme], place: int) -> list[Lexeme]:
-    """The strings that stand there one after the other: Spark joins them."""
+    """The adjacent strings at that place, which Spark concatenates."""
     end = place
     while end < len(pieces) and pieces[end].kind == "string":
         end += 1
@@ -169,7 +169,7 @@ def _add(values: set[str], found: Paths) -> None:
 
 
 def _values(literal: Sequence[Lexeme]) -> set[str]:
-    """What a literal may stand for: with and without the meaning of backslashes (escapedStringLiterals)."""
+    """The values that a literal may have: with and without backslash escapes (escapedStringLiterals)."""
     if not literal:
         return set()
     return {"".join(string_value(each.text) for each in literal), "".join(map(_inside, literal))}

@@ -1,7 +1,7 @@
-"""VERSION AS OF and TIMESTAMP AS OF behind the name of a relation: where they stand, and what they say.
+"""Finds VERSION AS OF and TIMESTAMP AS OF after the name of a relation.
 
 Spark's grammar (SqlBaseParser.g4, temporalClause): `[FOR] (SYSTEM_VERSION | VERSION) AS OF` a whole number or a string,
-`[FOR] (SYSTEM_TIME | TIMESTAMP) AS OF` a value expression. Spark refuses both behind a view's name.
+`[FOR] (SYSTEM_TIME | TIMESTAMP) AS OF` a value expression. Spark refuses both after a view's name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sql.words import Words
 _VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})
 _TIME_WORDS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 WORDS = frozenset(word.lower() for word in _VERSION_WORDS | _TIME_WORDS)
-"""Without one of these a text has no such clause."""
+"""A text without any of these words has no such clause."""
 _ENDS = frozenset(
     [
         *("AS", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"),
@@ -25,9 +25,9 @@ _ENDS = frozenset(
         *("UNION", "EXCEPT", "INTERSECT", "MINUS", "TABLESAMPLE", "PIVOT", "UNPIVOT", "SELECT", "WHEN", "SET"),
     ]
 )
-"""Words behind a relation that no value expression holds outside of brackets."""
+"""Words after a relation that a value expression contains only within brackets."""
 _BEFORE_OPERAND = frozenset({"INTERVAL", "TIMESTAMP", "DATE", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "NOT", "DIV"})
-"""Words after which an expression goes on."""
+"""Words after which an expression continues."""
 _UNITS = frozenset(
     unit + plural
     for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -36,33 +36,33 @@ _UNITS = frozenset(
 
 
 CHARACTERS_MAX = 100_000
-"""Of a text that is searched: behind them Spark refuses the clause, as it does for every view."""
+"""The length of a text that is searched. Spark refuses later clauses, as it does for every view."""
 
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """A relation as it was: the clause stands from `start` to `end` (character offsets, end exclusive), right behind
-    the name of `parts`, which ends at `name_end`."""
+    """A read of an earlier state of a relation. The clause is at the character offsets from `start` to `end`
+    (exclusive), directly after the name `parts`, which ends at `name_end`."""
 
     parts: Parts
     name_end: int
     start: int
     end: int
     version: str | None = None
-    """What VERSION AS OF says; None for TIMESTAMP AS OF."""
+    """The value of VERSION AS OF; None for TIMESTAMP AS OF."""
     moment: str = ""
-    """The expression of TIMESTAMP AS OF, as it stands in the text."""
+    """The expression of TIMESTAMP AS OF, as in the text."""
 
 
 def may_be(words: Words) -> bool:
-    """Whether a text of these words may have such a clause."""
+    """Whether a text with these words may have such a clause."""
     return not words.isdisjoint(WORDS) and "as" in words and "of" in words
 
 
 def find(lexed: Lexed, characters: int = CHARACTERS_MAX) -> list[Travel]:
-    """Every such clause of a text, in its order; they do not overlap. Never raises; what is malformed is none.
+    """All such clauses of a text, in order; they do not overlap. Never raises; malformed clauses are ignored.
 
-    Takes time in proportion to the text, and looks at no more than its first `characters`.
+    Takes linear time, and searches only the first `characters`.
     """
     pieces = lexed.until(characters)
     found: list[Travel] = []
@@ -75,12 +75,12 @@ def find(lexed: Lexed, characters: int = CHARACTERS_MAX) -> list[Travel]:
 
 
 def blanked(lexed: Lexed, travels: Sequence[Travel]) -> Lexed:
-    """The text with blanks in the place of these clauses, so that everything else keeps its place."""
+    """The text with these clauses replaced by blanks, so that all other offsets stay the same."""
     return lexed.without([(travel.start, travel.end) for travel in travels])
 
 
 def _at(pieces: Sequence[Lexeme], at: int, text: str) -> tuple[Travel | None, int]:
-    """The clause whose VERSION or TIMESTAMP stands at place `at`, and the place where to look on."""
+    """The clause whose VERSION or TIMESTAMP is at place `at`, and the place to continue at."""
     word = pieces[at].text.upper()
     if pieces[at].kind != "word" or word not in _VERSION_WORDS | _TIME_WORDS or at + 3 >= len(pieces):
         return None, at + 1
@@ -113,9 +113,9 @@ def _name_before(pieces: Sequence[Lexeme], end: int) -> Iterator[str]:
 
 
 def _after_expression(pieces: Sequence[Lexeme], start: int) -> int:
-    """The place behind the expression that begins at place `start`; `start` where there is none.
+    """The place after the expression that begins at place `start`; `start` if there is none.
 
-    It ends before a word behind a complete operand, which is an alias or the next clause.
+    The expression ends before a word that follows a complete operand: an alias or the next clause.
     """
     depth, complete, interval = 0, False, False
     place = start
@@ -136,5 +136,5 @@ def _after_expression(pieces: Sequence[Lexeme], start: int) -> int:
 
 
 def _continues(word: str, *, interval: bool) -> bool:
-    """Whether a word goes on with an expression whose last operand is complete."""
+    """Whether a word continues an expression whose last operand is complete."""
     return word == "DIV" or (interval and (word in _UNITS or word == "TO"))
