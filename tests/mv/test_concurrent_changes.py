@@ -9,8 +9,10 @@ import pytest
 from fakes import named
 from warehouse import House, Warehouse
 
-from gateway.errors import FreshgateError, NoSuchView, StatementFailed
+from gateway.errors import FreshgateError, NoSuchView, StatementFailed, UpstreamLost
+from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import GATEWAY, Superseded
+from gateway.mv.refresh.tasks import RefreshLimits
 from sql.names import Namespace
 
 CHAIN = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)+")
@@ -201,3 +203,24 @@ async def test_a_gateway_that_was_superseded_during_a_slow_call_changes_no_view(
         await running
     assert made.warehouse.shown("s.m") == before
     assert not [text for text in made.warehouse.texts[said:] if text.startswith(never)]
+
+
+async def test_a_switch_that_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the next version would be published before it, and then be replaced by it."""
+    monkeypatch.setattr(naming, "LATE_SECONDS", 1.0)
+    made = await built()
+    monkeypatch.setattr(made.refreshes.tasks, "_limits", RefreshLimits(retries=0, retry_wait=0.0, timeout=0.0))
+    made.warehouse.failing["ALTER VIEW"] = UpstreamLost("Spark closed the connection before it answered.")
+    with pytest.raises(UpstreamLost):
+        await made.run("REFRESH MATERIALIZED VIEW s.m")
+    (late,) = [text for text in made.warehouse.texts if text.startswith("ALTER VIEW")]
+    said = len(made.warehouse.texts)
+    refreshing = asyncio.create_task(made.run("REFRESH MATERIALIZED VIEW s.m"))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert not [text for text in made.warehouse.texts[said:] if text.startswith(("INSERT", "ALTER VIEW"))]
+    made.warehouse.answer(late, Namespace())
+    await refreshing
+    current = made.entry("s.m").view.current
+    assert (current.number, current.previous) == (3, 2)
+    assert "freshgate_version = 3" in made.warehouse.shown("s.m")

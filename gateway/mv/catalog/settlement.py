@@ -201,7 +201,7 @@ class Settlement:
     async def _seconds_early(self, entry: Entry) -> float:
         """How many seconds to wait until what the name shows is final. Zero if a change is already visible."""
         left = entry.late_until - time.monotonic()
-        if left <= 0 or await self._published(entry.view) is None:
+        if left <= 0 or await self._published(entry.view) != entry.view.current.number:
             return 0.0
         return left
 

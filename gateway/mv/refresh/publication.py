@@ -174,8 +174,8 @@ class Publication:
             await session.run(naming.publish(entry.view.name, entry.view, shown))
         except (FreshgateError, asyncio.CancelledError) as error:
             view = entry.view
-            # If the switch is carried out late, it is noticed as a version published by something else.
-            self._settlement.doubt(entry)
+            # Spark may still carry it out: a version that was published meanwhile would be replaced by this one.
+            self._settlement.doubt(entry, error=error)
             number = entry.lose_switch()
             asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, number)
             if isinstance(error, FreshgateError) and await self._settlement.unmoved(view, view.current.number, error):
