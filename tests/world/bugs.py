@@ -6,10 +6,9 @@ code of that day.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import naming
@@ -18,34 +17,28 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, Write
-from gateway.mv.model.view import Leftover, MaterializedView
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
-from gateway.mv.subscribers import Subscribers
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.routing.reads import Reading, Reads
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """`commit` is the one that mended it."""
+    """`commit` is the one that mended it, `theme` that of the histories that find it."""
 
     commit: str
+    theme: str
     put_back: Callable[[], None]
 
 
 BUGS: dict[str, Bug] = {}
 
 
-def put_back(name: str) -> None:
-    """In this process, for good."""
-    BUGS[name].put_back()
-
-
-def _bug(name: str, commit: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def _bug(name: str, commit: str, theme: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     def keep(put_back: Callable[[], None]) -> Callable[[], None]:
-        BUGS[name] = Bug(commit, put_back)
+        BUGS[name] = Bug(commit, theme, put_back)
         return put_back
 
     return keep
@@ -56,21 +49,7 @@ def _instead(place: object, name: str, other: object) -> None:
     setattr(place, name, other)
 
 
-@_bug("a look serves the version that is published meanwhile", "b3dc98e")
-def _one_round_of_looks() -> None:
-    """A read that looks while a refresh is published took that version for fresh, which had looked long before."""
-
-    async def check(self: Any, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
-        now = self._clock()
-        entries = self._below(view_ids)
-        oldest = [min(now, self._oldest(entry.view) if not_before is None else not_before) for entry in entries]
-        cleared = await asyncio.gather(*map(self._check, entries, oldest))
-        return sorted(entry.view.id for entry, clear in zip(entries, cleared, strict=True) if clear)
-
-    _instead(Inspector, "check", check)
-
-
-@_bug("an error says that a switch had no effect", "d9077a0")
+@_bug("an error says that a switch had no effect", "d9077a0", "switches")
 def _errors_are_believed() -> None:
     async def unmoved(_: object, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
         return not isinstance(error, UpstreamLost)
@@ -78,7 +57,7 @@ def _errors_are_believed() -> None:
     _instead(naming, "unmoved", unmoved)
 
 
-@_bug("a cancelled write is over", "8df9030")
+@_bug("a cancelled write is over", "8df9030", "cancels")
 def _no_late_commits() -> None:
     """A mark was lost: Spark may still commit what it was told to cancel."""
 
@@ -89,22 +68,22 @@ def _no_late_commits() -> None:
     _instead(Catalog, "suspect_write", suspect_write)
 
 
-@_bug("a write that nobody polls has not ended", "a3358cc")
+@_bug("a write that nobody polls has not ended", "a3358cc", "unpolled")
 def _unpolled_writes_are_open() -> None:
     _instead(Reads, "_unseen_writes", lambda *_: {})
 
 
-@_bug("rows that went beside a refresh were never there", "7cc24ef")
+@_bug("rows that went beside a refresh were never there", "7cc24ef", "empty tables")
 def _looks_are_believed() -> None:
     _instead(Ledger, "removed_since", lambda *_: False)
 
 
-@_bug("a look of another view's reader shows this one nothing", "7cc24ef")
+@_bug("a look of another view's reader shows this one nothing", "7cc24ef", "looks")
 def _looks_of_others() -> None:
     _instead(Inspector, "_is_unseen", lambda *_: False)
 
 
-@_bug("named partitions make all of a view fresh", "7cc24ef")
+@_bug("named partitions make all of a view fresh", "7cc24ef", "parts")
 def _partly_is_wholly() -> None:
     publish = Entry.publish
 
@@ -114,26 +93,7 @@ def _partly_is_wholly() -> None:
     _instead(Entry, "publish", published)
 
 
-@_bug("a version that a lost switch replaced has no readers", "d0127ad")
-def _unheard_versions_are_nobodys() -> None:
-    """Whoever learned of it first had it dropped under those who read it."""
-    tell = Subscribers.tell
-
-    def told(self: Any, *what: Any, **named: Any) -> None:
-        if len(what) == 3 and isinstance(what[1], Leftover):
-            what = (*what[:2], None)
-        tell(self, *what, **named)
-
-    _instead(Subscribers, "tell", told)
-
-
-@_bug("INSERTs share a directory", "6b234be")
-def _not_staged() -> None:
-    """A cancelled INSERT took rows of the next one's."""
-    cast(Any, Habits).stages_writes = property(lambda _: False, lambda *_: None)
-
-
-@_bug("a version's number is used again after a crash", "0799b3d")
+@_bug("a version's number is used again after a crash", "0799b3d", "crashes")
 def _numbers_are_not_reserved() -> None:
     def expected(self: Any, view: MaterializedView) -> int:
         following: int = self._next.get(view.id, 0)
@@ -142,7 +102,7 @@ def _numbers_are_not_reserved() -> None:
     _instead(VersionNumbers, "expected", expected)
 
 
-@_bug("two gateways publish", "dadbff6")
+@_bug("two gateways publish", "dadbff6", "gateways")
 def _no_fence() -> None:
     async def nothing(*_: object) -> None: ...
 
@@ -151,7 +111,7 @@ def _no_fence() -> None:
     _instead(Settlement, "check_unmoved", nothing)
 
 
-@_bug("a read is sent to what its name has come to mean", "312b924")
+@_bug("a read is sent to what its name has come to mean", "312b924", "names")
 def _names_are_looked_up_once() -> None:
     async def prepare(self: Any, reading: Reading, report: Report) -> None:
         reading = await self.exactly(reading)
@@ -164,20 +124,14 @@ def _names_are_looked_up_once() -> None:
     _instead(Reads, "prepare", prepare)
 
 
-@_bug("a view that is being replaced is taken out", "40ae48b")
-def _successors_are_overlooked() -> None:
-    unshown = cast(Any, Settlement)._unshown
-
-    async def taken_out(self: Any, entry: Entry, properties: Any, successor: Entry | None) -> FreshgateError:
-        found: FreshgateError = await unshown(self, entry, properties, None)
-        return found
-
-    _instead(Settlement, "_unshown", taken_out)
-
-
-@_bug("what a name shows after a broken connection stays so", "d0127ad")
+@_bug("what a name shows after a broken connection stays so", "d0127ad", "switches")
 def _nothing_comes_late() -> None:
     async def not_early(*_: object) -> float:
         return 0.0
 
     _instead(Settlement, "_seconds_early", not_early)
+
+
+@_bug("rows that went after a refresh were never there", "a0bcb6f", "empty tables")
+def _rows_are_not_doubted() -> None:
+    _instead(Entry, "remove_rows", lambda _: None)

@@ -68,6 +68,7 @@ def _finds(bug: str, options: argparse.Namespace, worlds: list[Shape], clocks: E
     print(f"world: {bug} ({bugs.BUGS[bug].commit})", flush=True)
     if (child := os.fork()) == 0:
         bugs.BUGS[bug].put_back()
+        options.theme = options.theme or bugs.BUGS[bug].theme
         os._exit(_find(options, worlds, clocks))
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 1

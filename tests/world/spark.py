@@ -88,6 +88,8 @@ class Statement:
     future: asyncio.Future[Any] | None
     deadline: float
     fault: Fault | None = None
+    lasts: bool = False
+    """Its steps are far apart."""
     steps: Iterator[None] | None = None
     answer: object = None
     """What it comes to, once it is done."""
@@ -100,6 +102,11 @@ class Statement:
     """The storage table of the materialized view that it reads."""
     writes: tuple[str, int] | None = None
     """The storage table and the version of which it writes rows."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Others do much meanwhile. What nobody waits for any more is slow."""
+        return self.lasts or self.future is None
 
     @property
     def world(self) -> World:
@@ -193,6 +200,7 @@ class Spark:
         deadline = float("inf") if long else self.world.loop.time() + SHORT_SECONDS
         running = Statement(self, session, kind, text, work, self.world.loop.create_future(), deadline)
         running.fault = self._fault_of(kind)
+        running.lasts = kind in {"insert", "read"} and self.world.choices.once_in(6)
         self.running.append(running)
         return running
 

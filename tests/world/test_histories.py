@@ -7,11 +7,13 @@ import secrets
 import subprocess
 import sys
 
+from world.bugs import BUGS
 from world.runner import ROOT, environment
 
 SECONDS = 40
 """Processor time for histories that nobody has played before."""
 DEADLINE_SECONDS = 900.0
+HISTORIES_PER_BUG = 2_000
 
 
 def world(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -39,3 +41,18 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 def _without_durations(text: str) -> str:
     return re.sub(r"process \d+|[\d.]+ ms each", "", text)
+
+
+def test_faults_of_earlier_days_are_found() -> None:
+    """Each within a bounded number of seeds; a change that makes the simulation blind fails here."""
+    run = world("--bugs", "all", "--histories", HISTORIES_PER_BUG, "--long")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("1 wrong") == len(BUGS) >= 10
+
+
+def test_a_history_that_goes_wrong_becomes_a_short_story() -> None:
+    run = world("--bugs", "a write that nobody polls has not ended", "--histories", HISTORIES_PER_BUG)
+    assert run.returncode == 0, run.stdout + run.stderr
+    clients = re.findall(r"^ *[\d.]+  (?:ada|bob|eve): .*\(at g1", run.stdout, re.MULTILINE)
+    assert 2 <= len(clients) <= 4, run.stdout
+    assert "is stale" in run.stdout

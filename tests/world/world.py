@@ -174,12 +174,16 @@ class World:
     def _going_on(self) -> Iterator[Callable[[], None]]:
         """The steps of what is under way, the oldest first."""
         for running in self.spark.running:
-            yield partial(self._step, running)
+            if not running.is_slow:
+                yield partial(self._step, running)
         for future in self._moments:
             yield partial(self._end_moment, future)
 
     def _new(self) -> Iterator[Callable[[], None]]:
-        """What somebody may begin."""
+        """What somebody may begin, and the steps of what is slow or late: after much else, or after little."""
+        for running in self.spark.running:
+            if running.is_slow:
+                yield partial(self._step, running)
         for actor, queue in self._queues.items():
             if queue and self._may_act(actor):
                 yield partial(self._act, queue)
@@ -317,8 +321,7 @@ class World:
         elif isinstance(error, FreshgateError):
             self.tell(gateway.name, f"could not start: {error}")
             self._kill(gateway)
-            if self._serving() is None:
-                self._start()
+            self._start()
         elif not isinstance(error, Over):
             self.violate(f"the start of a gateway ends with {error!r}")
 
