@@ -109,7 +109,7 @@ class Client:
             self.said = "done"
         except FreshgateError as error:
             self.said = f"{error.sqlstate} {error}"
-            self._world.failed(sent.text, error)
+            self._world.failed(sent.text, error, gateway)
         except Over:
             pass
         except Exception as error:  # what is no error for clients is a fault

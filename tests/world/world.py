@@ -84,9 +84,11 @@ class World:
         if self._tells:
             self.story.extend(traceback.format_exception(error))
 
-    def failed(self, text: str, error: FreshgateError) -> None:
-        """A client's statement has ended with an error."""
-        if error.sqlstate in {"58005", "KD001"} or len(error.sqlstate) != 5:
+    def failed(self, text: str, error: FreshgateError, gateway: Gateway) -> None:
+        """A client's statement has ended with an error. Readers at a gateway that another one has taken over from are
+        protected by the retention time alone, as those that go directly to Spark."""
+        broken = error.sqlstate == "KD001" and gateway is self.gateways[-1]
+        if broken or error.sqlstate == "58005" or len(error.sqlstate) != 5:
             self.violate(f"{text} ends with {error.sqlstate} {error}")
 
     def is_dead(self, gateway: str) -> bool:
