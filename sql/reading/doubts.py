@@ -82,8 +82,8 @@ _OPERATORS = frozenset(
 """Words of an expression behind a name."""
 _PREFIXES = frozenset({TokenType.CASE, TokenType.NOT, TokenType.EXISTS, TokenType.INTERVAL, *_QUERY_WORDS})
 """Words of an expression before a name."""
-_OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
-"""What surely begins a row of VALUES."""
+_OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER})
+"""What surely begins a row of VALUES. (Text in double quotes may be an alias.)"""
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
 
 
@@ -93,6 +93,9 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
         tokens = [tokens[0], *tokens[4:]]
     if sum(token.token_type is TokenType.FROM for token in tokens) > _QUERIES_MAX:
         raise Doubt(f"more than {_QUERIES_MAX} FROMs")
+    withs = [place for place, token in enumerate(tokens) if token.token_type is TokenType.WITH]
+    if len(withs) > 1 and any(token.text.upper() == "RECURSIVE" for token in tokens):
+        raise Doubt("WITH beside WITH RECURSIVE")  # sqlglot takes the CTEs of both for recursive ones.
     open_joins = [0]
     previous: TokenType | None = None
     clauses = _Clauses()
@@ -123,6 +126,8 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
             raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
+        elif kind is TokenType.WHERE and _is_alias_there(tokens, place):
+            raise Doubt("something is called where")
         elif kind is TokenType.LATERAL and not _is_lateral(tokens, place):
             raise Doubt("something is called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
@@ -198,10 +203,23 @@ def _opens(tokens: Sequence[Token], place: int) -> bool:
 
 def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
     """Whether the word LATERAL at `place` stands before a query, VIEW, or a function of rows."""
-    if _opens(tokens, place + 1):
-        return _holds_query(tokens, place + 1)
     after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
+    if after is TokenType.L_PAREN:
+        # LATERAL (VALUES (1)) and LATERAL ((SELECT 1)) may be calls of a function.
+        return place + 2 < len(tokens) and tokens[place + 2].token_type in _QUERY_WORDS - {TokenType.VALUES}
     return after in _BEHIND_LATERAL
+
+
+def _is_alias_there(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word WHERE at `place` is an alias with columns: FROM t where(a), u. A condition has no comma."""
+    if not _opens(tokens, place + 1):
+        return False
+    depth = 0
+    for token in tokens[place + 1 :]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0 and token.token_type is not TokenType.R_PAREN:
+            return token.token_type is TokenType.COMMA
+    return False
 
 
 def _holds_query(tokens: Sequence[Token], place: int) -> bool:

@@ -192,7 +192,8 @@ def _create(cursor: Cursor) -> Forwarded | None:
     replaces = cursor.accept("OR", "REPLACE")
     shared = cursor.accept("GLOBAL")
     temporary = cursor.accept_any("TEMPORARY", "TEMP") is not None
-    if cursor.accept("VIEW"):
+    # CREATE TEMPORARY TABLE t USING … makes a temporary view.
+    if cursor.accept("VIEW") or (temporary and cursor.accept("TABLE")):
         found = _create_view(cursor, temporary)
         return replace(found, shared=True) if found is not None and shared else found
     if cursor.accept("FUNCTION"):
@@ -214,7 +215,10 @@ def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
         placed = _PLACES.search(cursor.text, cursor.position) is not None
         return None if source is None else replace(source, writes=(name,), writes_files=placed)
     if _lists_columns(cursor):
+        columns = cursor.place
         cursor.skip_brackets()
+        if any(piece.text.lower() == "select" for piece in cursor.lexed.pieces[columns : cursor.place]):
+            return None  # A column's default may hold a query.
     head, options = cursor.position, Cursor(cursor.lexed, cursor.place)
     found = _with_body(cursor, name)
     called = _calls_in_options(options, cursor.place)

@@ -45,7 +45,10 @@ def changes(text: Lexed) -> Changes:
         if not _holds(each.text, "drop", "alter", "create"):
             continue
         if _is_torn(each):
-            return Changes(told=not _holds(each.text, "view"), told_databases=not _holds(each.text, *_DATABASE_WORDS))
+            escapes = "\\" in each.text  # They may spell any word.
+            views, databases = _holds(each.text, "view"), _holds(each.text, *_DATABASE_WORDS)
+            found |= Changes(told=not (escapes or views), told_databases=not (escapes or databases))
+            continue
         pieces = each.pieces
         for index, piece in enumerate(pieces):
             if piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):

@@ -73,6 +73,7 @@ def _define(
 
 
 _SET_OPERATIONS = dict.fromkeys(("UNION", "EXCEPT", "INTERSECT", "MINUS"), _START)
+_CALLED = frozenset({"(", "VALUES"})
 _RESERVED = frozenset({"SELECT", "FROM", "JOIN", "TABLE", "STREAM", "LATERAL", "INSERT", "INTO", *_SET_OPERATIONS})
 """Words that a state must name to allow them: a relation may follow, or another statement."""
 _CLAUSES = {
@@ -403,6 +404,8 @@ class _Skimmer:
     def _expected(self, state: _State, word: str, before: str, place: int) -> None:
         if word == "JOIN" and before not in _WITHOUT_CONDITION:
             self._joins += 1
+        elif word == "LATERAL" and self._text_at(place + 1) == "(" and self._text_at(place + 2).upper() in _CALLED:
+            raise _GivesUp  # LATERAL(VALUES(1), (2)), LATERAL((SELECT 1)): perhaps calls of a function
         elif word == "LATERAL" and before == "JOIN":
             self._joins -= 1
         elif word == "FROM" and state is _SHOWN and (before == "DISTINCT" or self._brackets[-1].has_from):

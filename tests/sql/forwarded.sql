@@ -186,6 +186,8 @@ CREATE VIEW IF NOT EXISTS db.v COMMENT 'x' TBLPROPERTIES ('a' = 'b') WITH SCHEMA
 --> reads: s | writes: db.v | view: db.v
 CREATE TEMP VIEW v USING parquet OPTIONS (path '/x');
 --> writes: v | view: v | temp
+CREATE TEMPORARY  TABLE v(a INT, b STRING)using parquet;
+--> writes: v | view: v | temp
 CREATE TEMPORARY FUNCTION f(x INT) RETURNS TABLE (a INT) RETURN SELECT * FROM s;
 --> reads: s | view: f | temp | function | probe
 CREATE FUNCTION f(x INT) RETURNS INT RETURN x + (SELECT max(a) FROM s);
@@ -470,7 +472,7 @@ SELECT (FROM u, LATERAL((mv)));
 --> reads: … LATERAL … | guess
 SELECT (SELECT * FROM(emp), s);
 --> reads: … FROM … | guess
-SELECT (SELECT * FROM (SELECT 1 a) x) FROM u, LATERAL ((SELECT 1)) y;
+SELECT (SELECT * FROM (SELECT 1 a) x) FROM u, LATERAL (SELECT 1) y;
 --> reads: u
 FROM STREAM "/*t";
 --> reads: … /*t … | guess

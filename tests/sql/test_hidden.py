@@ -52,6 +52,10 @@ def views(*names: str) -> Changes:
         ("BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END", Changes()),
         ("BEGIN ADD JAR'; IF (`--t`) THEN DROP VIEW v; END IF; END", Changes(told=False)),
         ("BEGIN ADD JAR it's.jar; DROP SCHEMA d; END", Changes(told_databases=False)),
+        (
+            r"""EXECUTE IMMEDIATE 'BEGIN EXECUTE IMMEDIATE \'DROP\\t\\U00000056IEW \\u0071'' USING 1; END'""",
+            Changes(views=frozenset({("q",)}), told=False, told_databases=False),
+        ),
         ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", Changes()),
         ("SELECT drop, view FROM v", Changes()),
     ],
