@@ -122,7 +122,7 @@ def test_any_text_is_classified_or_refused(text: str) -> None:
         "SELECT '" + "x" * PARSED_CHARACTERS_MAX + """' FROM db."mv\"""",
         "SELECT a IN (SELECT b FROM `t` where(a), db.mv)",
         "INSERT INTO t WITH RECURSIVE q (x) AS (SELECT 1) (WITH mv (SELECT x FROM db.mv) SELECT 1)",
-        "MERGE INTO db.mv USING values\"x\" ON b WHEN MATCHED THEN DELETE",
+        'MERGE INTO db.mv USING values"x" ON b WHEN MATCHED THEN DELETE',
         "SET VAR x = (SELECT * FROM db.mv, LATERAL(VALUES(true), (1)))",
         "SET VAR x = (SELECT * FROM db.mv, LATERAL((SELECT a WINDOW w AS (PARTITION BY b) |> SET a = 1)))",
         "CREATE TABLE t (a INT DEFAULT 42 AND (SELECT 'x' FROM db.mv))",

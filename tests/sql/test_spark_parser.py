@@ -108,7 +108,7 @@ def test_each_kind_of_miss_is_reported(
     statement = Ours(text).statement
     assert isinstance(statement, Forwarded)
     changed = Forwarded(**{name: blind.get(name, getattr(statement, name)) for name in Forwarded.__dataclass_fields__})
-    monkeypatch.setattr("oracle.comparison.classify", lambda *_: changed)
+    monkeypatch.setattr("sql.understood.classify", lambda *_: changed)
     assert kind in {trial.kind_of(miss) for miss in misses(text, plan)}
 
 
