@@ -135,7 +135,7 @@ def test_a_stopping_gateway_waits_for_running_statements(start_gateway: Any, spa
         reading = pool.submit(rows, slow, nap)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
+        wait_until(lambda: _logged(gateway, "stopping when"), what="the signal to be handled")
         with pytest.raises(Exception, match="being stopped") as refusal:
             rows(other, "SELECT 1")
         assert refusal.value.args[0].status.sqlState == "57P01"
@@ -153,7 +153,7 @@ def test_a_stopping_gateway_waits_until_slowly_read_rows_are_read(start_gateway:
         client.wait(operation)
         assert texts(client.fetch(operation, rows_max=1)) == [("a",)]
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
+        wait_until(lambda: _logged(gateway, "stopping when"), what="the signal to be handled")
         page_ends = time.monotonic() + 1.5 * FETCHING_SECONDS
         while time.monotonic() < page_ends:
             assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
@@ -182,7 +182,7 @@ def test_statements_that_do_not_end_are_aborted(start_gateway: Any, spark: Any, 
         reading = pool.submit(rows, slow, nap)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
+        wait_until(lambda: _logged(gateway, "stopping when"), what="the signal to be handled")
         if how == "a second signal":
             gateway.program.process.send_signal(signal.SIGTERM)
         assert reading.exception(60) is not None

@@ -51,7 +51,7 @@ REFUSED = [
     ("CREATE MATERIALIZED VIEW x (c) AS SELECT a, b FROM t", "21S01", "column"),
     ("CREATE MATERIALIZED VIEW x AS SELECT a AS freshgate_version FROM t", "42P16", "another alias"),
     ("CREATE MATERIALIZED VIEW nowhere.x AS SELECT a FROM t", "42704", "CREATE DATABASE nowhere"),
-    ("CREATE MATERIALIZED VIEW freshgate_storage.x AS SELECT a FROM t", "42P16", "elsewhere"),
+    ("CREATE MATERIALIZED VIEW freshgate_storage.x AS SELECT a FROM t", "42P16", "another database"),
     ("CREATE MATERIALIZED VIEW other_catalog.a.x AS SELECT a FROM t", "0A000", "catalog"),
     ("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a FROM m", "42P19", "itself"),
     ("CREATE MATERIALIZED VIEW x AS", "42601", "query"),
