@@ -1,8 +1,8 @@
-"""A text with its pieces, lexed once whoever asks for them; a cursor over them, for small grammars; and the texts that
-a text may run, which are what its string literals hold, and the literals in those.
+"""A text with its pieces (lexemes), which are lexed at most once; a cursor over them, for small grammars; and the texts
+that a text may run: the values of its string literals, and of the literals within these.
 
-EXECUTE IMMEDIATE runs what a literal stands for, IDENTIFIER takes it for a name, and CALL hands it to a procedure. What
-it stands for depends on settings that are not known here, so it counts as all of that.
+EXECUTE IMMEDIATE runs the value of a literal, IDENTIFIER uses it as a name, and CALL passes it to a procedure. The
+value depends on settings that are not known here, so a literal has all the values that it could have.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from sql.scan import (
 from sql.statement import Parts
 
 DEPTH_MAX = 4
-"""Literals within literals. Each level doubles the backslashes of the one below."""
+"""The maximum nesting of literals. Each level doubles the backslashes of the level below."""
 CHARACTERS_MAX = 400_000
-"""Of all texts within one. Longer ones are not looked into."""
+"""The maximum length of all texts within a text. Longer ones are not searched."""
 SIGNS = ("\\", "''", '""')
-"""Where a literal holds none of these, it stands for the same under every setting."""
+"""A literal without any of these has the same value under all settings."""
 _SETTING = re.compile("(?:escaped|consecutive)StringLiterals", re.IGNORECASE)
-"""One that may change between the texts."""
+"""A setting that may change between the texts."""
 _PACKED_CHARACTERS = 100_000
 """The pieces of a longer text are packed."""
 _BLOCK = 64
-"""Pieces that are lexed at a time: often only a statement's head is looked at."""
+"""The number of pieces that are lexed at a time, because often only a statement's head is needed."""
 
 
 class Lexed:
-    """A text, and its pieces as far as somebody has asked for them."""
+    """A text with its pieces, which are lexed when they are needed."""
 
     __slots__ = ("_inside", "_pieces", "_source", "_tokens", "_within", "text")
 
     def __init__(self, text: str, source: Iterable[Token] | None = None) -> None:
-        """`source`: the text's tokens, where they are known."""
+        """`source`: the text's tokens, if they are known."""
         self.text = text
         self._source = None if source is None else iter(source)
         self._tokens: list[Token] | _Packed = [] if len(text) <= _PACKED_CHARACTERS else _Packed(text)
@@ -61,13 +61,13 @@ class Lexed:
 
     @property
     def tokens(self) -> Sequence[Token | Lexeme]:
-        """All of them: as much of the pieces as can be had at once."""
+        """All tokens, or all pieces if these are packed."""
         self._tokens.extend(self._rest())
         return self._tokens
 
     @property
     def pieces(self) -> Sequence[Lexeme]:
-        """All of them."""
+        """All pieces."""
         found = self._tokens
         found.extend(self._rest())
         if isinstance(found, _Packed):
@@ -77,7 +77,7 @@ class Lexed:
         return self._pieces
 
     def at(self, place: int) -> Lexeme | None:
-        """The piece at that place; None behind the end."""
+        """The piece at that place; None after the end."""
         if place < len(self._pieces):
             return self._pieces[place]
         found = self._tokens
@@ -91,24 +91,24 @@ class Lexed:
         return self._pieces[place]
 
     def _rest(self) -> Iterator[Token]:
-        """The tokens that nobody has asked for."""
+        """The tokens that have not been lexed yet."""
         if self._source is None:
             self._source = tokens(self.text)
         return self._source
 
     def start_of(self, place: int) -> int:
-        """Where the piece at that place begins; the text's length behind the end."""
+        """The offset of the piece at that place; the text's length after the end."""
         piece = self.at(place)
         return len(self.text) if piece is None else piece.start
 
     def until(self, position: int) -> Sequence[Lexeme]:
-        """The pieces that begin before that character."""
+        """The pieces that begin before that offset."""
         if len(self.text) <= position:
             return self.pieces
         return list(takewhile(lambda piece: piece.start < position, self._from(0)))
 
     def place_of(self, position: int) -> int:
-        """The place of the first piece that begins at that character, or behind it."""
+        """The place of the first piece that begins at or after that offset."""
         return len(self.until(position))
 
     def _from(self, place: int) -> Iterator[Lexeme]:
@@ -116,18 +116,18 @@ class Lexed:
             yield piece
             place += 1
 
-    # --- as another text
+    # --- texts that are derived from it
 
     def part(self, place: int, end: int) -> Lexed:
-        """What stands from one piece up to another one, which is left out."""
+        """The text of the pieces from `place` to `end` (exclusive)."""
         pieces = self.pieces[place:end]
         start = pieces[0].start
         tokens = ((each.kind, each.text, each.start - start) for each in pieces)
         return self._derived(self.text[start : pieces[-1].end], tokens)
 
     def without(self, spans: Sequence[tuple[int, int]]) -> Lexed:
-        """The text with blanks in the place of what stands there, from and to characters between its pieces; everything
-        else keeps its place. They are given in their order, and do not overlap."""
+        """The text with blanks in these spans of offsets, so that all other offsets stay the same. The spans are in
+        order, do not overlap, and split no piece."""
         kept: list[str] = []
         done = 0
         for start, end in spans:
@@ -137,18 +137,18 @@ class Lexed:
         return self._derived("".join([*kept, self.text[done:]]), _tokens_of(rest))
 
     def behind(self, place: int, begins: str = "") -> Lexed:
-        """The text from one piece on, which keeps its place, with blanks before it, or with this word and blanks."""
+        """The text from a piece on, at its offset, after blanks, or after the word `begins` and blanks."""
         start = self.start_of(place)
         first: list[Token] = [("word", begins, 0)] if begins else []
         return self._derived(begins.ljust(start) + self.text[start:], chain(first, _tokens_of(self._from(place))))
 
     def _derived(self, text: str, source: Iterable[Token]) -> Lexed:
-        """Another text of this one's pieces. Both share the texts of their literals."""
+        """A text of these tokens, which shares the texts of its literals with this one."""
         derived = Lexed(text, source)
         derived._inside = self._inside
         return derived
 
-    # --- what stands within it
+    # --- texts within it
 
     @property
     def within(self) -> Within:
@@ -158,7 +158,7 @@ class Lexed:
         return self._within
 
     def inside(self, text: str) -> Lexed:
-        """A text that stands within this one, the same one whoever asks."""
+        """A text within this one. Repeated calls return the same object."""
         if (found := self._inside.get(text)) is None:
             found = self._inside[text] = Lexed(text)
         return found
@@ -169,7 +169,7 @@ def _tokens_of(pieces: Iterable[Lexeme]) -> Iterator[Token]:
 
 
 class _Packed(Sequence[Lexeme]):
-    """The pieces of a long text, in nine bytes each: a list of as many takes two hundred."""
+    """The pieces of a long text, in nine bytes each; a list takes about two hundred."""
 
     __slots__ = ("_ends", "_kinds", "_starts", "_text")
     _KINDS: tuple[Kind, ...] = ("word", "quoted", "string", "symbol")
@@ -204,19 +204,19 @@ class _Packed(Sequence[Lexeme]):
         return Lexeme(self._KINDS[kind], self._text[start:end], start, end)
 
 
-# --- what its literals hold --------------------------------------------------------------------------
+# --- the values of its literals ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Every text that may run, each once, the outermost first. Not `whole`: there are more, deeper or longer."""
+    """The texts that may run, each once, the outermost first. Not `whole`: there are deeper or longer ones, too."""
 
     texts: tuple[Lexed, ...] = ()
     whole: bool = True
 
 
 def _within(text: Lexed) -> Within:
-    """What may run within `text`, itself left out. Never raises."""
+    """The texts that may run within `text`, without itself. Never raises."""
     if not _has_literal(text.text):
         return Within()
     if _SETTING.search(text.text) is not None:
@@ -242,7 +242,7 @@ def _has_literal(text: str) -> bool:
 
 
 def _values(outer: Lexed, text: Lexed, setting: Literals) -> list[str]:
-    """What the literals of a text stand for; adjacent ones are one, as they are for Spark."""
+    """The values of the literals of a text; adjacent literals are one literal, as in Spark."""
     values = [string_values(run)[setting] for run in _runs(text)]
     if setting is not Literals.AS_WRITTEN:
         return values
@@ -250,7 +250,7 @@ def _values(outer: Lexed, text: Lexed, setting: Literals) -> list[str]:
 
 
 def _has_backslash(text: Lexed) -> bool:
-    """Whether one stands outside of quotes and comments: no such text is SQL, nor a name."""
+    """Whether it has a backslash outside of quotes and comments. Such a text is neither SQL nor a name."""
     return any(piece.text == "\\" for piece in text.pieces)
 
 
@@ -266,16 +266,16 @@ def _runs(text: Lexed) -> Iterator[list[str]]:
         yield run
 
 
-# --- a place in it -------------------------------------------------------------------------------------
+# --- cursor --------------------------------------------------------------------------------------------
 
 
 class Cursor:
-    """A place in a text, moved forward by the words that a small grammar expects."""
+    """A place in a text, which the words that a small grammar expects move forward."""
 
     def __init__(self, lexed: Lexed, place: int = 0) -> None:
         self.lexed = lexed
         self.place = place
-        """Of the next piece, among all."""
+        """The index of the next piece."""
 
     @property
     def text(self) -> str:
@@ -298,7 +298,7 @@ class Cursor:
         return self.lexed.start_of(self.place)
 
     def sees(self, *expected: str) -> bool:
-        """Do these words or symbols come next? Words in upper case; back-quoted names are no words."""
+        """Whether these words (in upper case) or symbols come next. Back-quoted names are not words."""
         for distance, word in enumerate(expected):
             piece = self.peek(distance)
             if piece is None or piece.kind not in ("word", "symbol") or piece.text.upper() != word:
@@ -306,20 +306,20 @@ class Cursor:
         return True
 
     def accept(self, *expected: str) -> bool:
-        """Consume these words or symbols if all of them come next."""
+        """Consumes these words or symbols if all of them come next."""
         if not self.sees(*expected):
             return False
         self.place += len(expected)
         return True
 
     def accept_any(self, *expected: str) -> str | None:
-        """Consume one of these words and tell which; None if none comes next."""
+        """Consumes one of these words and returns it; None if none comes next."""
         return next((word for word in expected if self.accept(word)), None)
 
     def name(self) -> Parts | None:
-        """Consume a dotted name; None if no identifier comes next, or none after a dot, which is consumed then.
+        """Consumes a dotted name; None if no identifier comes next, or none after a dot, which is consumed then.
 
-        What stands before such a dot is the name of something else: `db` of db.'t' is no table.
+        The parts before such a dot are not a table's name, for example `db` in db.'t'.
         """
         parts: list[str] = []
         while (piece := self.peek()) is not None and is_identifier(piece):
@@ -330,7 +330,7 @@ class Cursor:
         return None
 
     def string(self) -> str | None:
-        """Consume a string literal (adjacent ones are one, as in Spark); None if none comes next."""
+        """Consumes a string literal (adjacent ones are one, as in Spark); None if none comes next."""
         values: list[str] = []
         while (piece := self.peek()) is not None and piece.kind == "string":
             values.append(string_value(piece.text))
@@ -338,7 +338,7 @@ class Cursor:
         return "".join(values) if values else None
 
     def skip_brackets(self) -> None:
-        """Consume the bracketed group that comes next, if one does, with all that it holds; not another behind it."""
+        """Consumes the bracketed group that comes next, if any, but no group after it."""
         depth = 0
         while (piece := self.peek()) is not None:
             if piece.text == "(":
@@ -352,7 +352,7 @@ class Cursor:
                 return
 
     def at_query(self) -> bool:
-        """Does a query begin here? (`WITH SERDEPROPERTIES` and `WITH SCHEMA BINDING` do not begin one.)"""
+        """Whether a query begins here. (`WITH SERDEPROPERTIES` and `WITH SCHEMA BINDING` do not begin one.)"""
         piece = self.peek()
         if piece is None or piece.kind != "word" or (word := piece.text.upper()) not in _BEGINNINGS:
             return False
@@ -367,9 +367,9 @@ class Cursor:
         return after is not None and after.text.upper() in ("AS", "(", "MAX")
 
     def find_query(self) -> int | None:
-        """Move to the first query that is not inside brackets and give its place; None if there is none.
+        """Moves to the first query outside of brackets and returns its place; None if there is none.
 
-        AS may be left out before one in brackets, so these hold one unless a clause that has a list stands before them.
+        AS is optional before a query in brackets, so brackets contain a query unless they follow a clause with a list.
         """
         before = ""
         while (piece := self.peek()) is not None:

@@ -29,6 +29,10 @@ class Reference:
     perhaps: bool = False
     """A CTE has this name in another case. It is the same name unless spark.sql.caseSensitive is set."""
 
+    def __reduce__(self) -> tuple[type[Reference], tuple[Parts, int, int, bool, bool]]:
+        # The default reads the fields from the class for each object: a long text may have tens of thousands.
+        return Reference, (self.parts, self.start, self.end, self.aliased, self.perhaps)
+
 
 # --- the clauses of a materialized view ------------------------------------------------------------------
 

@@ -166,6 +166,7 @@ async def _measured(watch: Watch, port: int, state: type[State], statements: Map
             for before in ("USE s", *state.before):
                 await asyncio.to_thread(_run, client, before)
         settle()
+        await asyncio.sleep(0)  # The collection ends with this turn.
         watch.take()
         try:
             await asyncio.to_thread(_run, client, text)

@@ -1,4 +1,4 @@
-"""What sqlglot reads otherwise than Spark, or cannot read safely: such a text is guessed."""
+"""Finds texts that sqlglot does not parse like Spark, or cannot parse safely; their names are guessed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 SPARK = Dialect.get_or_raise("spark")
 _DEPTH_MAX = 100
-"""Brackets within brackets. The compiled parser overflows the C stack at tens of thousands: the process dies."""
+"""The maximum nesting of brackets. At tens of thousands, the compiled parser overflows the C stack and crashes."""
 _QUERIES_MAX = 1_000
-"""FROMs in one text, for the same reason: `FROM FROM FROM …` nests without brackets."""
+"""The maximum number of FROMs, for the same reason: `FROM FROM FROM …` nests without brackets."""
 _OPEN_JOINS_MAX = 8
-"""Joins in a row without ON or USING. sqlglot tries each as nested: 18 take a second, each more doubles it."""
+"""The maximum number of adjacent joins without ON or USING, which sqlglot also tries to nest: 18 take a second, and
+each further one doubles the time."""
 
 _TYPES_DEPTH_MAX = 6
 _TYPES_WITHIN_MAX = 200
@@ -24,7 +25,7 @@ each as a type and then as a function, so that each level doubles the time."""
 
 
 class Doubt(Exception):
-    """The text is not understood well enough to be exact."""
+    """The text is not understood exactly."""
 
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
@@ -57,10 +58,10 @@ _JOINS = frozenset(
         *(TokenType.SEMI, TokenType.ANTI, TokenType.NATURAL),
     ]
 )
-"""FROM t, JOIN u: to Spark a relation called join, whose alias is u. (With a bracket behind it a function.)"""
+"""In FROM t, JOIN u, Spark reads a relation called join with the alias u (or a function, before a bracket)."""
 _BEFORE_NAME = ([TokenType.COMMA], [TokenType.SELECT], [TokenType.NOT], [TokenType.AND], [TokenType.OR])
 _BEHIND_SELECT = ([TokenType.DISTINCT], [TokenType.ALL])
-"""Behind these FROM is a name to Spark: SELECT a, from(b). sqlglot lets a list end with a comma, and be empty."""
+"""After these, FROM is a name to Spark: SELECT a, from(b). For sqlglot, lists may be empty or end with a comma."""
 FUNCTION_NAMES = frozenset(SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, TokenType.IDENTIFIER}
 _WORD = re.compile(r"\w")
 _QUERY_WORDS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES, TokenType.TABLE})
@@ -75,20 +76,20 @@ _BEGIN_CLAUSES = frozenset(
 _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
-"""What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
+"""What may follow FROM, also in IS DISTINCT FROM NULL, and is not a relation."""
 _OPERATORS = frozenset(
     ["AND", "OR", "IS", "IN", "NOT", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "COLLATE"]
 )
-"""Words of an expression behind a name."""
+"""Words of an expression after a name."""
 _PREFIXES = frozenset({TokenType.CASE, TokenType.NOT, TokenType.EXISTS, TokenType.INTERVAL, *_QUERY_WORDS})
 """Words of an expression before a name."""
 _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER})
-"""What surely begins a row of VALUES. (Text in double quotes may be an alias.)"""
+"""What certainly begins a row of VALUES. (Text in double quotes may be an alias.)"""
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
 
 
 def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass over the tokens)
-    """The tokens, TABLE t made readable for sqlglot (SELECT * FROM t); what is dangerous to parse raises Doubt."""
+    """The tokens, with TABLE t written as SELECT * FROM t for sqlglot. Raises Doubt if parsing is dangerous."""
     if [token.text.upper() for token in tokens[:4]] == ["MERGE", "WITH", "SCHEMA", "EVOLUTION"]:
         tokens = [tokens[0], *tokens[4:]]
     if sum(token.token_type is TokenType.FROM for token in tokens) > _QUERIES_MAX:
@@ -142,13 +143,13 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
 
 
 class _Clauses:
-    """FROM t SELECT a: another FROM in the same brackets is a name to Spark."""
+    """After FROM t SELECT a, another FROM in the same brackets is a name to Spark."""
 
     def __init__(self) -> None:
         self._first: list[TokenType | None] = [None]
-        """Of each open bracket, and of the text outside of all: SELECT or FROM, as the query there begins, and"""
+        """The first word of the query, SELECT or FROM, for each open bracket and the text outside of all brackets."""
         self._selected = [False]
-        """whether its SELECT has come."""
+        """Whether the query's SELECT has come, for each of these."""
 
     def see(self, kind: TokenType) -> None:
         """Raises Doubt."""
@@ -173,7 +174,7 @@ def _has_row(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _are_rows(tokens: Sequence[Token], place: int) -> bool:
-    """Whether what follows VALUES in brackets are rows: VALUES (1), (t a) has a relation and its alias as well."""
+    """Whether the brackets after VALUES contain rows. In VALUES (1), (t a), t may also be a relation with an alias."""
     while _opens(tokens, place):
         if place + 1 < len(tokens) and _is_relation_there(tokens, place + 1):
             return False
@@ -202,7 +203,7 @@ def _opens(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the word LATERAL at `place` stands before a query, VIEW, or a function of rows."""
+    """Whether the word LATERAL at `place` precedes a query, VIEW or a table function."""
     after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
     if after is TokenType.L_PAREN:
         # LATERAL (VALUES (1)) and LATERAL ((SELECT 1)) may be calls of a function.
@@ -223,7 +224,7 @@ def _is_alias_there(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _holds_query(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a query stands behind the bracket at `place`, and those that follow it."""
+    """Whether a query follows the bracket at `place` and any brackets after it."""
     while _opens(tokens, place):
         place += 1
     return place < len(tokens) and tokens[place].token_type in _QUERY_WORDS
@@ -241,7 +242,7 @@ def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
 
 
 def check_types(tokens: Iterable[Token]) -> None:
-    """Raises Doubt for types within types that would take long to parse."""
+    """Raises Doubt for nested types that would take long to parse."""
     opened: list[tuple[TokenType, bool]] = []
     depth = within = 0
     after_type = after_nested = False
@@ -252,7 +253,7 @@ def check_types(tokens: Iterable[Token]) -> None:
         if kind is TokenType.L_BRACKET and before == "IF":
             raise Doubt("no expression of Spark's: IF[")
         before = token.text.upper()
-        # (After the name of another type, as many columns have one, a < is a comparison.)
+        # (After other types, whose names many columns have, a < is a comparison.)
         if kind in _OPENING_TYPES and (of_nested or kind is not TokenType.LT):
             opened.append((kind, of_type))
             depth += of_type
@@ -260,7 +261,7 @@ def check_types(tokens: Iterable[Token]) -> None:
             if depth > _TYPES_DEPTH_MAX or within > _TYPES_WITHIN_MAX:
                 raise Doubt("types nested too deeply")
         elif opener := _OPENING_OF.get(kind):
-            # A < that was no type's has no >, and ends with the bracket around it.
+            # A < that does not belong to a type has no >, and ends with the bracket around it.
             while opened and opened[-1][0] is TokenType.LT is not opener:
                 depth -= opened.pop()[1]
             if opened and opened[-1][0] is opener:
@@ -269,30 +270,30 @@ def check_types(tokens: Iterable[Token]) -> None:
 
 
 def is_name(token: Token) -> bool:
-    """A word, or a name in back quotes."""
+    """Whether it is a word or a name in back quotes."""
     return token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text) is not None
 
 
 def _may_be_name(token: Token) -> bool:
-    """A string is one where double quotes hold identifiers."""
+    """Strings count, because double quotes may contain identifiers."""
     return is_name(token) or token.token_type is TokenType.STRING
 
 
 def _begins_query(tokens: Sequence[Token], place: int) -> bool:
-    """Is the word TABLE at `place` the query TABLE t?"""
+    """Whether the word TABLE at `place` is the query TABLE t."""
     if place + 1 >= len(tokens):
         return False
     after = tokens[place + 1]
     if after.token_type is TokenType.FROM or not is_name(after):
         return False
     before = tokens[place - 1].token_type if place else None
-    if before is TokenType.R_PAREN:  # after the CTEs, perhaps of a query in brackets
+    if before is TokenType.R_PAREN:  # After CTEs, perhaps those of a query in brackets.
         return any(token.token_type is TokenType.WITH for token in tokens[:place])
     return before is None or before in _BEFORE_QUERY
 
 
 def check_none_left_out(tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Raises Doubt where a name behind FROM or JOIN is in the tree neither a relation's nor a column's."""
+    """Raises Doubt if a name after FROM or JOIN is neither a relation nor a column in the tree."""
     names = (each.parts for each in tree.find_all(exp.Table, exp.Column) if isinstance(each, exp.Table | exp.Column))
     known = {part.meta.get("start") for parts in names for part in parts}
     for place, token in enumerate(tokens[:-1]):

@@ -1,8 +1,7 @@
-"""Statements other than queries and DML: what they change, read from their first words.
+"""Parses statements other than queries and DML by their first words: what they read, write and change.
 
-sqlglot turns many of these into an unparsed command, so each kind has a small reader of its own here. A reader
-returns None where the text is not as Spark's grammar has it; then every name of the text is guessed to be read and
-written.
+sqlglot does not parse many of these, so each kind has a small reader here. A reader returns None if the text does not
+follow Spark's grammar; then every name in the text counts as read and written.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _UNTOUCHED = Forwarded(touches_rows=False)
 
 
 def forwarded(lexed: Lexed, keyword: str) -> Forwarded:
-    """What a statement that goes to Spark does; `keyword` is its first word, folded. Never raises."""
+    """What a statement for Spark reads and changes; `keyword` is its first word, folded. Never raises."""
     reader = _READERS.get(keyword)
     if reader is None:
         if keyword in _QUERIES:
@@ -37,20 +36,20 @@ def forwarded(lexed: Lexed, keyword: str) -> Forwarded:
 
 
 def _may_mean_more(found: Forwarded, keyword: str, text: str) -> bool:
-    """Whether the values of variables may make something else of the statement that matters here. One before the first
-    word may end the comment that it stands in."""
+    """Whether the values of variables may change what the statement reads or changes. A variable before the first word
+    may end its comment."""
     if found.touches_rows or found.creates_view or found.changes_function or found.alters_database:
         return True
     return keyword in _OPEN_HEADS or text.find("${") < skip_blank(text)
 
 
 _OPEN_HEADS = frozenset({"set", "declare"})
-"""First words of statements that do more where other words follow: SET CATALOG, SET VAR x = (query)."""
+"""First words of statements that do more if certain words follow: SET CATALOG, SET VAR x = (query)."""
 _QUERIES = frozenset({"select", "with", "from", "values", "table", "map", "reduce", "update", "delete", "merge"})
 
 
 def _one_statement(found: Forwarded, cursor: Cursor) -> Forwarded:
-    """`found`, unless a second statement follows: Spark refuses such a text, a script may hold it."""
+    """`found`, unless a second statement follows. Spark refuses such a text, but a script may contain it."""
     if not found.exact or ";" not in cursor.text.rstrip("; \t\r\n"):
         return found
     while (piece := cursor.peek()) is not None:
@@ -65,25 +64,25 @@ def _written(*names: Parts | None) -> Forwarded | None:
 
 
 def _name(cursor: Cursor) -> Parts | None:
-    """The dotted name that comes next; None if none does, or if IDENTIFIER(…) makes it up at run time."""
+    """The dotted name that comes next; None if none does, or if IDENTIFIER(…) builds it at run time."""
     name = cursor.name()
     return None if name is not None and name[-1].upper() == "IDENTIFIER" and cursor.sees("(") else name
 
 
 def _body(cursor: Cursor) -> Forwarded:
-    """The query somewhere after the head; an empty answer where there is none."""
+    """The result for the query after the head; an empty result if there is none."""
     place = cursor.find_query()
     return Forwarded() if place is None else parsed(cursor.lexed, place)
 
 
 def _with_body(cursor: Cursor, name: Parts, **changes: object) -> Forwarded:
-    """What the query after the head reads, and `name` written."""
+    """The result for the query after the head, with `name` written."""
     found = _body(cursor)
     writes = (name, *(written for written in found.writes if written != name))
     return replace(found, writes=writes, touches_rows=True, **changes)  # type: ignore[arg-type]
 
 
-# --- only looked at ----------------------------------------------------------------------------------
+# --- statements that only show something -------------------------------------------------------------
 
 
 def _explain(cursor: Cursor) -> Forwarded:
@@ -96,13 +95,13 @@ def _explain(cursor: Cursor) -> Forwarded:
     if keyword == "(" or keyword in _QUERIES:
         return without_rows(parsed(cursor.lexed, cursor.place))
     inner = forwarded(cursor.lexed.behind(cursor.place), keyword)
-    # Spark runs the text of EXECUTE IMMEDIATE to tell how it would. A variable may stand for these words.
+    # To explain EXECUTE IMMEDIATE, Spark runs its text. A variable may contain these words.
     runs = keyword == "execute" or ("${" in cursor.text and keyword not in _READERS)
     return inner if runs else without_rows(inner)
 
 
 def _show_description(cursor: Cursor) -> Forwarded:
-    """DESCRIBE of a query reads no row but names relations; of anything else nothing at all."""
+    """DESCRIBE of a query reads no rows but names relations; otherwise it reads nothing."""
     cursor.accept("QUERY")
     if cursor.at_query() and not cursor.sees("TABLE"):
         return without_rows(parsed(cursor.lexed, cursor.place))
@@ -110,7 +109,7 @@ def _show_description(cursor: Cursor) -> Forwarded:
 
 
 def _nothing(cursor: Cursor) -> Forwarded:
-    """The rest is free text for Spark (SHOW, ADD JAR /path, GRANT …): no row is read or changed."""
+    """The rest is not parsed (SHOW, ADD JAR /path, GRANT …); no rows are read or changed."""
     while cursor.take() is not None:
         pass
     return _UNTOUCHED
@@ -120,7 +119,7 @@ def _nothing(cursor: Cursor) -> Forwarded:
 
 
 def _use(cursor: Cursor) -> Forwarded | None:
-    """None where IDENTIFIER(...) may call functions."""
+    """None for IDENTIFIER(...), which may call functions."""
     cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE")
     if cursor.sees("IDENTIFIER", "("):
         return None
@@ -132,7 +131,7 @@ def _set(cursor: Cursor) -> Forwarded | None:
         return _use(cursor)
     if cursor.accept_any("VAR", "VARIABLE"):
         return _assigned(cursor)
-    # The current catalog is this setting until it is chosen.
+    # This setting is the current catalog until USE or SET CATALOG.
     changes = "defaultcatalog" in cursor.text[cursor.position :].lower()
     return replace(_nothing(cursor), changes_namespace=changes)
 
@@ -153,7 +152,7 @@ def _assigned(cursor: Cursor) -> Forwarded | None:
 
 
 def _cache(cursor: Cursor) -> Forwarded | None:
-    """CACHE TABLE x AS query makes a temporary view x; without a query it reads x."""
+    """CACHE TABLE x AS query creates a temporary view x; without a query it reads x."""
     cursor.accept("LAZY")
     if not cursor.accept("TABLE"):
         return None
@@ -170,7 +169,7 @@ def _cache(cursor: Cursor) -> Forwarded | None:
 
 
 def _analyze(cursor: Cursor) -> Forwarded | None:
-    """Statistics are read off the rows; the rows stay as they are."""
+    """Statistics are computed from the rows, which do not change."""
     if not cursor.accept("TABLE"):
         named = cursor.accept_any("TABLES") and not (cursor.accept_any("IN", "FROM") and cursor.sees("IDENTIFIER", "("))
         return _nothing(cursor) if named else None
@@ -180,7 +179,7 @@ def _analyze(cursor: Cursor) -> Forwarded | None:
 
 
 def _reading(cursor: Cursor) -> Forwarded | None:
-    """The relation is read whose name comes next, and is left there."""
+    """Reads the relation whose name comes next, without consuming it."""
     chain = mention(cursor.lexed, cursor.place)
     return None if chain is None else Forwarded(reads=(chain,))
 
@@ -225,14 +224,14 @@ def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
     if called is None:
         return None
     found = replace(found, calls=(*called, *found.calls))
-    # (What stands behind the head may say "location", too: then too much is looked at.)
+    # (The query after the head may contain "location", too, which only causes a superfluous check.)
     fills = replaces or bool(found.reads) or cursor.peek() is not None
     return replace(found, writes_files=fills and _PLACES.search(cursor.text, head) is not None)
 
 
 def _calls_in_options(cursor: Cursor, end: int) -> tuple[Parts, ...] | None:
-    """The functions that the values of OPTIONS call, perhaps more; None where these may read a relation. `end`: the
-    place where the query begins."""
+    """The functions that the values of OPTIONS call, perhaps more; None if the values may read a relation. `end`: the
+    place of the query."""
     while cursor.place < end:
         if cursor.sees("OPTIONS", "("):
             start = cursor.position
@@ -245,13 +244,13 @@ def _calls_in_options(cursor: Cursor, end: int) -> tuple[Parts, ...] | None:
 
 
 _PLACES = re.compile(r"\b(?:location|path)\b", re.IGNORECASE)
-"""Words of a table's head by which it has its files somewhere, perhaps where another table has its own."""
+"""Words in a table's head that set the location of its files, which may be that of another table."""
 
 
 def _lists_columns(cursor: Cursor) -> bool:
-    """Does `(name type …, …)` come next? A query in brackets may begin with the same words: (TABLE s), (FROM s, t …).
+    """Whether `(name type …, …)` comes next. A query in brackets may begin with the same words: (TABLE s), (FROM s, t).
 
-    Where both would do, as for (TABLE date), Spark takes it for a column.
+    If both are possible, as for (TABLE date), it is a column to Spark.
     """
     if not cursor.brackets_hold_query():
         return cursor.sees("(")
@@ -273,7 +272,7 @@ def _lists_columns(cursor: Cursor) -> bool:
 
 
 def _is_column(words: list[str]) -> bool:
-    """A name, a type and what may follow it; what stood in brackets is left out."""
+    """Whether the words are a name, a type and what may follow it. They do not include the words in brackets."""
     return words[1:2] != [] and words[1] in _TYPES and words[2:3] in _AFTER_TYPE and _OF_QUERY.isdisjoint(words[3:])
 
 
@@ -296,7 +295,7 @@ _OF_QUERY = frozenset({"select", "from", "join", "using", "union", "except", "in
 
 
 def _create_view(cursor: Cursor, temporary: bool) -> Forwarded | None:
-    """Its text is kept, not run; a view that is replaced may feed a materialized view, so it counts as written."""
+    """The query is stored, not run. A replaced view may be read by a materialized view, so it counts as written."""
     cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
     cursor.skip_brackets()
@@ -304,7 +303,7 @@ def _create_view(cursor: Cursor, temporary: bool) -> Forwarded | None:
 
 
 def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
-    """A SQL function's body may hold queries anywhere; another's (`AS 'class'`) none."""
+    """The body of a SQL function may contain queries anywhere; other functions (`AS 'class'`) have none."""
     cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
     if name is None:
@@ -343,7 +342,7 @@ def _alter(cursor: Cursor) -> Forwarded | None:
         return _with_body(cursor, name, creates_view=name)
     if cursor.accept("RENAME", "TO"):
         renamed = _name(cursor)
-        # A bare new name stays in the database of the old one.
+        # An unqualified new name is in the database of the old one.
         return _written(name, name[:-1] + renamed if renamed is not None and len(renamed) == 1 else renamed)
     return Forwarded(writes=(name,), keeps_rows=cursor.sees("ADD", "COLUMN") or cursor.sees("ADD", "COLUMNS"))
 
@@ -369,7 +368,7 @@ def _drop_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
 
 
 def _table_after(*words: str) -> _Reader:
-    """A reader for statements that change the table named after one of `words` (`""`: at once)."""
+    """A reader for statements that change the table whose name follows one of `words` (`""`: comes next)."""
 
     def reader(cursor: Cursor) -> Forwarded | None:
         for word in words:
@@ -381,7 +380,7 @@ def _table_after(*words: str) -> _Reader:
 
 
 def _insert(cursor: Cursor) -> Forwarded | None:
-    """The head is read here, for sqlglot knows neither all of Spark's forms nor how to be quick with many VALUES."""
+    """The head is parsed here, because sqlglot does not know all of Spark's forms and is slow for many VALUES."""
     overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
     if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
         return replace(_body(cursor), writes=(), writes_files=True)
@@ -408,13 +407,13 @@ def _insert(cursor: Cursor) -> Forwarded | None:
 
 _WORD = re.compile(r"\w+")
 _READING = frozenset({"select", "from", "join", "table", "with", "map", "reduce", "identifier"})
-"""Words without which no expression, and nothing behind a pipe, reads a relation or names a function at run time."""
+"""Without these words, no expression or pipe step reads a relation or names a function at run time."""
 _BEFORE_BRACKET = re.compile(r"\(\s*+(\w++|[`\"])")
-"""Read backwards, for there are fewer brackets than words: a function's name, or the end of a quoted one."""
+"""Matched backwards, because brackets are rarer than words: a function's name, or the end of a quoted name."""
 
 
 def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
-    """The functions that VALUES calls, perhaps more; None where its rows may read a relation."""
+    """The functions that VALUES calls, perhaps more; None if its rows may read a relation."""
     words = _WORD.findall(folded(rows))
     if not _READING.isdisjoint(words):
         return None
@@ -427,7 +426,7 @@ def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
 
 
 def _load(cursor: Cursor) -> Forwarded | None:
-    """The files are moved, from wherever they lie; LOCAL ones are copied."""
+    """The files are moved from any directory; LOCAL files are copied."""
     if not cursor.accept("DATA"):
         return None
     moves = cursor.accept("LOCAL") is False
@@ -440,12 +439,12 @@ def _load(cursor: Cursor) -> Forwarded | None:
 
 
 def _call(cursor: Cursor) -> Forwarded:
-    """A procedure may be told where to take files away (Iceberg's remove_orphan_files)."""
+    """A procedure may remove files by path (Iceberg's remove_orphan_files)."""
     return replace(_run_time(cursor), writes_files="/" in cursor.text)
 
 
 def _run_time(cursor: Cursor) -> Forwarded:
-    """EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
+    """EXECUTE IMMEDIATE and scripts: what they do is known only at run time."""
     return guess(cursor.lexed, "runs what is known only at run time")
 
 

@@ -1,8 +1,8 @@
-"""Query -> the relations that it reads and writes, with the places where their names stand.
+"""Finds the relations that a query or DML statement reads and writes, with the offsets of their names.
 
-Ordinary queries are skimmed (`sql.reading.skim`). sqlglot parses the others and DML; its tree is used to find names,
-never to print SQL. Whatever is in doubt is a guess: every dotted chain of identifiers in the text, inside strings too,
-so that a mention is never missed.
+Ordinary queries are skimmed (`sql.reading.skim`). sqlglot parses the others, and DML; its tree is used to find names,
+never to print SQL. In case of doubt the result is a guess: every dotted chain of identifiers in the text and in its
+strings, so that no mention is missed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sql.reading.skim import skim
 from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes
 from sql.statement import Forwarded, Parts, Reference
 
-# sqlglot warns each time it gives up on a text; here that is an ordinary outcome, reported as Forwarded.reason.
+# sqlglot logs a warning when it cannot parse a text. Here that is an ordinary outcome: see Forwarded.reason.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 PARSED_CHARACTERS_MAX = 100_000
-"""Longer texts that cannot be skimmed are guessed: sqlglot takes 0.8 ms, and much memory, for a thousand characters."""
+"""Longer texts that cannot be skimmed are guessed; sqlglot takes 0.8 ms and much memory per thousand characters."""
 _FOREIGN = ("{{", "{%", "{#")
-"""What sqlglot takes for Jinja."""
+"""Characters that sqlglot takes for Jinja."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What a definition reads. Not `exact`: a superset, and `reason` says why."""
+    """What a definition reads. Not `exact`: this is a superset, for the given `reason`."""
 
     reads: tuple[Reference, ...] = ()
     calls: tuple[Parts, ...] = ()
@@ -51,14 +51,14 @@ def relations(query: Lexed) -> Lineage:
 
 
 def parsed(lexed: Lexed, place: int = 0) -> Forwarded:
-    """The query or DML statement that begins with the piece at `place`. Never raises."""
+    """Parses the query or DML statement that begins with the piece at `place`. Never raises."""
     if (found := skim(lexed, place)) is not None:
         return found
     return parsed_closely(lexed, place)
 
 
 def parsed_closely(lexed: Lexed, place: int = 0) -> Forwarded:
-    """The same by way of sqlglot's tree, which takes about five times as long. Never raises."""
+    """The same with sqlglot, which takes about five times as long. Never raises."""
     try:
         tree, calls = _parse(lexed, place)
         return _describe(tree, calls, lexed.text)
@@ -66,21 +66,21 @@ def parsed_closely(lexed: Lexed, place: int = 0) -> Forwarded:
         return guess(lexed, str(doubt))
     except RecursionError:
         return guess(lexed, "nested too deeply")
-    except Exception as error:  # the parser is not ours: whatever it raises must not stop a client's statement
+    except Exception as error:  # No exception of the parser may stop a client's statement.
         return guess(
             lexed, f"not parsed: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
         )
 
 
 def query_tree(query: Lexed) -> exp.Query:
-    """sqlglot's tree of one query, to look at, never to print SQL from. Raises Doubt, nothing else."""
+    """sqlglot's tree of a query, which must not be printed as SQL. Raises only Doubt."""
     try:
         tree, _ = _parse(query, 0)
     except Doubt:
         raise
     except RecursionError:
         raise Doubt("nested too deeply") from None
-    except Exception as error:  # the parser is not ours, as above
+    except Exception as error:  # As above.
         raise Doubt(f"not parsed: {type(error).__name__}") from error
     if not isinstance(tree, exp.Query):
         raise Doubt("not a query")
@@ -88,7 +88,7 @@ def query_tree(query: Lexed) -> exp.Query:
 
 
 def expression(lexed: Lexed, place: int) -> Forwarded:
-    """What the expression at `place` reads: the parser is shown SELECT in the place of the characters before it."""
+    """What the expression at `place` reads. It is parsed with SELECT in place of the characters before it."""
     if lexed.start_of(place) < len("SELECT "):
         return guess(lexed, "no place for a SELECT")
     return parsed(lexed.behind(place, "SELECT"))
@@ -136,25 +136,25 @@ def guess(lexed: Lexed, reason: str, *, writes: bool | None = None) -> Forwarded
 
 
 def _may_become_another(text: str, first: str, chains: tuple[Reference, ...]) -> bool:
-    """Whether variables, whose values are not known here, may make another statement of the one that stands there."""
+    """Whether variables, whose values are not known here, may turn the text into another statement."""
     place = text.find("${")
     return place >= 0 and (not chains or place < chains[0].end or first not in _NEVER_CHANGING)
 
 
 def _is_torn(text: str) -> bool:
-    """Whether comments may stand within its names: they are not told apart in a long text."""
+    """Whether its names may contain comments, which are not recognized in a long text."""
     return len(text) > PARSED_CHARACTERS_MAX and ("/*" in text or "--" in text)
 
 
 def _chains(lexed: Lexed) -> Iterator[Reference]:
-    """Those of the text, with their places, and those of all texts that it may run."""
-    if len(lexed.text) > PARSED_CHARACTERS_MAX:  # comments and strings are not told apart, which is ten times faster
+    """The chains of the text, with their offsets, and those of all texts that it may run."""
+    if len(lexed.text) > PARSED_CHARACTERS_MAX:  # Ten times faster, without recognizing comments and strings.
         yield from _chains_in_long(lexed.text)
     else:
         yield from _chains_in(lexed.pieces)
     for inner in lexed.within.texts:
         for chain in _chains_in(inner.pieces):
-            yield Reference(chain.parts, 0, 0)  # It has no place in this text.
+            yield Reference(chain.parts, 0, 0)  # It has no offset in this text.
 
 
 def _chains_in(pieces: Sequence[Lexeme]) -> Iterator[Reference]:
@@ -171,7 +171,7 @@ _NAME_PIECES = 64
 
 
 def _is_path(chain: Reference, text: str) -> bool:
-    """A path in double quotes, unless a table of such a name may stand there."""
+    """Whether it is a path in double quotes, in a position where no table with such a name can be."""
     if len(chain.parts) > 1 or "/" not in chain.parts[0] or text[chain.start] != '"':
         return False
     before = text[max(0, chain.start - _BEFORE_CHARACTERS) : chain.start]
@@ -182,28 +182,28 @@ def _is_path(chain: Reference, text: str) -> bool:
 
 _BEFORE_CHARACTERS = 200
 _BEFORE_TABLE = frozenset({"into", "overwrite", "from", "table", "update", "view", "exists", "using"})
-"""Words that stand before the name of a table that is written."""
+"""Words before the name of a table that is written."""
 
 
 def mention(lexed: Lexed, place: int) -> Reference | None:
-    """The name that stands at `place`; None if none does, or no whole one."""
+    """The name at `place`; None if there is none or it is incomplete."""
     pieces = [piece for at in range(place, place + _NAME_PIECES) if (piece := lexed.at(at)) is not None]
     chain, after = _chain(pieces, 0)
     return chain if is_whole(pieces, after) else None
 
 
 def _chain(pieces: Sequence[Lexeme], start: int) -> tuple[Reference | None, int]:
-    """The dotted name that begins at place `start`, if one does, and the place to look on at."""
+    """The dotted name at place `start`, if there is one, and the place to continue at."""
     parts, after = dotted_name(pieces, start)
     chain = Reference(parts, pieces[start].start, pieces[after - 1].end) if parts else None
     return chain, max(after, start + 1)
 
 
 def _chains_in_long(text: str) -> Iterator[Reference]:
-    """Twice: with quotes as Spark would read them, and without, should a lone one mislead."""
+    """The chains with quotes as in Spark, and the chains without quotes, in case one of them is not closed."""
     for found in _PLAIN_CHAIN.finditer(text):
         name = found.group()
-        if not name.isdecimal():  # Long texts are lists of numbers, mostly.
+        if not name.isdecimal():  # Most long texts are lists of numbers.
             yield Reference(tuple(map(str.strip, name.split("."))), *found.span())
     if "`" not in text and _DOUBLE_QUOTED_PART.search(text) is None:
         return
@@ -218,13 +218,13 @@ def _chains_in_long(text: str) -> Iterator[Reference]:
 def _parse(lexed: Lexed, place: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if len(lexed.text) - lexed.start_of(place) > PARSED_CHARACTERS_MAX:
         raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
-    if "${" in lexed.text:  # A comment is none any more where the variable's value ends it.
+    if "${" in lexed.text:  # The value of a variable may end a comment.
         raise Doubt("'${' in the text")
     plain, quoted = _plain(lexed.text, lexed.pieces[place:])
     if foreign := next((mark for mark in _FOREIGN if mark in plain), None):
         raise Doubt(f"{foreign!r} in the text")
     tokens = SPARK.tokenize(plain)
-    if any(token.token_type is TokenType.PIPE_GT for token in tokens):  # It leaves out what some steps read.
+    if any(token.token_type is TokenType.PIPE_GT for token in tokens):  # sqlglot drops what some steps read.
         raise Doubt("a pipe")
     if quoted != _joined(_quotes(tokens, plain)):
         raise Doubt("quotes that are read in two ways")
@@ -236,7 +236,7 @@ def _parse(lexed: Lexed, place: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if len(trees) != 1 or trees[0] is None:
         raise Doubt("not one statement")
     selects = sum(token.token_type is TokenType.SELECT for token in shown)
-    if selects > sum(1 for _ in trees[0].find_all(exp.Select)):  # It drops arguments that it does not know.
+    if selects > sum(1 for _ in trees[0].find_all(exp.Select)):  # sqlglot drops unknown arguments.
         raise Doubt("a query that is left out")
     check_none_left_out(trees[0], tokens)
     return trees[0], _calls(tokens)
@@ -246,8 +246,8 @@ _Span = tuple[int, int]
 
 
 def _plain(text: str, pieces: Sequence[Lexeme]) -> tuple[str, list[_Span]]:
-    """These pieces of the text, and where its strings and quoted names stand, with blanks in the place of all else:
-    sqlglot nests other comments, and lets other quotes end a string. Everything keeps its place."""
+    """The text of these pieces at the same offsets, with blanks in between, and the positions of its strings and quoted
+    names. For sqlglot, other comments nest, and other quotes end a string."""
     kept: list[str] = []
     done = 0
     for _, piece, start, end in pieces:
@@ -265,7 +265,7 @@ _PREFIXES = {
     TokenType.HEX_STRING: 1,
     TokenType.NATIONAL_STRING: 1,
 }
-"""What is read as quoted, and how many characters before the quote it takes that are a word to Spark."""
+"""Types of quoted tokens, with the number of characters before the quote that are a word to Spark."""
 
 
 def _quotes(tokens: Iterable[Token], text: str) -> Iterator[_Span]:
@@ -276,7 +276,7 @@ def _quotes(tokens: Iterable[Token], text: str) -> Iterator[_Span]:
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:
-    """'a''b' is one string to one reader, and two to another."""
+    """Joins adjacent spans, because 'a''b' may be one string or two."""
     joined: list[_Span] = []
     for start, end in spans:
         if joined and joined[-1][1] == start:
@@ -285,11 +285,11 @@ def _joined(spans: Iterable[_Span]) -> list[_Span]:
     return joined
 
 
-# --- what a tree says --------------------------------------------------------------------------------
+# --- names in a tree ---------------------------------------------------------------------------------
 
 
 _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
-"""f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
+"""In f(TABLE(mv)) and STREAM(mv), mv is a relation, but a column for sqlglot."""
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
@@ -315,7 +315,7 @@ def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
         reads=tuple(reads),
         writes=tuple(dict.fromkeys(_named(target, text).parts for target in targets)),
         calls=calls,
-        # What follows a pipe may bring rows again.
+        # The steps after a pipe may add rows.
         touches_rows=bool(targets) or "|>" in text or not _is_empty(tree),
     )
 
@@ -342,20 +342,20 @@ def _target(change: exp.Expr) -> exp.Table:
 
 
 def _reference(table: exp.Table, text: str) -> Reference | None:
-    """The mention; None for a table function, a hint's argument or the name of a CTE."""
+    """The mention; None for a table function, an argument of a hint or the name of a CTE."""
     if isinstance(table.this, exp.Func):
         return None
     if table.args.get("db"):
         return _named(table, text)
     bound = _is_bound(table, str)
-    # sqlglot makes CTEs of what stands between pipes, named by itself or by `|> AS t`.
+    # sqlglot turns the steps between pipes into CTEs, which it names itself or by `|> AS t`.
     if bound and ("|>" not in text or table.name not in text):
         return None
     return replace(_named(table, text), perhaps=bound or _is_bound(table, str.lower))
 
 
 def _named(table: exp.Table, text: str) -> Reference:
-    """The name with its place. Raises Doubt where the text at that place is not the name."""
+    """The name with its offsets. Raises Doubt if the text there is not the name."""
     parts: list[str] = []
     start = end = -1
     for part in table.parts:
@@ -394,7 +394,7 @@ def _is_bound(table: exp.Table, fold: Callable[[str], str]) -> bool:
 
 
 def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None, fold: Callable[[str], str]) -> bool:
-    """Does this WITH give `name` a meaning, seen from the body of its CTE `inside` or from outside all of them?"""
+    """Whether this WITH defines `name` for the body of its CTE `inside`, or for the query after it."""
     for cte in with_.expressions:
         if cte is inside:
             return bool(with_.args.get("recursive")) and inside is not None and fold(inside.alias) == name
@@ -404,7 +404,7 @@ def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None, fold: Callable[[s
 
 
 def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:
-    """The names that stand before a bracket: functions, built-in ones among them."""
+    """The names before a bracket: functions, including built-in ones."""
     calls: dict[Parts, None] = {}
     for place, token in enumerate(tokens):
         if token.token_type is not TokenType.L_PAREN or not place:
@@ -426,7 +426,7 @@ def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:
 
 
 def _is_empty(tree: exp.Expr) -> bool:
-    """Does a constant at the top leave no row of the query, whatever the tables hold (schema probes of BI tools)?"""
+    """Whether a constant at the top removes all rows of the query (schema probes of BI tools)."""
     while isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query) and not tree.args.get("joins"):
         if _is_zero(tree.args.get("limit")):
             return True
@@ -441,7 +441,7 @@ def _is_empty(tree: exp.Expr) -> bool:
     conjuncts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
     if not any(_is_false(part) for part in conjuncts):
         return False
-    # An aggregate answers one row all the same; what it shows must not come from a subquery beside FROM.
+    # An aggregate still returns a row, whose values must not come from a subquery outside of FROM.
     windows = tree.args.get("windows") or []
     shown = [*tree.expressions, *windows, tree.args.get("having"), tree.args.get("qualify")]
     return not any(part is not None and part.find(exp.Query) is not None for part in shown)
@@ -457,7 +457,7 @@ def _is_false(condition: exp.Expr) -> bool:
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.Boolean):
-        # To Spark `FROM t WHERE (false)` gives t the name `where` and its column the name `false`.
+        # To Spark, `FROM t WHERE (false)` gives t the alias `where` and its column the alias `false`.
         return condition.this is False and not bracketed
     if not isinstance(condition, exp.EQ):
         return False
@@ -469,5 +469,5 @@ def _is_false(condition: exp.Expr) -> bool:
 
 
 def without_rows(found: Forwarded) -> Forwarded:
-    """The same statement, only looked at: EXPLAIN and DESCRIBE run nothing and change nothing."""
+    """The same statement under EXPLAIN or DESCRIBE, which neither run nor change anything."""
     return replace(found, writes=(), touches_rows=False, creates_view=None, drops=None, changes_namespace=False)

@@ -60,6 +60,7 @@ def test_a_deferred_view_is_built_by_its_first_read(base: Database) -> None:
     assert tasks(base, "Status, RefreshMode, Reason") == [("SUCCESS", "COMPLETE", "it has not been built yet")]
 
 
+@pytest.mark.thorough
 def test_a_deferred_view_on_manual_is_not_built_by_reads(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m BUILD DEFERRED REFRESH AUTO ON MANUAL AS SELECT a FROM t")
     sqlstate, message = refused(base, "SELECT a FROM m")
@@ -69,6 +70,7 @@ def test_a_deferred_view_on_manual_is_not_built_by_reads(base: Database) -> None
     assert base.rows("SELECT a FROM m") == [(1,), (2,)]
 
 
+@pytest.mark.thorough
 def test_with_no_data_empties_a_view(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m WHEN STALE FAIL AS SELECT a FROM t WITH DATA")
     assert base.rows("SELECT a FROM m") == [(1,), (2,)]
@@ -89,6 +91,7 @@ def test_each_change_of_a_view_is_logged(base: Database) -> None:
     assert re.findall(line, base.gateway.log.read_text(encoding="utf-8")) == ["Created", "Altered", "Dropped"]
 
 
+@pytest.mark.thorough
 def test_storage_clauses_determine_format_location_and_buckets(base: Database, direct: Any, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     base.run(
@@ -218,6 +221,7 @@ def test_reads_of_stale_views_follow_when_stale(base: Database) -> None:
     assert base.version("inlining") == 2
 
 
+@pytest.mark.thorough
 def test_inline_also_inlines_the_views_below(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW low WHEN STALE SERVE AS SELECT a FROM t",
@@ -228,6 +232,7 @@ def test_inline_also_inlines_the_views_below(base: Database) -> None:
     assert base.version("high") == 1
 
 
+@pytest.mark.thorough
 def test_views_whose_names_are_computed_are_refreshed_before_the_read(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m BUILD DEFERRED WHEN STALE SERVE AS SELECT a FROM t",
@@ -260,6 +265,7 @@ def test_a_renamed_view_keeps_its_rows_and_properties(base: Database) -> None:
     base.run("ALTER MATERIALIZED VIEW IF EXISTS missing RENAME x")
 
 
+@pytest.mark.thorough
 def test_replace_with_swaps_or_drops_the_other_view(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m1 COMMENT 'one' AS SELECT a FROM t",
@@ -282,6 +288,7 @@ def test_replace_with_swaps_or_drops_the_other_view(base: Database) -> None:
     assert refused(base, "ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW above")[0] == "42P19"
 
 
+@pytest.mark.thorough
 def test_views_over_swapped_views_are_stale_after_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
@@ -303,6 +310,7 @@ def test_views_over_swapped_views_are_stale_after_a_restart(base: Database, star
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
+@pytest.mark.thorough
 def test_a_view_over_two_swapped_views_is_refreshed(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW ma AS SELECT a FROM t",
@@ -320,6 +328,7 @@ def test_a_view_over_two_swapped_views_is_refreshed(base: Database) -> None:
     base.run(*(f"DROP MATERIALIZED VIEW {view}" for view in ("both", "asked", "ma", "mb")))
 
 
+@pytest.mark.thorough
 def test_changed_names_and_properties_survive_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
@@ -482,6 +491,7 @@ def test_storage_listed_lists_the_storage(base: Database, start_gateway: Any) ->
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
+@pytest.mark.thorough
 def test_partitions_without_a_followed_table_are_listed(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, d DATE, s STRING) USING parquet",

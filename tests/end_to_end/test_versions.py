@@ -12,6 +12,7 @@ import pytest
 from clients import Jdbc, pyhive, rows, unclosed
 from databases import NAP, Database
 from processes import Gateway, wait_until
+from tiers import sampled
 
 
 @pytest.fixture
@@ -43,7 +44,10 @@ def kept(cursor: Any, view: str) -> dict[int, tuple[Any, ...]]:
 # --- transactions ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("begin", "end"), [("BEGIN", "COMMIT"), ("START TRANSACTION READ ONLY;", "ROLLBACK WORK")])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    sampled([("BEGIN", "COMMIT"), ("START TRANSACTION READ ONLY;", "ROLLBACK WORK")], {"begin"}, ["begin", "start"]),
+)
 def test_a_transaction_sees_one_version_of_each_view(views: Database, begin: str, end: str) -> None:
     """The version is chosen at the view's first use, and applies to joins, subqueries, aliases and CTAS. Other sessions
     see the newest version immediately."""
@@ -64,6 +68,7 @@ def test_a_transaction_sees_one_version_of_each_view(views: Database, begin: str
         assert rows(reader, "SELECT m.n, k.n FROM m JOIN k") == [(3, 3)]
 
 
+@pytest.mark.thorough
 def test_with_consistent_snapshot_chooses_versions_at_the_start(views: Database) -> None:
     with session(views) as reader:
         rows(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -78,7 +83,7 @@ def test_with_consistent_snapshot_chooses_versions_at_the_start(views: Database)
         assert rows(reader, "SELECT n FROM k") == [(3,)]
 
 
-@pytest.mark.parametrize("at_opening", [True, False])
+@pytest.mark.parametrize("at_opening", sampled([True, False], {"True"}))
 def test_freshgate_snapshot_makes_a_session_one_transaction(views: Database, at_opening: bool) -> None:
     configuration = {"set:hiveconf:freshgate.snapshot": "session"} if at_opening else {}
     with session(views, **configuration) as reader:
@@ -184,6 +189,7 @@ def stored_versions(gateway: Gateway, direct: Any, database: Database, view: str
     return {int(re.findall(r"\d+", row[0])[0]) for row in found}
 
 
+@pytest.mark.thorough
 def test_only_versions_in_use_by_transactions_are_kept(views: Database, start_gateway: Any, direct: Any) -> None:
     """A transaction keeps its version but no later ones, until COMMIT or until its connection ends."""
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
@@ -211,6 +217,7 @@ def test_only_versions_in_use_by_transactions_are_kept(views: Database, start_ga
         rows(writer, "DROP MATERIALIZED VIEW p")
 
 
+@pytest.mark.thorough
 def test_versions_max_count_makes_refreshes_wait_and_then_fail(views: Database, start_gateway: Any) -> None:
     settings = {"versions.retention": 0, "versions.max_count": 2, "versions.wait": 1}
     gateway: Gateway = start_gateway(**settings)
@@ -233,6 +240,7 @@ def test_versions_max_count_makes_refreshes_wait_and_then_fail(views: Database, 
         rows(writer, "DROP MATERIALIZED VIEW p")
 
 
+@pytest.mark.thorough
 def test_versions_max_bytes_makes_refreshes_fail(views: Database, start_gateway: Any) -> None:
     settings = {"versions.retention": 0, "versions.max_bytes": 1_000, "versions.wait": 0}
     gateway: Gateway = start_gateway(**settings)
@@ -246,6 +254,7 @@ def test_versions_max_bytes_makes_refreshes_fail(views: Database, start_gateway:
         rows(writer, "DROP MATERIALIZED VIEW p")
 
 
+@pytest.mark.thorough
 def test_earlier_versions_of_a_partitioned_view_can_be_read(views: Database) -> None:
     """Each version shows its own rows of every partition, even if a later version has rewritten the partition."""
     query = "SELECT d, count(*) AS n FROM p GROUP BY d"
@@ -293,6 +302,7 @@ def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None
         rows(reader, "DROP MATERIALIZED VIEW p")
 
 
+@pytest.mark.thorough
 def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(views: Database, start_gateway: Any, direct: Any) -> None:
     """On SIGTERM during a refresh of several batches its rows are deleted immediately, not at the next start."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
@@ -348,6 +358,7 @@ def test_only_the_gateway_that_was_started_last_refreshes(views: Database, start
             rows(two, "DROP MATERIALIZED VIEW q")
 
 
+@pytest.mark.thorough
 def test_a_refresh_fails_when_another_gateway_is_started(views: Database, start_gateway: Any, direct: Any) -> None:
     """The first gateway's refresh publishes nothing."""
     first: Gateway = start_gateway()
@@ -388,14 +399,18 @@ def drop_part(direct: Any, gateway: Gateway, database: Database, view: str, part
             rows(direct, f"DROP {'VIEW' if is_definition else 'TABLE'} {gateway.storage}.{row[1]}")
 
 
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("restarted", sampled([False, True], {"True"}))
 @pytest.mark.parametrize(
     ("part", "reason"),
-    [
-        ("view", "its view was dropped"),
-        ("replaced", "its view was dropped or replaced"),
-        ("storage", "its storage table was dropped"),
-    ],
+    sampled(
+        [
+            ("view", "its view was dropped"),
+            ("replaced", "its view was dropped or replaced"),
+            ("storage", "its storage table was dropped"),
+        ],
+        {"storage"},
+        ["view", "replaced", "storage"],
+    ),
 )
 def test_a_damaged_view_is_reported_and_can_be_dropped(
     views: Database, start_gateway: Any, direct: Any, part: str, reason: str, restarted: bool

@@ -52,6 +52,7 @@ def test_beeline_shows_log_and_progress_bar(slow: Database) -> None:
     assert "Exception" not in shown
 
 
+@pytest.mark.thorough
 def test_beelines_progress_bar_counts_a_new_view_from_the_first_frame(slow: Database) -> None:
     url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}"
     shown = beeline(url, f"CREATE MATERIALIZED VIEW made AS {SLOW}").stderr

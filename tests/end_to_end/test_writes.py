@@ -120,6 +120,7 @@ def test_a_replaced_table_is_noticed(database: Database) -> None:
     assert database.rows("SELECT a FROM m") == []
 
 
+@pytest.mark.thorough
 def test_a_replaced_spark_view_is_noticed(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
@@ -319,6 +320,7 @@ def test_a_function_that_reads_a_stale_view_refreshes_it(database: Database) -> 
     assert database.rows("SELECT counted()") == [(1,)]
 
 
+@pytest.mark.thorough
 def test_changed_functions_make_views_that_call_them_stale(database: Database, direct: hive.Cursor) -> None:
     """A SQL function counts with its body, the tables it reads and the functions it calls; a Java function with its
     class. Changes through the gateway are noted immediately; others are found by the next observation."""
