@@ -123,6 +123,7 @@ def test_beeline_runs_the_life_cycle_of_a_view(
     assert "Refreshed materialized view" in errors
 
 
+@pytest.mark.thorough
 def test_beeline_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for command in BEELINES.values():

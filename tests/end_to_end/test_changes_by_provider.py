@@ -550,7 +550,7 @@ CASES = [
     *((provider, GATEWAY) for provider in ("parquet", "delta", "iceberg")),
 ]
 NAMES = [f"{provider}-{way}" for provider, way in CASES]
-OF_SUITE = {f"parquet-{DIRECT}", f"iceberg-{DIRECT}"}
+OF_SUITE = {f"iceberg-{DIRECT}"}
 
 
 @pytest.mark.parametrize(("provider", "way"), sampled(CASES, OF_SUITE, NAMES))

@@ -293,6 +293,7 @@ def test_a_view_may_follow_any_of_several_partition_columns(database: Database) 
 ODD = ["a b", "x/y", "50%", "it's", 'say "hi"', "ü", "a=b", "{}", "c:d", "back\\slash", "[a]", "", "NULL", "${x}"]
 
 
+@pytest.mark.thorough
 def test_unusual_partition_values_are_followed(database: Database) -> None:
     quoted = list(map(safe_literal, ODD))
     listed = ", ".join(f"({number}, {value})" for number, value in enumerate(quoted))
@@ -326,6 +327,7 @@ def test_texts_that_are_not_dates_are_in_the_null_partition(database: Database, 
     assert (mode, len(partitions)) == ("PARTIAL", 2)
 
 
+@pytest.mark.thorough
 def test_partition_sync_limit_keeps_only_the_last_days(database: Database) -> None:
     query = "SELECT d, count(*) AS n FROM t GROUP BY d"
     database.run(
@@ -434,6 +436,7 @@ def test_excluded_trigger_tables_accept_names_as_in_doris(database: Database, na
     assert database.rows("SELECT n FROM m") == [(2,)]
 
 
+@pytest.mark.thorough
 def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
     """Two views read one view, and a fourth reads both: it never joins an old version with a new one."""
     sales.run(
@@ -461,6 +464,7 @@ def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
         check(sales, "many", f"SELECT day, n FROM ({DAILY}) x")
 
 
+@pytest.mark.thorough
 def test_views_over_views_follow_partitions(sales: Database) -> None:
     monthly = "SELECT date_trunc('month', day) AS month, sum(n) AS n FROM daily GROUP BY 1"
     sales.run(
@@ -551,6 +555,7 @@ def test_a_view_can_follow_a_table_that_was_recreated_with_partitions(database: 
     assert last_task(database, "m")[0] == "PARTIAL"
 
 
+@pytest.mark.thorough
 def test_replaced_partitions_are_dropped_and_the_others_survive_a_restart(
     engine: Engine, database: Database, start_gateway: Any
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_lower_view_that_was_dropped_and_recreated_is_read_anew(database: Data
     assert database.rows("SELECT a FROM seen") == [(101,), (102,)]
 
 
+@pytest.mark.thorough
 def test_a_replaced_spark_view_is_resolved_to_the_view_it_now_reads(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
@@ -363,6 +364,7 @@ def test_statements_that_may_read_any_view_do_not_build_broken_or_manual_views(d
     assert database.version("broken") == database.version("manual") == 0
 
 
+@pytest.mark.thorough
 def test_files_are_read_with_the_creators_settings(database: Database, tmp_path: Path) -> None:
     """Times in files are in the creator's time zone, whoever refreshes or reads the view."""
     (tmp_path / "csv").mkdir()

@@ -133,7 +133,8 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "stored", "changed"), sampled(KINDS, {"hive_parquet"}, [kind[0] for kind in KINDS]))
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "stored", "changed"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_a_read_recomputes_what_changed_since_the_last_read(
     two: Two, name: str, stored: str, changed: str | None
 ) -> None:

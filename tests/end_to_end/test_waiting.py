@@ -15,6 +15,7 @@ from databases import Database
 from fault_proxy import FaultProxy
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
+from tiers import sampled
 
 PATIENCE = 120.0
 NUMBERS = 3000
@@ -108,10 +109,14 @@ def test_tasks_show_their_progress(slow: Database) -> None:
 
 @pytest.mark.parametrize(
     ("statement", "count"),
-    [
-        ("ALTER MATERIALIZED VIEW m REPLACE WITH MATERIALIZED VIEW other", 9),
-        ("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a FROM t WHERE d = 2", 7),
-    ],
+    sampled(
+        [
+            ("ALTER MATERIALIZED VIEW m REPLACE WITH MATERIALIZED VIEW other", 9),
+            ("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a FROM t WHERE d = 2", 7),
+        ],
+        {"create"},
+        ["alter", "create"],
+    ),
 )
 def test_a_waiting_read_uses_the_view_that_has_the_name_afterwards(slow: Database, statement: str, count: int) -> None:
     """The name gets another view during the wait; the reader sees that view's rows, and they are fresh."""
