@@ -1,0 +1,510 @@
+"""Query blocks: one SELECT over base tables, with the derived tables and CTEs that it merely projects, filters and
+joins merged into it. All its columns are resolved to those of base tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from sqlglot import exp
+
+from sql.definition.trees import is_star
+from sql.names import Namespace, TableName
+from sql.reading.doubts import Doubt
+from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
+from sql.rewriting.labels import label_of
+
+ColumnsOf = Callable[[TableName], Sequence[str] | None]
+"""The columns of a base table; None: unknown."""
+_AGGREGATE_NAMES = """
+    sum count min max avg bool_and bool_or bit_and bit_or bit_xor count_if approx_count_distinct stddev stddev_samp
+    stddev_pop variance var_samp var_pop corr covar_samp covar_pop median mode percentile percentile_approx
+    percentile_cont percentile_disc first last first_value last_value any_value collect_list collect_set array_agg
+    max_by min_by skewness kurtosis try_sum try_avg listagg string_agg grouping grouping_id histogram_numeric
+    regr_count regr_slope
+"""
+AGGREGATES = frozenset(_AGGREGATE_NAMES.split())
+_KNOWN_CLAUSES = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "kind",
+        "hint",
+        "operation_modifiers",
+    }
+)
+_INNER, _LEFT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER")
+_UNITS = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"})
+"""Functions whose first argument may be a bare unit of time, which looks like a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a block reads."""
+
+    key: str
+    """Its id in resolved columns."""
+    table: TableName | None
+    """None: a derived table that is not merged."""
+    node: exp.Expr
+    """What stands in FROM, without its alias."""
+    alias: str
+    on: tuple[exp.Expr, ...] | None = None
+    """The condition of a LEFT JOIN, whose right side it is; None in an inner join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result."""
+
+    name: str | None
+    """None if Spark makes a name that is not known."""
+    value: exp.Expr
+    written: exp.Expr | None = None
+    """The item that Spark names."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A SELECT with its parts resolved. A column without a table, in `order`, is one of the outputs."""
+
+    select: exp.Select
+    relations: dict[str, Relation] = field(default_factory=dict)
+    conjuncts: list[exp.Expr] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    keys: list[exp.Expr] | None = None
+    """What it groups by; empty: all rows are one group; None: it does not group."""
+    having: list[exp.Expr] = field(default_factory=list)
+    order: list[exp.Expr] = field(default_factory=list)
+
+    equal: dict[str, list[str]] = field(default_factory=dict)
+    """By its form, each column that a condition a = b makes equal to others: the forms of all these."""
+    columns: frozenset[str] = frozenset()
+    """The forms of the columns that it uses."""
+
+    @property
+    def is_distinct(self) -> bool:
+        return bool(self.select.args.get("distinct"))
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return frozenset(each.table for each in self.relations.values() if each.table is not None)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is the call of an aggregate function, perhaps with FILTER or WITHIN GROUP."""
+    if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        return is_aggregate(node.this)
+    return call_of(node)[0] in AGGREGATES
+
+
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The outermost calls of aggregate functions. The function of a window is none, but those in its arguments are."""
+    if isinstance(node, exp.Window):
+        function = node.this
+        while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            function = function.this
+        for child in (
+            *function.iter_expressions(),
+            *(each for each in node.iter_expressions() if each is not node.this),
+        ):
+            yield from aggregates_in(child)
+    elif is_aggregate(node):
+        yield node
+    else:
+        for child in node.iter_expressions():
+            yield from aggregates_in(child)
+
+
+def _has_window(node: exp.Expr) -> bool:
+    return node.find(exp.Window) is not None
+
+
+# --- names in FROM -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A relation in FROM, as names see it."""
+
+    qualifiers: frozenset[tuple[str, ...]]
+    columns: Mapping[str, Output] | None
+    """By name in lower case; None: unknown."""
+    key: str = ""
+
+
+class _Scope:
+    """The relations of one FROM."""
+
+    def __init__(self) -> None:
+        self.sources: list[_Source] = []
+        self.hidden: set[tuple[str, str]] = set()
+        """Columns of USING that only a qualified name finds: the source's key, and the name."""
+
+    def column(self, parts: Sequence[str]) -> exp.Expr | None:
+        """The value of a column; None if there is none of the name. Fields of structs may follow it."""
+        folded = [part.lower() for part in parts]
+        for length in range(len(parts) - 1, -1, -1):
+            found = self._found(tuple(folded[:length]), folded[length])
+            if len(found) > 1:
+                raise Doubt(f"the column {'.'.join(parts)} is ambiguous")
+            if found:
+                value = found[0]
+                for part in parts[length + 1 :]:
+                    value = exp.Dot(this=value, expression=exp.to_identifier(part))
+                return value
+        return None
+
+    def _found(self, qualifier: tuple[str, ...], name: str) -> list[exp.Expr]:
+        found: list[exp.Expr] = []
+        for source in self.sources:
+            if qualifier and qualifier not in source.qualifiers:
+                continue
+            if not qualifier and (source.key, name) in self.hidden:
+                continue
+            if source.columns is not None and name in source.columns:
+                found.append(source.columns[name].value)
+        if not found:
+            unknown = [each for each in self.sources if each.columns is None]
+            fitting = [each for each in unknown if not qualifier or qualifier in each.qualifiers]
+            found = [_column(each.key, name) for each in fitting]
+        return found
+
+    def star(self, qualifier: tuple[str, ...]) -> list[Output]:
+        found: list[Output] = []
+        for source in self.sources:
+            if qualifier and qualifier not in source.qualifiers:
+                continue
+            if source.columns is None or self.hidden:
+                raise Doubt("it is not known which columns * has")
+            found += source.columns.values()
+        return found
+
+
+def _column(relation: str, name: str) -> exp.Column:
+    return exp.Column(
+        this=exp.Identifier(this=name.lower(), quoted=False), table=exp.Identifier(this=relation, quoted=True)
+    )
+
+
+# --- reading a SELECT ----------------------------------------------------------------------------------
+
+
+class BlockReader:
+    """Makes blocks of the SELECTs of a query without CTEs (see `inlined`)."""
+
+    def __init__(self, namespace: Namespace, columns_of: ColumnsOf) -> None:
+        self._namespace = namespace
+        self._columns_of = columns_of
+        self._keys: set[str] = set()
+        self._aliases: set[str] = set()
+
+    def block(self, select: exp.Select) -> Block:
+        """Raises Doubt."""
+        self._keys, self._aliases = set(), set()
+        block = self._block(select)
+        block.equal = _equal_columns(block.conjuncts)
+        block.columns = frozenset(_columns(block))
+        return block
+
+    def _block(self, select: exp.Select) -> Block:
+        if strange := next(
+            (place for place, value in select.args.items() if value and place not in _KNOWN_CLAUSES), ""
+        ):
+            raise Doubt(f"it has the clause {strange.strip('_').upper()}")
+        block, scope = Block(select), _Scope()
+        source = select.args.get("from_")
+        if source is None:
+            raise Doubt("it reads no table")
+        self._relation(source.this, block, scope, None)
+        for join in select.args.get("joins") or ():
+            self._join(join, block, scope)
+        where = select.args.get("where")
+        if where is not None:
+            block.conjuncts += [_resolved(each, scope) for each in conjuncts_of(where.this)]
+        self._outputs(select, block, scope)
+        self._groups(select, block, scope)
+        order = select.args.get("order")
+        block.order = [_ordered(each, block, scope) for each in order.expressions] if order is not None else []
+        return block
+
+    def _join(self, join: exp.Join, block: Block, scope: _Scope) -> None:
+        label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
+        if label not in _INNER + _LEFT or join.args.get("match_condition"):
+            raise Doubt(f"it has a join of the kind {label}")
+        left_sources = list(scope.sources)
+        on: list[exp.Expr] | None = [] if label in _LEFT else None
+        self._relation(join.this, block, scope, on)
+        conditions = [_resolved(each, scope) for each in conjuncts_of(join.args.get("on"))]
+        for name in join.args.get("using") or ():
+            conditions.append(self._same(name.name.lower(), left_sources, scope))
+        if on is None:
+            block.conjuncts += conditions
+        else:
+            last = next(reversed(block.relations.values()))
+            block.relations[last.key] = Relation(last.key, last.table, last.node, last.alias, tuple(conditions))
+
+    def _same(self, name: str, left: Sequence[_Source], scope: _Scope) -> exp.Expr:
+        """The condition that USING stands for. An unqualified name means the column of the left side."""
+        mine = [each for each in left if each.columns and name in each.columns and (each.key, name) not in scope.hidden]
+        others = [each for each in scope.sources if each not in left and each.columns and name in each.columns]
+        if len(mine) != 1 or len(others) != 1 or mine[0].columns is None or others[0].columns is None:
+            raise Doubt(f"it is not known which columns USING ({name}) joins")
+        scope.hidden.add((others[0].key, name))
+        return exp.EQ(this=mine[0].columns[name].value, expression=others[0].columns[name].value)
+
+    # --- relations
+
+    def _relation(self, node: exp.Expr, block: Block, scope: _Scope, on: list[exp.Expr] | None) -> None:
+        if node.args.get("pivots") or node.args.get("sample") or node.args.get("laterals"):
+            raise Doubt("it has a PIVOT, TABLESAMPLE or LATERAL VIEW")
+        if isinstance(node, exp.Table):
+            self._table(node, block, scope)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+            if node.args.get("alias") or on is not None:
+                raise Doubt("it has joined tables in brackets")
+            self._relation(node.this, block, scope, None)
+        elif isinstance(node, exp.Subquery):
+            self._derived(node, block, scope, left=on is not None)
+        else:
+            raise Doubt(f"it reads from a {type(node).__name__.lower()}")
+        for join in node.args.get("joins") or ():
+            if on is not None:
+                raise Doubt("it has joined tables in brackets")
+            self._join(join, block, scope)
+
+    def _table(self, node: exp.Table, block: Block, scope: _Scope) -> None:
+        if not isinstance(node.this, exp.Identifier) or node.args.get("version") or node.args.get("when"):
+            raise Doubt("it reads from a function, or an older version of a table")
+        parts = tuple(part.name for part in node.parts)
+        name = TableName.resolve(parts, self._namespace)
+        columns = self._columns_of(name)
+        if columns is None:
+            raise Doubt(f"the columns of {name} are not known")
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise Doubt("a table has other names for its columns")
+        key, shown = self._free(str(name), self._keys, "#"), self._free(node.alias or name.table, self._aliases, "_")
+        plain = exp.Table(**{place: value for place, value in node.args.items() if place not in ("alias", "joins")})
+        block.relations[key] = Relation(key, name, plain, shown)
+        found = {column.lower(): Output(column, _column(key, column)) for column in columns}
+        qualifiers = [(node.alias.lower(),)] if node.alias else _ends(parts)
+        scope.sources.append(_Source(frozenset(qualifiers), found, key))
+
+    def _derived(self, node: exp.Subquery, block: Block, scope: _Scope, *, left: bool) -> None:
+        query = node.this
+        while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+            query = query.this
+        names = [each.name for each in node.args["alias"].args.get("columns") or ()] if node.args.get("alias") else []
+        qualifiers = frozenset({(node.alias.lower(),)} if node.alias else ())
+        inner = self._mergeable(query, left=left)
+        if inner is not None:
+            block.relations |= inner.relations
+            block.conjuncts += inner.conjuncts
+            key, outputs = next(reversed(inner.relations)), inner.outputs
+        else:
+            key = shown = self._free(node.alias or "t", self._aliases, "_")
+            key = f"({key})"
+            block.relations[key] = Relation(key, None, node, shown)
+            outputs = [Output(name, _column(key, name)) if name else Output(None, exp.Null()) for name in _names(query)]
+        if names:
+            outputs = [Output(name, output.value) for name, output in zip(names, outputs, strict=False)]
+        known = {output.name.lower(): output for output in outputs if output.name is not None}
+        is_known = inner is not None or bool(outputs)
+        scope.sources.append(_Source(qualifiers, known if is_known else None, key))
+
+    def _mergeable(self, query: exp.Expr, *, left: bool) -> Block | None:
+        """The block of a derived table, if its rows are those of its FROM and WHERE."""
+        if not isinstance(query, exp.Select) or any(
+            query.args.get(clause) for clause in ("group", "having", "distinct", "order", "limit", "offset")
+        ):
+            return None
+        if any(_has_window(item) or next(aggregates_in(item), None) is not None for item in query.expressions):
+            return None
+        inner = self._block(query)
+        is_plain = len(inner.relations) == 1 and not inner.conjuncts
+        if left and not is_plain:
+            raise Doubt("it has a LEFT JOIN with a filtered table")
+        return inner
+
+    @staticmethod
+    def _free(name: str, taken: set[str], sign: str) -> str:
+        found, number = name, 1
+        while found.lower() in taken:
+            number += 1
+            found = f"{name}{sign}{number}"
+        taken.add(found.lower())
+        return found
+
+    # --- outputs and groups
+
+    def _outputs(self, select: exp.Select, block: Block, scope: _Scope) -> None:
+        earlier: dict[str, exp.Expr] = {}
+        for item in select.expressions:
+            if is_star(item):
+                qualifier = tuple(part.name.lower() for part in item.parts[:-1]) if isinstance(item, exp.Column) else ()
+                if item.find(exp.Except, exp.Replace) or item.args.get("except_"):
+                    raise Doubt("it has * EXCEPT")
+                block.outputs += scope.star(qualifier)
+                continue
+            value = _resolved(item.this if isinstance(item, exp.Alias) else item, scope, earlier)
+            name = label_of(item)
+            block.outputs.append(Output(name, value, None if isinstance(item, exp.Alias) else item))
+            if isinstance(item, exp.Alias):
+                earlier.setdefault(item.alias.lower(), value)
+
+    def _groups(self, select: exp.Select, block: Block, scope: _Scope) -> None:
+        group, having = select.args.get("group"), select.args.get("having")
+        aliases = _aliases(block)
+        if group is not None:
+            block.keys = list(_group_keys(group, block, scope, aliases))
+        elif any(next(aggregates_in(output.value), None) is not None for output in block.outputs):
+            block.keys = []
+        if having is not None:
+            block.keys = [] if block.keys is None else block.keys
+            block.having = [_resolved_late(each, scope, aliases) for each in conjuncts_of(having.this)]
+
+
+def _columns(block: Block) -> Iterator[str]:
+    left = (each for relation in block.relations.values() for each in relation.on or ())
+    values = (output.value for output in block.outputs)
+    for expression in chain(block.conjuncts, left, values, block.keys or (), block.having, block.order):
+        yield from (form(column) for column in expression.find_all(exp.Column) if column.table)
+
+
+def _equal_columns(conditions: Sequence[exp.Expr]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in conditions:
+        if isinstance(each, exp.EQ) and isinstance(each.this, exp.Column) and isinstance(each.expression, exp.Column):
+            left, right = form(each.this), form(each.expression)
+            both = list(dict.fromkeys([*found.get(left, [left]), *found.get(right, [right])]))
+            found.update(dict.fromkeys(both, both))
+    return found
+
+
+def _ends(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    folded = tuple(part.lower() for part in parts)
+    return [folded[place:] for place in range(len(folded))]
+
+
+def _names(query: exp.Expr) -> list[str | None]:
+    """The names of the columns of a derived table; none if they are not known."""
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Select) or any(is_star(item) for item in query.expressions):
+        return []
+    return [label_of(item) for item in query.expressions]
+
+
+def _aliases(block: Block) -> dict[str, exp.Expr]:
+    found: dict[str, exp.Expr] = {}
+    for output in block.outputs:
+        if output.name is not None:
+            found.setdefault(output.name.lower(), output.value)
+    return found
+
+
+def _group_keys(group: exp.Group, block: Block, scope: _Scope, aliases: Mapping[str, exp.Expr]) -> Iterator[exp.Expr]:
+    if any(value for place, value in group.args.items() if place not in ("expressions", "all")):
+        raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
+    if group.args.get("all"):
+        yield from (each.value for each in block.outputs if next(aggregates_in(each.value), None) is None)
+    for key in group.expressions:
+        if isinstance(key, exp.Literal) and key.name.isdecimal():
+            if not 0 < int(key.name) <= len(block.outputs):
+                raise Doubt(f"it groups by column {key.name}, which it does not have")
+            yield block.outputs[int(key.name) - 1].value
+        elif isinstance(key, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
+        else:
+            yield _resolved(key, scope, aliases)
+
+
+def _ordered(item: exp.Expr, block: Block, scope: _Scope) -> exp.Expr:
+    """An item of ORDER BY, in which a column without a table means an output."""
+    value = item.this
+    if isinstance(value, exp.Literal) and value.name.isdecimal():
+        return item
+    aliases = _aliases(block)
+    if isinstance(value, exp.Column) and len(value.parts) == 1 and value.name.lower() in aliases:
+        resolved: exp.Expr = exp.Column(this=exp.to_identifier(value.name))
+    else:
+        resolved = _resolved_late(value, scope, aliases)
+    return exp.Ordered(**{**item.args, "this": resolved})
+
+
+def _resolved(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
+    """The expression with resolved columns; a name that no relation has may be an item of SELECT (`aliases`)."""
+
+    def change(each: exp.Expr) -> exp.Expr | None:
+        if isinstance(each, exp.Query):
+            raise Doubt("it has a query within an expression")
+        if isinstance(each, exp.Placeholder | exp.Parameter):
+            raise Doubt("it has parameters")
+        if not isinstance(each, exp.Column) or isinstance(each.this, exp.Star):
+            return None
+        parts = [part.name for part in each.parts]
+        if (found := scope.column(parts)) is not None:
+            return found
+        if aliases is not None and len(parts) == 1 and (found := aliases.get(parts[0].lower())) is not None:
+            return found
+        if len(parts) == 1 and each.parent is not None and call_of(each.parent)[0] in _UNITS:
+            return exp.Var(this=parts[0])
+        raise Doubt(f"the column {'.'.join(parts)} is not known")
+
+    return mapped(node, change)
+
+
+def _resolved_late(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The same in HAVING and ORDER BY, where a name outside of aggregates means an item of SELECT first."""
+
+    def change(each: exp.Expr) -> exp.Expr | None:
+        if is_aggregate(each):
+            return _resolved(each, scope, aliases)
+        if isinstance(each, exp.Column) and len(each.parts) == 1:
+            return aliases.get(each.name.lower()) or _resolved(each, scope)
+        return _resolved(each, scope) if isinstance(each, exp.Column | exp.Query) else None
+
+    return mapped(node, change)
+
+
+# --- CTEs ----------------------------------------------------------------------------------------------
+
+
+def inlined(query: exp.Expr, bound: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
+    """The query with its CTEs as derived tables. Raises Doubt."""
+    known = dict(bound or {})
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Table) and len(node.parts) == 1 and (cte := known.get(node.name.lower())) is not None:
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
+            rest = {place: _each(value) for place, value in node.args.items() if place in ("joins", "pivots", "sample")}
+            names = cte.args["alias"].args.get("columns")
+            alias = exp.TableAlias(this=alias.this, columns=alias.args.get("columns") or names)
+            return exp.Subquery(this=cte.this, alias=alias, **rest)
+        if node is not query and isinstance(node, exp.Query) and node.args.get("with_"):
+            return inlined(node, known)
+        return None
+
+    def _each(value: object) -> object:
+        return [mapped(each, change) for each in value] if isinstance(value, list) else value
+
+    with_ = query.args.get("with_")
+    if with_ is not None and with_.args.get("recursive"):
+        raise Doubt("it has a recursive CTE")
+    for cte in with_.expressions if with_ is not None else ():
+        body = inlined(cte.this, known)
+        known[cte.alias.lower()] = exp.CTE(this=body, alias=cte.args["alias"])
+    if not known:
+        return mapped(query, change)
+    bare = type(query)(**{place: value for place, value in query.args.items() if place != "with_"})
+    return mapped(bare, lambda node: None if node is bare else change(node))

@@ -1,0 +1,150 @@
+"""A materialized view that may answer queries, and what its query computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sqlglot import exp
+
+from sql.names import Namespace, TableName
+from sql.reading.doubts import Doubt
+from sql.rewriting.blocks import Block, BlockReader, aggregates_in, inlined, is_aggregate
+from sql.rewriting.dialect import parsed
+from sql.rewriting.forms import form
+from sql.rewriting.shape import shape_of
+from sql.rewriting.times import truncation
+from sql.rewriting.whole import whole_form
+
+CANDIDATES_MAX = 4_096
+"""Views whose queries are kept parsed."""
+_WITHOUT_IDENTITY = re.compile(r"FLOAT|DOUBLE|COLLATE", re.IGNORECASE)
+
+
+class Mismatch(Exception):
+    """The view cannot answer the query; the reason is for people."""
+
+    def __init__(self, step: int, reason: str) -> None:
+        super().__init__(reason)
+        self.step = step
+        """How far the comparison came: of several blocks, the reason of the one that came farthest is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewritableView:
+    """A view that takes part in rewriting."""
+
+    name: TableName
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    """Spark's types of the columns."""
+    query: str
+    """The SELECT of its definition, whose names are resolved in `namespace`."""
+    namespace: Namespace
+    bases: Mapping[TableName, tuple[str, ...]] = field(hash=False)
+    """The base tables, with their columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view."""
+
+    name: str
+    type: str
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether equal values are the same in every expression: 0.0 = -0.0, but their texts differ."""
+        return _WITHOUT_IDENTITY.search(self.type) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A view whose query is one block."""
+
+    view: RewritableView
+    block: Block
+    values: dict[str, Column]
+    """By their forms, the columns that are no aggregates: the keys, if the view groups."""
+    measures: dict[str, Column]
+    """By their forms, the aggregates."""
+    times: tuple[tuple[str, str, Column], ...]
+    """The keys that truncate a time: the unit, the form of the time, and the column."""
+    conjuncts: dict[str, exp.Expr]
+    """By their forms."""
+    columns: frozenset[str]
+    """The forms of the columns of base tables that it knows anything about."""
+    keys: frozenset[str] | None
+    """The forms of what it groups by; None: it does not group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A view whose query is not understood in parts: it answers that query only."""
+
+    view: RewritableView
+    form: str
+    reason: str
+    """Why it answers no other one."""
+
+
+@lru_cache(maxsize=CANDIDATES_MAX)
+def candidate(view: RewritableView) -> Candidate | Whole | str:
+    """The view's query, or why it cannot be compared with others."""
+    try:
+        tree = inlined(parsed(shape_of(view.query)))
+        if tree.args.get("limit") or tree.args.get("offset"):
+            return "the view has a LIMIT"
+        reason = _strange(tree)
+        if isinstance(tree, exp.Select) and not reason:
+            return _candidate(view, BlockReader(view.namespace, view.bases.get).block(tree))
+    except Doubt as doubt:
+        reason = str(doubt)
+    try:
+        return Whole(
+            view, whole_form(inlined(parsed(shape_of(view.query))), view.namespace), f"{_ONLY_ITS_OWN}: {reason}"
+        )
+    except Doubt as doubt:
+        return f"the view's query is not understood: {doubt}"
+
+
+_ONLY_ITS_OWN = "the view answers no query but its own"
+
+
+def _strange(tree: exp.Expr) -> str:
+    if not isinstance(tree, exp.Select):
+        return "it has several SELECTs"
+    return "it has window functions" if tree.find(exp.Window) is not None else ""
+
+
+def _candidate(view: RewritableView, block: Block) -> Candidate:
+    if not len(view.columns) == len(view.types) == len(block.outputs):
+        raise Doubt("its columns are not those of its query")
+    values: dict[str, Column] = {}
+    measures: dict[str, Column] = {}
+    times: list[tuple[str, str, Column]] = []
+    for output, name, type_ in zip(block.outputs, view.columns, view.types, strict=True):
+        column = Column(name, type_)
+        if is_aggregate(output.value):
+            measures.setdefault(form(output.value), column)
+        elif next(aggregates_in(output.value), None) is None:
+            values.setdefault(form(output.value), column)
+            if (found := truncation(output.value)) is not None:
+                times.append((found[0], form(found[1]), column))
+    keys = block.keys
+    if block.is_distinct:
+        if keys is not None:
+            raise Doubt("it has DISTINCT and groups")
+        keys = [output.value for output in block.outputs]
+    return Candidate(
+        view,
+        block,
+        values,
+        measures,
+        tuple(times),
+        {form(each): each for each in block.conjuncts},
+        block.columns,
+        None if keys is None else frozenset(map(form, keys)),
+    )

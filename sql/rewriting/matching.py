@@ -1,0 +1,137 @@
+"""Proposes how views answer a query that names base tables. What is proposed may be wrong: it must be proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sql.names import Namespace, TableName
+from sql.reading.doubts import Doubt
+from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined
+from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, candidate
+from sql.rewriting.dialect import parsed, printed
+from sql.rewriting.exclusions import excluded
+from sql.rewriting.forms import mapped
+from sql.rewriting.shape import Shape, shape_of
+from sql.rewriting.substitution import TABLES_STEP, substituted
+from sql.rewriting.template import Template
+from sql.rewriting.whole import over_whole, whole_form
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A text over a view that is to be proved equal to the query."""
+
+    view: TableName
+    template: Template
+    pinned: frozenset[int]
+    """The literals of the shape whose values the proposal depends on: others make another one necessary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why a view cannot answer the query."""
+
+    view: TableName
+    reason: str
+
+
+def propose(
+    query: Shape | str,
+    namespace: Namespace,
+    views: Iterable[RewritableView],
+    columns_of: ColumnsOf,
+    temporary: frozenset[str] = frozenset(),
+) -> list[Proposal | Miss]:
+    """What each view can do for the query. `temporary`: the session's temporary views and functions, in lower case."""
+    shape = shape_of(query) if isinstance(query, str) else query
+    views = list(views)
+    if (reason := excluded(shape, temporary)) is not None:
+        return [Miss(view.name, reason) for view in views]
+    try:
+        blocks = _Blocks(inlined(parsed(shape)), namespace, columns_of)
+    except Doubt as doubt:
+        return [Miss(view.name, f"the query is not understood: {doubt}") for view in views]
+    hints = shape.hints
+    return [
+        _proposed(shape, blocks, view)
+        if hints.allow(str(view.name))
+        else Miss(view.name, "a hint of the query excludes the view")
+        for view in views
+    ]
+
+
+class _Blocks:
+    """The parts of a query, each read once for all views."""
+
+    def __init__(self, tree: exp.Expr, namespace: Namespace, columns_of: ColumnsOf) -> None:
+        self.tree = tree
+        self._namespace = namespace
+        reader = BlockReader(namespace, columns_of)
+        self.selects = [(each, _block(reader, each)) for each in tree.find_all(exp.Select, bfs=True)]
+        """The SELECTs, outermost first: each with its block, or why it is not understood."""
+        self._wholes: list[tuple[exp.Expr, str]] | None = None
+
+    def wholes(self) -> list[tuple[exp.Expr, str]]:
+        """The queries in it, outermost first, with their forms."""
+        if self._wholes is None:
+            queries = self.tree.find_all(exp.Select, exp.SetOperation, bfs=True)
+            self._wholes = [(each, whole_form(each, self._namespace)) for each in queries]
+        return self._wholes
+
+
+def _block(reader: BlockReader, select: exp.Select) -> Block | str:
+    try:
+        return reader.block(select)
+    except Doubt as doubt:
+        return f"the query is not understood: {doubt}"
+
+
+_Parts = dict[int, tuple[exp.Select, frozenset[int]]]
+"""By the id of a part of the query: the SELECT that takes its place, and the holes whose values that depends on."""
+
+
+def _proposed(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal | Miss:
+    known = candidate(view)
+    if isinstance(known, str):
+        return Miss(view.name, known)
+    parts, reason = _of_whole(blocks, known) if isinstance(known, Whole) else _of_blocks(blocks, known)
+    if not parts:
+        return Miss(view.name, reason)
+    pinned: set[int] = set()
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if (found := parts.get(id(node))) is None:
+            return None
+        made, holes = found
+        pinned.update(holes)
+        # It may read derived tables that are parts as well.
+        return mapped(made, lambda inner: None if inner is made else change(inner))
+
+    template = Template.of(printed(mapped(blocks.tree, change)), view.name.quoted)
+    vanished = frozenset(range(len(shape.literals))) - template.holes
+    return Proposal(view.name, template, vanished | pinned)
+
+
+def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:
+    """What takes the place of blocks; the reason if nothing does, of the block that comes farthest."""
+    parts: _Parts = {}
+    farthest = Mismatch(-1, "the query does not read the view's tables")
+    for select, block in blocks.selects:
+        try:
+            if isinstance(block, str):
+                raise Mismatch(TABLES_STEP, block)
+            parts[id(select)] = substituted(block, view)
+        except Mismatch as mismatch:
+            farthest = max(farthest, mismatch, key=lambda each: each.step)
+    return parts, str(farthest)
+
+
+def _of_whole(blocks: _Blocks, view: Whole) -> tuple[_Parts, str]:
+    alias = view.view.name.table
+    for query, its in blocks.wholes():
+        if its == view.form and (made := over_whole(query, view.view.columns, alias)) is not None:
+            return {id(query): (made, frozenset())}, ""
+    return {}, view.reason

@@ -1,0 +1,279 @@
+"""Aggregates of a query from the measures of a view: merged where several of the view's groups make one of the query's,
+as they are where the groups are the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sql.rewriting.blocks import aggregates_in, is_aggregate
+from sql.rewriting.candidate import Column, Mismatch
+from sql.rewriting.derivation import Derivation
+from sql.rewriting.forms import COUNT_OF_ROWS, call_of, form, holes_in, literal_text, mapped, shown
+
+MEASURES_STEP = 4
+_OWN_MERGE = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
+"""Aggregates of aggregates are aggregates of all."""
+_OF_VALUES = _OWN_MERGE - {"bit_xor"}
+"""It does not matter how often a value occurs."""
+_DISTINCT = frozenset({"count", "sum", "avg"}) | _OF_VALUES
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)", re.IGNORECASE)
+_APPROXIMATE = frozenset({"FLOAT", "DOUBLE"})
+_PRECISION_MAX = 38
+_OF_SUM, _OF_AVG = 10, 4
+"""Digits that the type of a sum, and of an average, has more than that of its argument."""
+_COUNT_TYPE = "DECIMAL(20,0)"
+"""To which Spark casts a count that a decimal is divided by."""
+_INT_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Writes aggregates over the measures of a view."""
+
+    over: Derivation
+    same_groups: bool
+    """Whether the view's groups are those of the query: each measure is the result."""
+    has_keys: bool
+    """Whether the query groups by anything: otherwise it has a row even where the view has none."""
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """An expression of the query over the view's columns. Raises Mismatch."""
+
+        def change(each: exp.Expr) -> exp.Expr | None:
+            if isinstance(each, exp.Window):
+                return self._window(each)
+            return self._aggregate(each) if is_aggregate(each) else None
+
+        if next(aggregates_in(node), None) is None and node.find(exp.Window) is None:
+            return self.over.value(node)
+        if (changed := change(node)) is not None:
+            return changed
+        return type(node)(**{place: self._values(value) for place, value in node.args.items()})
+
+    def _values(self, value: object) -> object:
+        if isinstance(value, exp.Expr):
+            return self.value(value)
+        return [self._values(each) for each in value] if isinstance(value, list) else value
+
+    def _window(self, window: exp.Expr) -> exp.Expr:
+        """The function of a window stays; what it is computed from is written over the view."""
+
+        def inner(each: exp.Expr) -> exp.Expr | None:
+            return None if each is window or each is window.this or _is_frame(each) else self.value(each)
+
+        return mapped(window, inner)
+
+    # --- calls
+
+    def _aggregate(self, node: exp.Expr) -> exp.Expr:
+        call, condition = node, None
+        if isinstance(node, exp.Filter):
+            call, condition = node.this, self.over.value(node.expression.this)
+        name, arguments = call_of(call)
+        if condition is not None and (found := self._measure(form(node))) is not None:
+            return self._merged_measure(name, found, None, node)
+        if (found := self._measure(form(call))) is not None and (self.same_groups or _is_merged(name, arguments)):
+            return self._merged_measure(name, found, condition, call)
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+            return self._distinct(name, arguments[0], condition)
+        compute = _COMPUTED.get(name)
+        if compute is not None and len(arguments) == 1:
+            return compute(self, arguments[0], condition)
+        if name in _OF_VALUES and len(arguments) == 1:
+            derived = self.over.value(arguments[0])
+            return self._only(derived, condition) if self.same_groups else _call(name, derived, condition)
+        raise _missing(f"the view has no {shown(call)}, and it cannot be computed from the view's groups")
+
+    def _measure(self, of: str) -> Column | None:
+        return self.over.view.measures.get(of)
+
+    def _merged_measure(self, name: str, measure: Column, condition: exp.Expr | None, written: exp.Expr) -> exp.Expr:
+        if name == "count":
+            return self._counted(self.over.column(measure), condition)
+        if name == "sum":
+            return self._summed(measure, condition)
+        if not self.same_groups and name not in _OWN_MERGE:
+            raise _missing(f"the view's {shown(written)} cannot be added up over its groups")
+        return self._merged(name, self.over.column(measure), condition)
+
+    def _merged(self, name: str, column: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        return self._only(column, condition) if self.same_groups else _call(name, column, condition)
+
+    @staticmethod
+    def _only(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        """The value of a group, if the condition, which is on keys, holds for it."""
+        return value if condition is None else exp.Case(ifs=[exp.If(this=condition, true=value)])
+
+    def _counted(self, counts: exp.Expr, condition: exp.Expr | None, *, partly: bool = False) -> exp.Expr:
+        """The sum of counts; `partly`: some are NULL. No rows are counted as 0."""
+        total = self._merged("sum", counts, condition)
+        if not partly and condition is None and (self.has_keys or self.same_groups):
+            return total
+        return exp.Anonymous(this="coalesce", expressions=[total, exp.Literal.number(0)])
+
+    def _summed(self, measure: Column, condition: exp.Expr | None) -> exp.Expr:
+        self._check_exact(measure)
+        return self._typed(self._merged("sum", self.over.column(measure), condition), measure.type)
+
+    def _check_exact(self, measure: Column) -> None:
+        if not self.same_groups and measure.type.upper() in _APPROXIMATE:
+            raise _missing(f"sums of {measure.type.upper()} differ in the last digit if they are added up")
+
+    def _typed(self, total: exp.Expr, type_: str) -> exp.Expr:
+        """The sum of sums, which has more digits, as the type of the sum."""
+        return total if self.same_groups or _DECIMAL.fullmatch(type_) is None else _cast(total, type_)
+
+    def _distinct(self, name: str, distinct: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        if self.same_groups:
+            raise _missing("the view does not count distinct values in its groups")
+        try:
+            values = [self.over.value(each) for each in distinct.expressions]
+        except Mismatch as mismatch:
+            raise _missing(f"distinct values of other columns than keys cannot be counted: {mismatch}") from None
+        if name not in _DISTINCT:
+            raise _missing(f"{name}(DISTINCT …) cannot be computed from groups")
+        return _call(name, exp.Distinct(expressions=values), condition)
+
+    # --- calls that are computed from other measures
+
+    def _sum(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        if (case := _as_case(argument)) is not None:
+            return self._sum_of_case(case, condition)
+        if _number_of(argument) == "1" and (rows := self._measure(COUNT_OF_ROWS)) is not None:
+            return self._merged("sum", self.over.column(rows), condition)
+        raise _missing(f"the view has no sum({shown(argument)})")
+
+    def _sum_of_case(self, case: exp.Case, condition: exp.Expr | None) -> exp.Expr:
+        types: list[str] = []
+        branches = [self._branch(branch, types) for branch in case.args["ifs"]]
+        default = case.args.get("default")
+        otherwise = None if default is None else self._branch_value(default, types)
+        made = exp.Case(this=self._optional(case.this), ifs=branches, default=otherwise)
+        with_zero = any(_number_of(each) == "0" for each in _results(case))
+        type_ = _widened(types[0], with_zero=with_zero) if types else ""
+        return self._typed(self._merged("sum", made, condition), type_)
+
+    def _optional(self, node: exp.Expr | None) -> exp.Expr | None:
+        return None if node is None else self.over.value(node)
+
+    def _branch(self, branch: exp.Expr, types: list[str]) -> exp.If:
+        return exp.If(this=self.over.value(branch.this), true=self._branch_value(branch.args["true"], types))
+
+    def _branch_value(self, result: exp.Expr, types: list[str]) -> exp.Expr:
+        """The sum over a group of what CASE gives for each of its rows."""
+        number = _number_of(result)
+        if isinstance(result, exp.Null) or number == "0":
+            self.over.pinned |= holes_in(result)
+            return result
+        measure = self._measure(COUNT_OF_ROWS if number == "1" else f"sum({form(result)})")
+        if measure is None:
+            raise _missing(f"the view has no {'count(*)' if number == '1' else f'sum({shown(result)})'}")
+        self._check_exact(measure)
+        types.append(measure.type)
+        return self.over.column(measure)
+
+    def _count(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        case = _as_case(argument)
+        if case is None:
+            present = exp.Not(this=exp.Is(this=argument, expression=exp.Null()))
+            case = exp.Case(ifs=[exp.If(this=present, true=exp.Literal.number(1))])
+        elif case.this is not None or not isinstance(case.args.get("default") or exp.Null(), exp.Null):
+            raise _missing(f"the view has no count({shown(argument)})")
+        branches = [
+            exp.If(this=self.over.value(each.this), true=self.over.column(self._counts(each.args["true"])))
+            for each in case.args["ifs"]
+        ]
+        return self._counted(exp.Case(ifs=branches), condition, partly=True)
+
+    def _counts(self, counted: exp.Expr) -> Column:
+        of = COUNT_OF_ROWS if isinstance(counted, exp.Literal) else f"count({form(counted)})"
+        if (found := self._measure(of)) is None:
+            raise _missing(
+                "the view has no count(*)" if of == COUNT_OF_ROWS else f"the view has no count({shown(counted)})"
+            )
+        return found
+
+    def _count_if(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        return self._count(exp.Case(ifs=[exp.If(this=argument, true=exp.Literal.number(1))]), condition)
+
+    def _avg(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+        total, rows = self._measure(f"sum({form(argument)})"), self._measure(f"count({form(argument)})")
+        if total is None or rows is None:
+            raise _missing(f"an average needs sum({shown(argument)}) and count({shown(argument)}) in the view")
+        self._check_exact(total)
+        counted = self._merged("sum", self.over.column(rows), condition)
+        summed = self._summed(total, condition)
+        if (digits := _DECIMAL.fullmatch(total.type)) is None:
+            return exp.Div(this=_cast(summed, "DOUBLE"), expression=_cast(counted, "DOUBLE"))
+        precision, scale = int(digits[1]) - _OF_SUM, int(digits[2])
+        if precision + _OF_SUM >= _PRECISION_MAX:
+            raise _missing("the type of the average is not known")
+        type_ = f"DECIMAL({min(precision + _OF_AVG, _PRECISION_MAX)},{scale + _OF_AVG})"
+        return _cast(exp.Div(this=summed, expression=_cast(counted, _COUNT_TYPE)), type_)
+
+
+_COMPUTED: dict[str, Callable[[Rollup, exp.Expr, exp.Expr | None], exp.Expr]] = {
+    "sum": Rollup._sum,
+    "count": Rollup._count,
+    "count_if": Rollup._count_if,
+    "avg": Rollup._avg,
+}
+
+
+def _is_merged(name: str, arguments: list[exp.Expr]) -> bool:
+    """Whether results of groups make the result of all; counts of distinct values do not."""
+    is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+    return name in _OWN_MERGE or (name in ("sum", "count") and not is_distinct)
+
+
+def _is_frame(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Order | exp.Ordered | exp.WindowSpec | exp.Literal | exp.Filter | exp.Where)
+
+
+def _call(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    call = exp.Anonymous(this=name, expressions=[argument])
+    return call if condition is None else exp.Filter(this=call, expression=exp.Where(this=condition))
+
+
+def _cast(node: exp.Expr, type_: str) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build(type_, dialect="spark"))
+
+
+def _as_case(node: exp.Expr) -> exp.Case | None:
+    """CASE, or IF as such."""
+    if isinstance(node, exp.Paren):
+        return _as_case(node.this)
+    name, arguments = call_of(node)
+    if name == "if" and len(arguments) == 3:
+        return exp.Case(ifs=[exp.If(this=arguments[0], true=arguments[1])], default=arguments[2])
+    return node if isinstance(node, exp.Case) else None
+
+
+def _results(case: exp.Case) -> list[exp.Expr]:
+    found = [branch.args["true"] for branch in case.args["ifs"]]
+    default = case.args.get("default")
+    return found if default is None else [*found, default]
+
+
+def _number_of(node: exp.Expr) -> str:
+    """The text of a number; empty for anything else."""
+    text = literal_text(node) if isinstance(node, exp.Literal) else ""
+    return text if text.isdecimal() else ""
+
+
+def _widened(type_: str, *, with_zero: bool) -> str:
+    """The type of a sum whose argument may also be the INT 0."""
+    digits = _DECIMAL.fullmatch(type_)
+    if digits is None or not with_zero:
+        return type_
+    precision, scale = int(digits[1]) - _OF_SUM, int(digits[2])
+    precision = max(precision - scale, _INT_DIGITS) + scale
+    return f"DECIMAL({min(precision + _OF_SUM, _PRECISION_MAX)},{scale})"
+
+
+def _missing(reason: str) -> Mismatch:
+    return Mismatch(MEASURES_STEP, reason)

@@ -1,0 +1,224 @@
+"""One query block over one view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from sql.rewriting.blocks import Block, Output, Relation
+from sql.rewriting.candidate import Candidate, Mismatch
+from sql.rewriting.derivation import COLUMNS_STEP, Derivation
+from sql.rewriting.dialect import identifier, view_relation
+from sql.rewriting.forms import form, holes_in, joined, shown
+from sql.rewriting.ranges import implied
+from sql.rewriting.rollup import Rollup
+
+_Write = Callable[[exp.Expr], exp.Expr]
+"""Writes an expression over the view."""
+TABLES_STEP = 0
+_CONDITIONS_STEP, _GROUPS_STEP = 1, 2
+
+
+def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
+    """The SELECT over the view, and the holes whose values it depends on. Raises Mismatch."""
+    others = _other_relations(block, view)
+    _check_columns(block, view, {each.key for each in others})
+    pinned: set[int] = set()
+    conditions = _remaining(block, view, pinned)
+    alias = _free_alias(view.view.name.table, others)
+    aliases = {each.key: each.alias for each in others}
+    writer = _Writer(block, view, others, conditions, Derivation(view, alias, aliases, block.equal), alias)
+    if view.keys is None:
+        made = writer.plain()
+    elif block.keys is None:
+        if not block.is_distinct:
+            raise Mismatch(_GROUPS_STEP, "the query wants single rows, and the view groups them")
+        made = writer.plain()
+    else:
+        made = writer.grouped()
+    return made, frozenset(pinned | writer.pinned)
+
+
+def _other_relations(block: Block, view: Candidate) -> list[Relation]:
+    """What the block reads besides the view's relations."""
+    mine, theirs = block.relations, view.block.relations
+    if missing := [key for key in theirs if key not in mine]:
+        raise Mismatch(TABLES_STEP, f"the view reads {missing[0]}, which the query does not")
+    for key, relation in theirs.items():
+        if f"{key}#2" in mine or f"{key}#2" in theirs or relation.table is None:
+            raise Mismatch(TABLES_STEP, f"{key} is read twice")
+        if _join_form(relation) != _join_form(mine[key]):
+            raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
+    return [relation for key, relation in mine.items() if key not in theirs]
+
+
+def _check_columns(block: Block, view: Candidate, others: set[str]) -> None:
+    """Raises Mismatch if the view knows nothing about a column, which is quickly seen."""
+    for column in block.columns - view.columns:
+        relation, _, name = column.rpartition(".")
+        if relation not in others and view.columns.isdisjoint(block.equal.get(column, ())):
+            raise Mismatch(COLUMNS_STEP, f"the view has no column for {name}")
+
+
+def _join_form(relation: Relation) -> list[str] | None:
+    return None if relation.on is None else sorted(map(form, relation.on))
+
+
+def _remaining(block: Block, view: Candidate, pinned: set[int]) -> list[exp.Expr]:
+    """The block's conditions that the view's rows do not all fulfil."""
+    forms = [form(each) for each in block.conjuncts]
+    known = frozenset(forms)
+    for wanted, condition in view.conjuncts.items():
+        if wanted in known or _are_equal(condition, block):
+            continue
+        if (holes := implied(condition, block.conjuncts)) is None:
+            raise Mismatch(_CONDITIONS_STEP, f"the view has only rows with {shown(condition)}")
+        pinned |= holes
+    return [each for each, its in zip(block.conjuncts, forms, strict=True) if its not in view.conjuncts]
+
+
+def _are_equal(condition: exp.Expr, block: Block) -> bool:
+    """Whether other conditions of the block imply one of the form a = b."""
+    return isinstance(condition, exp.EQ) and form(condition.expression) in block.equal.get(form(condition.this), ())
+
+
+def _free_alias(name: str, others: Sequence[Relation]) -> str:
+    taken = {each.alias.lower() for each in others}
+    while name in taken:
+        name += "_mv"
+    return name
+
+
+class _Writer:
+    """Writes the SELECT over the view."""
+
+    def __init__(
+        self,
+        block: Block,
+        view: Candidate,
+        others: Sequence[Relation],
+        conditions: Sequence[exp.Expr],
+        over: Derivation,
+        alias: str,
+    ) -> None:
+        self._block = block
+        self._view = view
+        self._others = others
+        self._conditions = conditions
+        self._over = over
+        self._alias = alias
+        self._named: set[int] = set()
+
+    @property
+    def pinned(self) -> set[int]:
+        return self._over.pinned | self._named
+
+    def plain(self) -> exp.Select:
+        """Over a view that does not group, or for a query whose distinct values are those of the view's keys."""
+        block, value = self._block, self._over.value
+        if self._view.block.having:
+            raise Mismatch(_GROUPS_STEP, "the view has HAVING")
+        keys = None if block.keys is None else [value(key) for key in block.keys]
+        return self._select(value, keys, block.having)
+
+    def grouped(self) -> exp.Select:
+        """Over a view that groups, for a query that does."""
+        keys = self._block.keys or []
+        forms = frozenset(map(form, keys))
+        having = {form(each) for each in self._block.having}
+        kept = all(form(each) in having for each in self._view.block.having)
+        if forms == self._view.keys and not self._others and kept:
+            try:
+                rollup = Rollup(self._over, same_groups=True, has_keys=bool(keys))
+                return self._select(rollup.value, None, (), self._block.having)
+            except Mismatch as mismatch:
+                return self._added_up(keys, mismatch)
+        return self._added_up(keys)
+
+    def _added_up(self, keys: Sequence[exp.Expr], otherwise: Mismatch | None = None) -> exp.Select:
+        """Over groups of the view. `otherwise`: why its groups are not simply those of the query."""
+        self._over.pinned.clear()
+        if self._view.block.having:
+            raise Mismatch(_GROUPS_STEP, "the view has HAVING, so it lacks groups")
+        rollup = Rollup(self._over, same_groups=False, has_keys=bool(keys))
+        try:
+            return self._select(rollup.value, [self._over.value(key) for key in keys], self._block.having)
+        except Mismatch as mismatch:
+            raise (otherwise or mismatch) from None
+
+    def _select(
+        self,
+        value: _Write,
+        keys: Sequence[exp.Expr] | None,
+        having: Sequence[exp.Expr],
+        filters: Sequence[exp.Expr] = (),
+    ) -> exp.Select:
+        """`filters`: conditions on groups that become conditions on rows."""
+        joins, where = self._joins()
+        where += [value(each) for each in filters]
+        clauses = {clause: self._block.select.args.get(clause) for clause in ("distinct", "limit", "offset")}
+        order = self._order(value)
+        condition, of_groups = joined(where), joined([value(each) for each in having])
+        return exp.Select(
+            expressions=[self._item(output, value) for output in self._block.outputs],
+            from_=exp.From(this=view_relation(self._alias)),
+            joins=joins,
+            where=None if condition is None else exp.Where(this=condition),
+            group=exp.Group(expressions=list(keys)) if keys else None,
+            having=None if of_groups is None else exp.Having(this=of_groups),
+            order=exp.Order(expressions=order) if order else None,
+            **clauses,
+        )
+
+    def _item(self, output: Output, value: _Write) -> exp.Expr:
+        if output.name is None:
+            raise Mismatch(_GROUPS_STEP, "a column of the query has no alias, and Spark's name for it is not known")
+        if output.written is not None:
+            self._named |= holes_in(output.written)
+        made = value(output.value)
+        if isinstance(made, exp.Column) and made.name == output.name:
+            return made
+        return exp.Alias(this=made, alias=identifier(output.name))
+
+    def _order(self, value: _Write) -> list[exp.Expr]:
+        named = {form(output.value): output.name for output in self._block.outputs if output.name is not None}
+        found: list[exp.Expr] = []
+        for item in self._block.order:
+            by = item.this if isinstance(item, exp.Ordered) else item
+            if isinstance(item, exp.Ordered) and not isinstance(by, exp.Literal):
+                name = named.get(form(by))
+                made = value(by) if name is None else exp.Column(this=identifier(name))
+                item = exp.Ordered(**{**item.args, "this": made})
+            found.append(item)
+        return found
+
+    def _joins(self) -> tuple[list[exp.Join], list[exp.Expr]]:
+        """The joins with the other relations, and the conditions on all of them."""
+        left = [self._over.value(each) for each in self._conditions]
+        joins: list[exp.Join] = []
+        seen = {self._alias}
+        for other in self._others:
+            seen.add(other.alias)
+            node = _aliased(other)
+            if other.on is not None:
+                on = joined([self._over.value(each) for each in other.on])
+                joins.append(exp.Join(this=node, side="LEFT", on=on))
+                continue
+            own = [each for each in left if _aliases_in(each) <= seen and other.alias in _aliases_in(each)]
+            left = [each for each in left if not any(each is one for one in own)]
+            joins.append(exp.Join(this=node, kind="INNER" if own else "CROSS", on=joined(own)))
+        return joins, left
+
+
+def _aliases_in(node: exp.Expr) -> set[str]:
+    return {column.table for column in node.find_all(exp.Column)}
+
+
+def _aliased(relation: Relation) -> exp.Expr:
+    alias = exp.TableAlias(this=identifier(relation.alias))
+    old = relation.node.args.get("alias")
+    if isinstance(relation.node, exp.Subquery) and old is not None:
+        alias = exp.TableAlias(this=alias.this, columns=old.args.get("columns"))
+    kept = {place: value for place, value in relation.node.args.items() if place not in ("alias", "joins")}
+    return type(relation.node)(**kept, alias=alias)
