@@ -482,6 +482,8 @@ def _resolved_late(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr
 
 def inlined(query: exp.Expr, bound: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
     """The query with its CTEs as derived tables. Raises Doubt."""
+    if not bound and query.find(exp.With) is None:
+        return query
     known = dict(bound or {})
 
     def change(node: exp.Expr) -> exp.Expr | None:

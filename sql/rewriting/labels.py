@@ -30,11 +30,11 @@ _SIGNS: dict[type[exp.Expr], str] = {
 _PRINTED_NAMES = """
     sum count min max avg mean year quarter month day dayofmonth dayofweek dayofyear weekofyear hour minute second
     date_trunc trunc date_format last_day add_months months_between to_date concat upper lower length substring substr
-    round floor ceil abs coalesce if nullif trim date_add date_sub datediff from_unixtime bool_and bool_or bit_and
-    bit_or every some any stddev variance collect_set collect_list first last row_number rank dense_rank
+    round abs coalesce nullif date_add date_sub datediff bool_and bool_or bit_and bit_or stddev
+    variance collect_set collect_list first last row_number rank dense_rank
 """
 _PRINTED_CALLS = frozenset(_PRINTED_NAMES.split())
-"""Functions that Spark prints with all arguments as written."""
+"""Functions that Spark prints by these names, with all arguments as written; not, for example, if and floor."""
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -64,7 +64,8 @@ def _printed(node: exp.Expr) -> str | None:
             return _literal(node)
         case exp.Anonymous() if node.name.lower() in _PRINTED_CALLS:
             return _call(node)
-        case exp.Cast() if type(node) is exp.Cast:
+        case exp.Cast() if type(node) is exp.Cast and not isinstance(node.this, exp.Literal):
+            # (A cast literal may have been written as DATE '…', which Spark prints otherwise.)
             inner = _printed(node.this)
             return None if inner is None else f"CAST({inner} AS {type_of(node).replace(' ', '')})"
     if (sign := _SIGNS.get(type(node))) is not None:

@@ -22,7 +22,7 @@ numbers, with how many digits they have, for these are the precision of one that
 are `decimal(p,s)`, `double`, and the suffixes of numbers."""
 
 _TOKEN = re.compile(
-    r"""[a-qs-wyzA-QS-WYZ_]\w*+ | [(),.] | --(?:\\\n|[^\r\n])*+
+    r"""[a-qs-wyzA-QS-WYZ_]\w*+ | [(),.*+%;] | --(?:\\\n|[^\r\n])*+
     | /\*(?:\+[^*]*+(?:\*(?!/)[^*]*+)*+\*/ | (?!\+)(?:[^*/]|\*(?!/)|/(?!\*))*+\*/)?+
     | [rR](?:'[^']*+'|"[^"]*+") | '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+' | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+"
     | [xX]'[^']*+' | `[^`]*+(?:``[^`]*+)*+` | \d++(?:\.\d*+)?+(?:[eE][+-]?+\d++)?+\w*+ | \w++
@@ -33,15 +33,20 @@ _TOKEN = re.compile(
 _GRAMMAR = """
     select from where group by having order limit offset join inner left right full outer cross semi anti on using union
     and or not in is like rlike between as case when then else with over partition interval values except intersect
+    preceding following
 """
 _FOLDED = {form: word.upper() for word in _GRAMMAR.split() for form in (word, word.upper(), word.capitalize())}
 """Words of the grammar as people write them."""
 _BEFORE_NAMES = frozenset({".", "AS", ","})
 _AFTER_NAMES = frozenset({",", ")", "FROM", ";"})
 """No folded word ends an item, so one that stands before these is a name."""
-_SPECIAL = frozenset("0123456789'\"`-/;rRxX" + HOLE)
-"""What may begin a literal, a comment, a hint or the end."""
-_END_BY = frozenset({"SELECT", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "FROM", "WHERE"})
+_SPECIAL = frozenset("0123456789'\"`-/rRxX")
+"""What may begin a literal, a comment or a hint."""
+_FRAMES = frozenset({"PRECEDING", "FOLLOWING"})
+_OF_CLAUSES = _FRAMES | frozenset(
+    {"BY", "SELECT", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "FROM", "WHERE"}
+)
+"""Words that begin or end BY, or stand behind the number of a frame."""
 _FORMAT_NAMES = """
     trunc date_format from_unixtime unix_timestamp to_unix_timestamp to_date to_timestamp to_timestamp_ltz
     to_timestamp_ntz try_to_date try_to_timestamp from_utc_timestamp to_utc_timestamp next_day to_char to_varchar
@@ -70,7 +75,6 @@ _UNITS = frozenset(
 )
 """Calls, and types, in which every literal does."""
 _BEFORE_PINNED = frozenset({"INTERVAL", "ESCAPE"})
-_FRAMES = frozenset({"preceding", "following"})
 _NUMBER = re.compile(r"(\d+)(\.\d*)?([eE][+-]?\d+)?([a-zA-Z]*)")
 _DIGIT_AT_END = re.compile(r"\d(?!\.?\d)")
 """The last one of a number without its exponent: another one in its place leaves the type as it is."""
@@ -131,36 +135,42 @@ class _Reader:
         """The number of open brackets around the GROUP BY or ORDER BY that has begun; -1: none has."""
 
     def read(self, tokens: Sequence[str]) -> None:
-        pieces, calls, folded = self.pieces, self._calls, _FOLDED
+        pieces, calls, folded, special = self.pieces, self._calls, _FOLDED, _SPECIAL
         add = pieces.append
         previous, written = "", ""
         for token in tokens:
             if (word := folded.get(token)) is not None and previous not in _BEFORE_NAMES:
                 if word == "FROM" and written:
                     pieces[-1] = written
+                if word in _OF_CLAUSES:
+                    self._clause(word)
                 add(word)
                 previous, written = word, token
-                if word == "BY":
-                    self._by = len(calls)
-                elif word in _END_BY and self._by >= len(calls):
-                    self._by = -1
                 continue
-            if token[0] in _SPECIAL and (read := self._special(token, previous)) is not None:
-                if read:
-                    add(read)
-                    previous, written = read, ""
-                continue
-            if written and token in _AFTER_NAMES:
-                pieces[-1] = written
             if token == "(":
                 calls.append(previous)
             elif token == ")":
                 self._close()
-            elif token.lower() in _FRAMES and pieces and pieces[-1][0] == HOLE:
-                pieces[-1] = self.literals.pop()
+            elif token[0] in special:
+                token = self._special(token, previous)
+                if not token:
+                    continue
+            if written:
+                if token in _AFTER_NAMES:
+                    pieces[-1] = written
+                written = ""
             add(token)
-            previous, written = token, ""
+            previous = token
         self._end(written)
+
+    def _clause(self, word: str) -> None:
+        if word == "BY":
+            self._by = len(self._calls)
+        elif word in _FRAMES:
+            if self.pieces and self.pieces[-1][0] == HOLE:
+                self.pieces[-1] = self.literals.pop()
+        elif self._by >= len(self._calls):
+            self._by = -1
 
     def _end(self, written: str) -> None:
         if written:
@@ -168,33 +178,30 @@ class _Reader:
         while self.pieces and self.pieces[-1] == ";":
             self.pieces.pop()
 
+    def _special(self, token: str, previous: str) -> str:
+        """What stands for a token: a hole for a literal, nothing for a comment, otherwise the token."""
+        if token[-1] in "'\"" and not token.startswith(("--", "/*")):
+            if len(token) == 1:
+                self.trouble = "it has a quote without an end"
+            return self._string(token, previous)
+        if token[0].isdigit():
+            return token if previous == "." else self._number(token, previous)
+        if token == "/*":
+            self.trouble = "it has a comment within a comment, or one without an end"
+        elif token == "`":
+            self.trouble = "it has a quote without an end"
+        elif token.startswith("/*+"):
+            return _folded_hint(token)
+        elif token.startswith(("--", "/*")):
+            return ""
+        return token
+
     def _close(self) -> None:
         """A bracket."""
         if self._calls:
             self._calls.pop()
         if self._by > len(self._calls):
             self._by = -1
-
-    def _special(self, token: str, previous: str) -> str | None:
-        """The piece that stands for a literal; empty for a comment, None for a word or symbol."""
-        first, last = token[0], token[-1]
-        if first in "-/":
-            if len(token) == 1 or token == "->":
-                return None
-            if token == "/*":
-                self.trouble = "it has a comment within a comment, or one without an end"
-                return token
-            return _folded_hint(token) if token.startswith("/*+") else ""
-        if last in "'\"":
-            if len(token) == 1:
-                self.trouble = "it has a quote without an end"
-            return self._string(token, previous)
-        if first == "`":
-            self.trouble = self.trouble or ("it has a quote without an end" if len(token) == 1 else "")
-            return None
-        if first.isdigit() and previous != ".":
-            return self._number(token, previous)
-        return None
 
     def _string(self, token: str, previous: str) -> str:
         # In double quotes it may be a name.
