@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 from sqlglot import exp
 
@@ -25,6 +25,8 @@ _AGGREGATE_NAMES = """
     regr_count regr_slope
 """
 AGGREGATES = frozenset(_AGGREGATE_NAMES.split())
+SELECTS_MAX = 40
+"""In one query, a CTE counted each time that it is named: each is compared with the views."""
 _KNOWN_CLAUSES = frozenset(
     {
         "expressions",
@@ -478,6 +480,14 @@ def _resolved_late(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr
 
 
 # --- CTEs ----------------------------------------------------------------------------------------------
+
+
+def selects_in(query: exp.Expr) -> list[exp.Select]:
+    """The SELECTs of a query, outermost first. Raises Doubt if there are very many."""
+    found = list(islice(query.find_all(exp.Select, bfs=True), SELECTS_MAX + 1))
+    if len(found) > SELECTS_MAX:
+        raise Doubt(f"it has more than {SELECTS_MAX} SELECTs")
+    return found
 
 
 def inlined(query: exp.Expr, bound: Mapping[str, exp.Expr] | None = None) -> exp.Expr:

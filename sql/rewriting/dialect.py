@@ -16,8 +16,8 @@ from sql.reading.doubts import SPARK, Doubt, adapted, check_types
 from sql.rewriting.shape import HOLE, Shape
 from sql.rewriting.template import RELATION, hole_of, mark_of
 
-PIECES_MAX = 6_000
-"""Words and symbols of a query; sqlglot takes a second for ten thousand."""
+PIECES_MAX = 3_000
+"""Words and symbols of a query: a tenth of a second of work."""
 WRITTEN = "written"
 """What a literal with a mark stands for, among its notes."""
 _PREFIX = "f__"

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.reading.doubts import Doubt
-from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined
+from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined, selects_in
 from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, candidate
 from sql.rewriting.dialect import parsed, printed
 from sql.rewriting.exclusions import excluded
@@ -18,6 +18,8 @@ from sql.rewriting.shape import Shape, shape_of
 from sql.rewriting.substitution import TABLES_STEP, substituted
 from sql.rewriting.template import Template
 from sql.rewriting.whole import over_whole, whole_form
+
+_TOO_DEEP = "the query, or the view's, is nested too deeply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ def propose(
         blocks = _Blocks(inlined(parsed(shape)), namespace, columns_of)
     except Doubt as doubt:
         return [Miss(view.name, f"the query is not understood: {doubt}") for view in views]
+    except RecursionError:
+        return [Miss(view.name, _TOO_DEEP) for view in views]
     hints = shape.hints
     return [
         _proposed(shape, blocks, view)
@@ -70,7 +74,7 @@ class _Blocks:
         self.tree = tree
         self._namespace = namespace
         reader = BlockReader(namespace, columns_of)
-        self.selects = [(each, _block(reader, each)) for each in tree.find_all(exp.Select, bfs=True)]
+        self.selects = [(each, _block(reader, each)) for each in selects_in(tree)]
         """The SELECTs, outermost first: each with its block, or why it is not understood."""
         self._wholes: list[tuple[exp.Expr, str]] | None = None
 
@@ -94,6 +98,13 @@ _Parts = dict[int, tuple[exp.Select, frozenset[int]]]
 
 
 def _proposed(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal | Miss:
+    try:
+        return _compared(shape, blocks, view)
+    except RecursionError:
+        return Miss(view.name, _TOO_DEEP)
+
+
+def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal | Miss:
     known = candidate(view)
     if isinstance(known, str):
         return Miss(view.name, known)

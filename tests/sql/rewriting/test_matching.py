@@ -387,6 +387,24 @@ def test_the_template_can_read_another_relation() -> None:
     assert found.view == TableName("shop", "daily")
 
 
+MANY = {
+    "conditions": "SELECT count(*) AS n FROM lineitem WHERE " + " AND ".join(["l_returnflag <> 'A'"] * 700),
+    "values": f"SELECT count(*) AS n FROM lineitem WHERE l_returnflag IN ({', '.join(['1'] * 2_000)})",
+    "subtractions": f"SELECT count(*) AS n FROM lineitem WHERE l_returnflag = {'- ' * 1_400}1",
+    "selects": " UNION ".join(["SELECT count(*) AS n FROM lineitem"] * 41),
+    "CTEs": "WITH a0 AS (SELECT * FROM lineitem), "
+    + ", ".join(f"a{n} AS (SELECT x.* FROM a{n - 1} x, (SELECT 1 FROM a{n - 1}) y)" for n in range(1, 30))
+    + " SELECT count(*) AS n FROM a29",
+}
+
+
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_long_texts_are_not_worked_on(text: str) -> None:
+    found = outcome(text, "daily")
+    assert isinstance(found, Miss)
+    assert any(word in found.reason for word in ("too deeply", "too long", "more than 40 SELECTs"))
+
+
 # --- off altogether ------------------------------------------------------------------------------------
 
 OFF = [
