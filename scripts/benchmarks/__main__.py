@@ -14,7 +14,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, contention, fetch, haproxy, jobs, latency, partitions, transports, turns, views
+from benchmarks import (
+    classification,
+    contention,
+    fetch,
+    haproxy,
+    jobs,
+    latency,
+    partitions,
+    rewriting,
+    transports,
+    turns,
+    views,
+)
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 from benchmarks.wire import RATE, Wire
@@ -43,6 +55,7 @@ MEASURES: Mapping[str, Measure] = {
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "classification": classification.figures,
+    "rewriting": rewriting.figures,
     "turns": turns.figures,
 }
 """Measures that need no Spark."""

@@ -42,11 +42,11 @@ def figures() -> Iterator[Figure]:
         (f"{len(mentioning):,} characters that mention one, classified", parsed, 20, "ms", PARSED_MS),
     )
     for subject, work, times, unit, limit in cases:
-        seconds = _seconds_each(work, times)
+        seconds = seconds_each(work, times)
         yield Figure("classification", subject, seconds * UNITS[unit], unit, limit, runs=RUNS)
 
 
-def _seconds_each(work: Callable[[], object], times: int) -> float:
+def seconds_each(work: Callable[[], object], times: int) -> float:
     """The median of several rounds of `times` calls, in processor time, which other programs do not affect."""
 
     def round_() -> float:

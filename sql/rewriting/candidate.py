@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
@@ -43,8 +43,11 @@ class RewritableView:
     query: str
     """The SELECT of its definition, whose names are resolved in `namespace`."""
     namespace: Namespace
-    bases: Mapping[TableName, tuple[str, ...]] = field(hash=False)
+    bases: Mapping[TableName, tuple[str, ...]]
     """The base tables, with their columns."""
+
+    def __hash__(self) -> int:
+        return hash((self.name.table, self.query))
 
 
 @dataclass(frozen=True, slots=True)

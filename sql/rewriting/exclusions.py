@@ -14,6 +14,9 @@ _WITHOUT_CALL = WITHOUT_PARENTHESES - {"user"}
 _NOW = frozenset({"unix_timestamp", "to_unix_timestamp"})
 """Without arguments they tell the time."""
 
+_SUSPICIOUS = _CHANGING | _NOW | {SAMPLE, "_metadata", ";", "of", "identifier"}
+"""Without any of these words, and without @, nothing is excluded."""
+
 
 def excluded(shape: Shape, temporary: frozenset[str] = frozenset()) -> str | None:
     """Why the query is not rewritten; None if it may be. `temporary`: names of temporary views and functions."""
@@ -31,7 +34,7 @@ def excluded(shape: Shape, temporary: frozenset[str] = frozenset()) -> str | Non
         return "the query has variables, ${…}"
     if found := next((word.strip("`") for word in words if word.strip("`") in temporary), None):
         return f"{found} is a temporary view or function of the session"
-    return _clause(words) or _function(words)
+    return None if _SUSPICIOUS.isdisjoint(words) and "@" not in shape.key else _clause(words) or _function(words)
 
 
 def _clause(words: list[str]) -> str | None:

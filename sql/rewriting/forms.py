@@ -4,6 +4,7 @@ resolved: `table` is the id of a relation, `name` is in lower case. Expressions 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -46,7 +47,7 @@ def form(node: exp.Expr) -> str:
     return str(found)
 
 
-_FORM, _SHOWN, _TYPE = "form", "shown", "type"
+_FORM, _SHOWN = "form", "shown"
 """Names of notes."""
 
 
@@ -108,10 +109,14 @@ COUNT_OF_ROWS = "count(*)"
 
 def type_of(cast: exp.Expr) -> str:
     """The type of a cast, as Spark writes it."""
-    found = cast.meta.get(_TYPE)
-    if found is None:
-        found = cast.meta[_TYPE] = cast.args["to"].sql(dialect="spark")
-    return str(found)
+    to = cast.args["to"]
+    plain = isinstance(to.this, exp.DType) and not any(value for place, value in to.args.items() if place != "this")
+    return _plain_type(to.this) if plain else str(to.sql(dialect="spark"))
+
+
+@lru_cache(maxsize=256)
+def _plain_type(name: exp.DType) -> str:
+    return str(exp.DataType(this=name).sql(dialect="spark"))
 
 
 def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:

@@ -15,7 +15,7 @@ from sql.rewriting.dialect import parsed, printed
 from sql.rewriting.exclusions import excluded
 from sql.rewriting.forms import mapped
 from sql.rewriting.shape import Shape, shape_of
-from sql.rewriting.substitution import TABLES_STEP, substituted
+from sql.rewriting.substitution import TABLES_STEP, rejection, substituted
 from sql.rewriting.template import Template
 from sql.rewriting.whole import over_whole, whole_form
 
@@ -132,12 +132,17 @@ def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:
     farthest = Mismatch(-1, "the query does not read the view's tables")
     for select, block in blocks.selects:
         try:
-            if isinstance(block, str):
-                raise Mismatch(TABLES_STEP, block)
-            parts[id(select)] = substituted(block, view)
+            if (found := _rejection(block, view)) is None and not isinstance(block, str):
+                parts[id(select)] = substituted(block, view)
         except Mismatch as mismatch:
-            farthest = max(farthest, mismatch, key=lambda each: each.step)
+            found = mismatch
+        if found is not None and found.step > farthest.step:
+            farthest = found
     return parts, str(farthest)
+
+
+def _rejection(block: Block | str, view: Candidate) -> Mismatch | None:
+    return Mismatch(TABLES_STEP, block) if isinstance(block, str) else rejection(block, view)
 
 
 def _of_whole(blocks: _Blocks, view: Whole) -> tuple[_Parts, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -240,7 +241,12 @@ def _call(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr
 
 
 def _cast(node: exp.Expr, type_: str) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build(type_, dialect="spark"))
+    return exp.Cast(this=node, to=_type(type_))
+
+
+@lru_cache(maxsize=1_024)
+def _type(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="spark")
 
 
 def _as_case(node: exp.Expr) -> exp.Case | None:

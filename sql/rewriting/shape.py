@@ -180,21 +180,26 @@ class _Reader:
 
     def _special(self, token: str, previous: str) -> str:
         """What stands for a token: a hole for a literal, nothing for a comment, otherwise the token."""
-        if token[-1] in "'\"" and not token.startswith(("--", "/*")):
+        first = token[0]
+        if first in "-/":
+            return self._comment(token)
+        if token[-1] in "'\"":
             if len(token) == 1:
                 self.trouble = "it has a quote without an end"
             return self._string(token, previous)
-        if token[0].isdigit():
+        if first.isdigit():
             return token if previous == "." else self._number(token, previous)
+        if token == "`":
+            self.trouble = "it has a quote without an end"
+        return token
+
+    def _comment(self, token: str) -> str:
+        """Or a symbol that begins like one."""
         if token == "/*":
             self.trouble = "it has a comment within a comment, or one without an end"
-        elif token == "`":
-            self.trouble = "it has a quote without an end"
-        elif token.startswith("/*+"):
+        if token.startswith("/*+"):
             return _folded_hint(token)
-        elif token.startswith(("--", "/*")):
-            return ""
-        return token
+        return "" if token.startswith(("--", "/*")) else token
 
     def _close(self) -> None:
         """A bracket."""
@@ -205,15 +210,16 @@ class _Reader:
 
     def _string(self, token: str, previous: str) -> str:
         # In double quotes it may be a name.
-        if token[0] in 'xX"' or previous.upper() in _BEFORE_PINNED or self._decides(previous):
+        if token[0] in 'xX"' or previous.upper() in _BEFORE_PINNED or (self._calls and self._decides(previous)):
             return token
-        return self._hole(_string_kind(token), token)
+        self.literals.append(token)
+        return HOLE + _string_kind(token)
 
     def _number(self, token: str, previous: str) -> str:
         if previous in ("LIMIT", "OFFSET"):
             return self._hole(LIMIT, token) if token.strip("0") and token.isdecimal() else token
         is_ordinal = self._by == len(self._calls) and previous in ("BY", ",")
-        if is_ordinal or previous.upper() == "INTERVAL" or self._decides(previous):
+        if is_ordinal or previous.upper() == "INTERVAL" or (self._calls and self._decides(previous)):
             return token
         is_integer = token.isdecimal() and len(token) <= _INTEGER_DIGITS
         kind = f"{INTEGER}{len(token)}" if is_integer else _number_kind(token)
@@ -221,8 +227,6 @@ class _Reader:
 
     def _decides(self, previous: str) -> bool:
         """Whether a literal here decides the meaning of the call around it."""
-        if not self._calls:
-            return False
         call = self._calls[-1].lower()
         return call in _UNITS or (previous != "(" and call in _FORMATS)
 

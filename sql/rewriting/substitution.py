@@ -20,10 +20,22 @@ TABLES_STEP = 0
 _CONDITIONS_STEP, _GROUPS_STEP = 1, 2
 
 
+def rejection(block: Block, view: Candidate) -> Mismatch | None:
+    """Why the view cannot serve the block, if that is quickly seen: it reads other tables, or lacks a column."""
+    mine, theirs = block.relations, view.block.relations
+    if not theirs.keys() <= mine.keys():
+        missing = next(key for key in theirs if key not in mine)
+        return Mismatch(TABLES_STEP, f"the view reads {missing}, which the query does not")
+    for column in block.columns - view.columns:
+        relation, _, name = column.rpartition(".")
+        if relation in theirs and view.columns.isdisjoint(block.equal.get(column, ())):
+            return Mismatch(COLUMNS_STEP, f"the view has no column for {name}")
+    return None
+
+
 def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
-    """The SELECT over the view, and the holes whose values it depends on. Raises Mismatch."""
+    """The SELECT over the view, which is not rejected, and the holes whose values it depends on. Raises Mismatch."""
     others = _other_relations(block, view)
-    _check_columns(block, view, {each.key for each in others})
     pinned: set[int] = set()
     conditions = _remaining(block, view, pinned)
     alias = _free_alias(view.view.name.table, others)
@@ -43,22 +55,12 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
 def _other_relations(block: Block, view: Candidate) -> list[Relation]:
     """What the block reads besides the view's relations."""
     mine, theirs = block.relations, view.block.relations
-    if missing := [key for key in theirs if key not in mine]:
-        raise Mismatch(TABLES_STEP, f"the view reads {missing[0]}, which the query does not")
     for key, relation in theirs.items():
         if f"{key}#2" in mine or f"{key}#2" in theirs or relation.table is None:
             raise Mismatch(TABLES_STEP, f"{key} is read twice")
         if _join_form(relation) != _join_form(mine[key]):
             raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
     return [relation for key, relation in mine.items() if key not in theirs]
-
-
-def _check_columns(block: Block, view: Candidate, others: set[str]) -> None:
-    """Raises Mismatch if the view knows nothing about a column, which is quickly seen."""
-    for column in block.columns - view.columns:
-        relation, _, name = column.rpartition(".")
-        if relation not in others and view.columns.isdisjoint(block.equal.get(column, ())):
-            raise Mismatch(COLUMNS_STEP, f"the view has no column for {name}")
 
 
 def _join_form(relation: Relation) -> list[str] | None:
