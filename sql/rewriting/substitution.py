@@ -110,11 +110,12 @@ class _Writer:
         self._conditions = conditions
         self._over = over
         self._alias = alias
-        self._named: set[int] = set()
+        self._used: set[int] = set()
+        """Holes whose values it depends on."""
 
     @property
     def pinned(self) -> set[int]:
-        return self._over.pinned | self._named
+        return self._over.pinned | self._used
 
     def plain(self) -> exp.Select:
         """Over a view that does not group, or for a query whose distinct values are those of the view's keys."""
@@ -128,8 +129,10 @@ class _Writer:
         """Over a view that groups, for a query that does."""
         keys = self._block.keys or []
         forms = frozenset(map(form, keys))
-        having = {form(each) for each in self._block.having}
-        kept = all(form(each) in having for each in self._view.block.having)
+        having = {form(each): each for each in self._block.having}
+        filtered = [form(each) for each in self._view.block.having]
+        kept = having.keys() >= set(filtered)
+        self._used |= {hole for each in filtered if each in having for hole in holes_in(having[each])}
         if forms == self._view.keys and not self._others and kept:
             try:
                 rollup = Rollup(self._over, same_groups=True, has_keys=bool(keys))
@@ -177,23 +180,27 @@ class _Writer:
         if output.name is None:
             raise Mismatch(_GROUPS_STEP, "a column of the query has no alias, and Spark's name for it is not known")
         if output.written is not None:
-            self._named |= holes_in(output.written)
+            self._used |= holes_in(output.written)
         made = value(output.value)
         if isinstance(made, exp.Column) and made.name == output.name:
             return made
         return exp.Alias(this=made, alias=identifier(output.name))
 
     def _order(self, value: _Write) -> list[exp.Expr]:
-        named = {form(output.value): output.name for output in self._block.outputs if output.name is not None}
+        named = {form(output.value): output for output in self._block.outputs if output.name is not None}
         found: list[exp.Expr] = []
         for item in self._block.order:
             by = item.this if isinstance(item, exp.Ordered) else item
             if isinstance(item, exp.Ordered) and not isinstance(by, exp.Literal):
-                name = named.get(form(by))
-                made = value(by) if name is None else exp.Column(this=identifier(name))
+                made = value(by) if (output := named.get(form(by))) is None else self._named_output(output, by)
                 item = exp.Ordered(**{**item.args, "this": made})
             found.append(item)
         return found
+
+    def _named_output(self, output: Output, same: exp.Expr) -> exp.Expr:
+        """The output in the place of an expression that is the same as long as its literals are."""
+        self._used |= holes_in(output.value) | holes_in(same)
+        return exp.Column(this=identifier(output.name or ""))
 
     def _joins(self) -> tuple[list[exp.Join], list[exp.Expr]]:
         """The joins with the other relations, and the conditions on all of them."""
