@@ -48,7 +48,7 @@ ALLOWED = {
 ROOMS = {
     "sql": (
         *("words", "names", "wildcards", "redaction", "statement", "scan", "lexed"),
-        *("texts", "reading", "grammar", "definition", "rewriting", "classify", "scripts", "understood"),
+        *("texts", "reading", "grammar", "definition", "rewriting", "proof", "classify", "scripts", "understood"),
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
@@ -204,8 +204,8 @@ def test_every_module_is_used() -> None:
     used = set().union(*graph().values())
     # These modules are started by name.
     started = {"gateway.__main__", "gateway.spark.host"}
-    # Nothing rewrites queries before they can be proved equal.
-    unused = {"sql.rewriting.matching", "sql.rewriting.view_index"}
+    # Nothing rewrites queries yet.
+    unused = {"sql.rewriting.matching", "sql.rewriting.view_index", "sql.proof.checker", "gateway.spark.plans"}
     assert [name for name in MODULES if name not in used | started | unused and not _is_package(name)] == []
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from sql.names import Namespace, TableName
+from sql.proof.plan import Plan
 
 
 class Rows(Protocol):
@@ -71,6 +72,19 @@ class StageProgress(Protocol):
     async def of_statement(self, statement: str) -> JobProgress | None:
         """The progress of a statement, by the id from `SqlSession.run`; None if nothing is known. Never raises, and
         answers within a few seconds."""
+        ...
+
+
+class PlanUnavailable(Exception):
+    """There is no plan. The message says why, for people."""
+
+
+class Plans(Protocol):
+    """Plans queries without executing them."""
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        """Spark's optimized plan of a query in a client's session, by the public part of the session's handle (16
+        bytes). Raises PlanUnavailable."""
         ...
 
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import gateway
 from gateway import loops
@@ -37,6 +38,8 @@ PROGRESS_SECONDS = 2.0
 """How long to wait for the progress of a running statement; it is asked for again a second later."""
 UNREAD_BYTES_MAX = 65536
 """Most bytes of requests that the engine has not yet read; more means that it hangs."""
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+"""The longest answer: a query's plan, as far as `PlanWriter.java` writes it."""
 STEADY_SECONDS = 60.0  # An engine that ran this long counts as healthy: its next restart is immediate again.
 
 
@@ -103,7 +106,7 @@ class EmbeddedEngine:
         """When the child was started, and how many starts in a row failed or lasted at most a minute."""
         self._last_error = ""
         self._requests = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[JobProgress | None]] = {}
+        self._asked: dict[int, asyncio.Future[dict[str, Any] | None]] = {}
         """Unanswered requests to the child, by their ids."""
         self._reader: asyncio.Task[None] | None = None
 
@@ -156,6 +159,16 @@ class EmbeddedEngine:
 
     async def of_statement(self, statement: str) -> JobProgress | None:
         """Implements `mv.ports.StageProgress`: asks the child, which hosts Spark."""
+        answer = await self.ask({"group": statement}, PROGRESS_SECONDS)
+        progress = answer.get("progress") if answer is not None else None
+        try:
+            return JobProgress(**progress) if progress is not None else None
+        except TypeError as error:
+            log.warning("unexpected progress %r: %s", progress, error)
+            return None
+
+    async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
+        """Returns the child's answer to a request (`gateway.spark.host`); None if there is none in time."""
         child = self._child
         # Until the first line the child is starting, and `_port` reads its output.
         if child is None or child.stdin is None or self._reader is None or self._reader.done():
@@ -163,11 +176,11 @@ class EmbeddedEngine:
         if child.stdin.is_closing() or child.stdin.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             return None
         number = next(self._requests)
-        answer: asyncio.Future[JobProgress | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         try:
-            child.stdin.write(json.dumps({"id": number, "group": statement}).encode("utf-8") + b"\n")
-            async with asyncio.timeout(PROGRESS_SECONDS):
+            child.stdin.write(json.dumps({"id": number, **request}).encode("utf-8") + b"\n")
+            async with asyncio.timeout(seconds):
                 return await answer
         except (OSError, TimeoutError):
             return None
@@ -186,11 +199,11 @@ class EmbeddedEngine:
         """Passes the child's answers to their requests until its output ends; then nobody waits any longer."""
         try:
             while line := await output.readline():
-                number, progress = _answer_of(line)
-                if (asked := self._asked.get(number)) is not None and not asked.done():
-                    asked.set_result(progress)
+                answer = _answer_of(line)
+                if (asked := self._asked.get(answer["id"])) is not None and not asked.done():
+                    asked.set_result(answer)
         except (OSError, ValueError) as error:
-            log.warning("cannot read the engine's answers any more, so no progress is shown: %s", error)
+            log.warning("cannot read the engine's answers any more, so no progress or plan is known: %s", error)
         finally:
             for asked in self._asked.values():
                 if not asked.done():
@@ -230,6 +243,7 @@ class EmbeddedEngine:
                 *(sys.executable, "-m", "gateway.spark.host"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                limit=ANSWER_BYTES_MAX,
                 env=self._environment(),
                 # Ctrl-C in the terminal must reach only the gateway, which then ends the child in order.
                 start_new_session=True,
@@ -303,14 +317,12 @@ class EmbeddedEngine:
             _kill_group(child.pid)
 
 
-def _answer_of(line: bytes) -> tuple[int, JobProgress | None]:
+def _answer_of(line: bytes) -> dict[str, Any]:
     """Raises ValueError if the line is not an answer."""
-    try:
-        answer = json.loads(line)
-        progress = answer["progress"]
-        return int(answer["id"]), JobProgress(**progress) if progress is not None else None
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"unexpected answer {line!r}") from error
+    answer = json.loads(line)
+    if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
+        raise ValueError(f"unexpected answer {line[:100]!r}")
+    return answer
 
 
 def _kill_group(pid: int) -> None:

@@ -2,11 +2,16 @@
 
 Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). The first line
 of standard output is a JSON object: {"port": n} once the server accepts connections, or {"error": text}. After that,
-each input line {"id": n, "group": text}, with an id chosen by the parent and a Spark job group, is answered by a line
-{"id": n, "progress": ...}: null, or the fields of `JobProgress`. A line with "cancel": true has no answer; it cancels
-the group's jobs, including those submitted later. The process ends when standard input ends, so it never outlives its
-parent, however that died. The JVM in turn ends with this process, because PySpark's Java side ends with its own
-standard input.
+each input line is a request, with an id chosen by the parent:
+
+- {"id": n, "group": text}, with a Spark job group, is answered by {"id": n, "progress": ...}: null, or the fields of
+  `JobProgress`.
+- The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted later.
+- {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session as
+  `plan_writing` writes it, or by {"id": n, "error": text}.
+
+The process ends when standard input ends, so it never outlives its parent, however that died. The JVM in turn ends with
+this process, because PySpark's Java side ends with its own standard input.
 
 Spark's log goes to `engine.log`, and everything else that Java and Python print to `engine.out`, both in the data
 directory.
@@ -39,6 +44,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from gateway.mv.ports import JobProgress
+from gateway.spark.plan_writing import PlanWriting
 from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
 
 LOOPBACK = "127.0.0.1"
@@ -213,8 +219,21 @@ def prepare_data_dir(options: Options) -> None:
     (options.data_dir / "log4j2.properties").write_text(LOG4J.format(log=log), encoding="utf-8")
 
 
-def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> tuple[int, SparkContext]:
-    """Starts Spark and its Thrift server. Adds the JVM's process to `jvm` at once, and returns the server's port."""
+PLANS_MAX = 4
+"""Waiting requests for plans. Whoever asks for more does without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running Thrift server, and the Spark that it serves."""
+
+    port: int
+    context: SparkContext
+    java: JavaObject
+
+
+def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> Server:
+    """Starts Spark and its Thrift server. Adds the JVM's process to `jvm` at once."""
     for name in INHERITED_SETTINGS:
         os.environ.pop(name, None)
     conf = SparkConf(loadDefaults=False).setAll(list(spark_settings(options).items()))
@@ -234,7 +253,7 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     server = server_class.startWithSparkSession(session._jsparkSession, False)
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
-        return port, session.sparkContext
+        return Server(port, session.sparkContext, server)
 
 
 _NO_HIVE_FUNCTIONS = """
@@ -325,17 +344,38 @@ class StatusStore:
         return json.loads(self._mapper.writeValueAsString(figures))
 
 
-def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO) -> None:
+class Report:
+    """Standard output, one line for each answer, from several threads."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+
+    def send(self, answer: dict[str, Any]) -> None:
+        with self._lock, contextlib.suppress(OSError):  # Without a parent this process ends anyway.
+            print(json.dumps(answer), file=self._out, flush=True)
+
+
+def _answer(requests: queue.Queue[bytes], server: Server, report: Report) -> None:
     """Answers one request after the other. If anything fails, the answer is null: the asker can do without it."""
     store: StatusStore | None = None
     reported = False
+    plans: queue.Queue[dict[str, Any]] = queue.Queue(PLANS_MAX)
+    # Planning takes longer than the asker of a progress waits.
+    threading.Thread(target=_answer_plans, args=(plans, server, report), daemon=True).start()
     while True:
         request = _request_of(requests.get())
         if request is None:
             continue
+        if "plan" in request:
+            try:
+                plans.put_nowait(request)
+            except queue.Full:
+                report.send({"id": request["id"], "error": "Too many plans are asked for."})
+            continue
         progress = None
         try:
-            store = store or StatusStore(context)
+            store = store or StatusStore(server.context)
             if request.get("cancel"):
                 store.cancel(request["group"])
                 continue
@@ -344,9 +384,18 @@ def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO)
             if not reported:
                 print(f"Cannot read the progress of statements: {explain(error)}", flush=True)
             reported = True
-        answer = {"id": request["id"], "progress": asdict(progress) if progress is not None else None}
-        with contextlib.suppress(OSError):  # Without a parent this process ends anyway.
-            print(json.dumps(answer), file=report, flush=True)
+        report.send({"id": request["id"], "progress": asdict(progress) if progress is not None else None})
+
+
+def _answer_plans(requests: queue.Queue[dict[str, Any]], server: Server, report: Report) -> None:
+    writing: PlanWriting | None = None
+    while True:
+        request = requests.get()
+        try:
+            writing = writing or PlanWriting(server.context, server.java)
+            report.send({"id": request["id"], "plan": writing.plan(request["session"], request["plan"])})
+        except Exception as error:  # A text that Spark refuses, or another Spark: whoever asks does without a plan.
+            report.send({"id": request["id"], "error": explain(error)})
 
 
 def _request_of(line: bytes) -> dict[str, Any] | None:
@@ -355,7 +404,8 @@ def _request_of(line: bytes) -> dict[str, Any] | None:
         request = json.loads(line)
     except ValueError:
         return None
-    return request if isinstance(request, dict) and {"id", "group"} <= request.keys() else None
+    kinds = ({"id", "group"}, {"id", "session", "plan"})
+    return request if isinstance(request, dict) and any(kind <= request.keys() for kind in kinds) else None
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
@@ -404,7 +454,7 @@ def main() -> int:
     lines = _lines(0)
     options = Options.read(next(lines, b""))
     os.chdir(options.data_dir)
-    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    report = Report(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     with open("engine.out", "w", encoding="utf-8") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
@@ -415,14 +465,14 @@ def main() -> int:
         watch.start()
         lock = lock_data_dir(options)
         prepare_data_dir(options)
-        port, context = start_server(options, lock, jvm)
+        server = start_server(options, lock, jvm)
     except (HostError, OSError, Py4JError, PySparkException) as error:
         sys.excepthook(type(error), error, error.__traceback__)
-        print(json.dumps({"error": explain(error)}), file=report, flush=True)
+        report.send({"error": explain(error)})
         return EXIT_FAILED
-    print(json.dumps({"port": port}), file=report, flush=True)
+    report.send({"port": server.port})
     # In another thread than the watch, so that a Spark that does not answer cannot keep the process alive.
-    threading.Thread(target=_answer, args=(requests, context, report), daemon=True).start()
+    threading.Thread(target=_answer, args=(requests, server, report), daemon=True).start()
     watch.join()
     return 0
 

@@ -1,0 +1,331 @@
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.apache.hive.service.cli.SessionHandle;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.WindowFrame;
+import org.apache.spark.sql.catalyst.expressions.WindowSpecDefinition;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Writes a query's optimized plan as JSON, with every field of every node. Janino, which Spark brings for its generated
+ * code, compiles this file. `sql.proof.plan_json` reads the result.
+ *
+ * Catalyst's own toJSON is not exact: it writes null for what it does not know, among that the ANSI mode of a sum or a
+ * cast, the values of a long IN list and the relation of a table. This writer names what it does not know "opaque".
+ */
+public class PlanWriter {
+    private static final int CHARACTERS_MAX = 8000000;
+    private static final String NUMBERS = " Boolean Byte Short Integer Long Character String ";
+    /** Texts that Spark turns into the time at which it reads them; a typed literal does not show in the plan. */
+    private static final Pattern MOVING =
+        Pattern.compile("(?is)['\"]\\s*(now|today|tomorrow|yesterday)(?!\\w)");
+
+    private final StringBuilder out = new StringBuilder();
+    private final TreeSet constants = new TreeSet();
+
+    /**
+     * Plans a text in a clone of the session of this id, which has these settings in addition. Executes nothing.
+     * `sessions` are those of the Thrift server, by their handles.
+     */
+    public static String plan(Map sessions, String id, String text, Map settings) throws Exception {
+        SparkSession clone = sessionOf(sessions, id).cloneSession();
+        Iterator each = settings.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            String key = (String) entry.getKey();
+            String value = (String) entry.getValue();
+            if (key.equals("spark.sql.optimizer.excludedRules")) {
+                String before = clone.sessionState().conf().getConfString(key, "");
+                value = before.isEmpty() ? value : before + "," + value;
+            }
+            clone.sessionState().conf().setConfString(key, value);
+        }
+        SparkSession.setActiveSession(clone);
+        try {
+            LogicalPlan parsed = clone.sessionState().sqlParser().parsePlan(text);
+            LogicalPlan analyzed = clone.sessionState().executePlan(parsed, CommandExecutionMode.SKIP()).analyzed();
+            // Not `optimizedPlan`, which reads cached tables in place of the tables.
+            LogicalPlan optimized = (LogicalPlan) clone.sessionState().optimizer().execute(analyzed.clone());
+            return new PlanWriter().written(text, analyzed, optimized);
+        } finally {
+            SparkSession.clearActiveSession();
+        }
+    }
+
+    private static SparkSession sessionOf(Map sessions, String id) {
+        Iterator entries = sessions.entrySet().iterator();
+        while (entries.hasNext()) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            if (((SessionHandle) entry.getKey()).getHandleIdentifier().getPublicId().toString().equals(id)) {
+                Object session = entry.getValue();
+                return session instanceof SQLContext
+                    ? (SparkSession) ((SQLContext) session).sparkSession()
+                    : (SparkSession) session;
+            }
+        }
+        throw new IllegalArgumentException("Spark has no session " + id + ".");
+    }
+
+    private String written(String text, LogicalPlan analyzed, LogicalPlan optimized) {
+        if (MOVING.matcher(text).find()) {
+            constants.add("a text such as 'today'");
+        }
+        constantsOf(analyzed);
+        out.append("{\"output\":[");
+        scala.collection.Iterator attributes = analyzed.output().iterator();
+        scala.collection.Iterator ids = optimized.output().iterator();
+        for (int place = 0; attributes.hasNext(); place++) {
+            Attribute attribute = (Attribute) attributes.next();
+            out.append(place == 0 ? "[" : ",[");
+            string(id(((Attribute) ids.next()).exprId()));
+            out.append(',');
+            string(attribute.name());
+            out.append(',');
+            string(attribute.dataType().catalogString());
+            out.append(']');
+        }
+        out.append("],\"constants\":[");
+        Iterator names = constants.iterator();
+        for (int place = 0; names.hasNext(); place++) {
+            out.append(place == 0 ? "" : ",");
+            string((String) names.next());
+        }
+        out.append("],\"root\":");
+        value(optimized);
+        return out.append('}').toString();
+    }
+
+    /**
+     * Notes the classes of all expressions that Spark may evaluate while it plans: those without a column. Their
+     * values may come from the environment, as the date of today.
+     */
+    private void constantsOf(TreeNode node) {
+        if (node instanceof View && MOVING.matcher((String) ((View) node).desc().viewText().getOrElse(null)).find()) {
+            constants.add("a text such as 'today'");
+        }
+        if (node instanceof RuntimeReplaceable) {
+            constantsOf(((RuntimeReplaceable) node).replacement());
+            return;
+        }
+        if (node instanceof Expression) {
+            Expression expression = (Expression) node;
+            if (expression.foldable() || expression.children().isEmpty()) {
+                constants.add(node.getClass().getName());
+            }
+        }
+        if (node instanceof Literal && ((Literal) node).value() instanceof UTF8String
+            && MOVING.matcher("'" + ((Literal) node).value()).find()) {
+            constants.add("a text such as 'today'");
+        }
+        if (node instanceof PlanExpression) {
+            constantsOf((TreeNode) ((PlanExpression) node).plan());
+        }
+        if (node instanceof QueryPlan) {
+            all(((QueryPlan) node).expressions().iterator());
+        }
+        all(node.children().iterator());
+    }
+
+    private void all(scala.collection.Iterator nodes) {
+        while (nodes.hasNext()) {
+            constantsOf((TreeNode) nodes.next());
+        }
+    }
+
+    private void value(Object each) {
+        if (out.length() > CHARACTERS_MAX) {
+            throw new IllegalStateException("The plan is too long.");
+        }
+        if (each instanceof scala.Option) {
+            each = ((scala.Option) each).isEmpty() ? null : ((scala.Option) each).get();
+        }
+        if (each == null) {
+            out.append("null");
+        } else if (each instanceof LogicalRelation) {
+            relation((LogicalRelation) each);
+        } else if (each instanceof HiveTableRelation) {
+            hiveRelation((HiveTableRelation) each);
+        } else if (each instanceof TreeNode) {
+            product((scala.Product) each);
+        } else if (each instanceof scala.collection.Map) {
+            scalar("opaque", each.getClass().getName());
+        } else if (each instanceof scala.collection.Iterable) {
+            list(((scala.collection.Iterable) each).iterator());
+        } else {
+            atom(each);
+        }
+    }
+
+    private void atom(Object each) {
+        String kind = each.getClass().getSimpleName();
+        if (NUMBERS.indexOf(" " + kind + " ") >= 0) {
+            scalar(kind, each.toString());
+        } else if (each instanceof UTF8String || each instanceof Decimal) {
+            scalar(kind, each.toString());
+        } else if (each instanceof Double) {
+            scalar(kind, Long.toHexString(Double.doubleToRawLongBits(((Double) each).doubleValue())));
+        } else if (each instanceof Float) {
+            scalar(kind, Integer.toHexString(Float.floatToRawIntBits(((Float) each).floatValue())));
+        } else if (each instanceof byte[]) {
+            scalar("bytes", new java.math.BigInteger(1, (byte[]) each).toString(16) + "/" + ((byte[]) each).length);
+        } else if (each instanceof DataType) {
+            scalar("DataType", ((DataType) each).catalogString());
+        } else if (each instanceof ExprId) {
+            scalar("ExprId", id((ExprId) each));
+        } else if (each instanceof scala.Enumeration.Value) {
+            scalar("Enumeration", each.toString());
+        } else if (each.getClass().getName().endsWith("$")) {
+            scalar("object", each.getClass().getName());
+        } else if (each instanceof scala.Product) {
+            product((scala.Product) each);
+        } else {
+            scalar("opaque", each.getClass().getName());
+        }
+    }
+
+    private void product(scala.Product node) {
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        if (node instanceof Expression && !(node instanceof WindowSpecDefinition || node instanceof WindowFrame)) {
+            out.append(",\"type\":");
+            string(((Expression) node).dataType().catalogString());
+        }
+        if (node instanceof NamedExpression) {
+            out.append(",\"id\":");
+            string(id(((NamedExpression) node).exprId()));
+        }
+        out.append(",\"fields\":{");
+        if (node instanceof AttributeReference) {
+            out.append("\"name\":");
+            value(((AttributeReference) node).name());
+            out.append("}}");
+            return;
+        }
+        scala.collection.Iterator names = node.productElementNames();
+        scala.collection.Iterator values = node.productIterator();
+        for (int place = 0; names.hasNext(); place++) {
+            out.append(place == 0 ? "" : ",");
+            string((String) names.next());
+            out.append(':');
+            value(values.next());
+        }
+        out.append("}}");
+    }
+
+    private void relation(LogicalRelation node) {
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        out.append(",\"fields\":{\"output\":");
+        value(node.output());
+        out.append(",\"streaming\":");
+        value(Boolean.valueOf(node.isStreaming()));
+        out.append(",\"table\":");
+        table(node.catalogTable().isEmpty() ? null : (CatalogTable) node.catalogTable().get());
+        out.append(",\"relation\":");
+        if (node.relation() instanceof HadoopFsRelation) {
+            HadoopFsRelation files = (HadoopFsRelation) node.relation();
+            TreeMap options = new TreeMap();
+            scala.collection.Iterator entries = files.options().iterator();
+            while (entries.hasNext()) {
+                scala.Tuple2 entry = (scala.Tuple2) entries.next();
+                options.put(entry._1(), entry._2());
+            }
+            out.append('[');
+            scalar("String", files.location().getClass().getName());
+            out.append(',');
+            scalar("String", files.fileFormat().getClass().getName());
+            out.append(',');
+            scalar("String", options.toString());
+            out.append(']');
+        } else {
+            scalar("opaque", node.relation().getClass().getName());
+        }
+        out.append("}}");
+    }
+
+    private void hiveRelation(HiveTableRelation node) {
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        out.append(",\"fields\":{\"output\":");
+        value(node.output());
+        out.append(",\"table\":");
+        table(node.tableMeta());
+        out.append("}}");
+    }
+
+    private void table(CatalogTable table) {
+        if (table == null) {
+            out.append("null");
+            return;
+        }
+        TableIdentifier name = table.identifier();
+        out.append('[');
+        scalar("String", name.quotedString());
+        out.append(',');
+        scalar("String", String.valueOf(table.createTime()));
+        out.append(',');
+        scalar("String", table.storage().locationUri().toString());
+        out.append(']');
+    }
+
+    private void list(scala.collection.Iterator values) {
+        out.append('[');
+        for (int place = 0; values.hasNext(); place++) {
+            out.append(place == 0 ? "" : ",");
+            value(values.next());
+        }
+        out.append(']');
+    }
+
+    private void scalar(String kind, String text) {
+        out.append("{\"kind\":");
+        string(kind);
+        out.append(",\"text\":");
+        string(text);
+        out.append('}');
+    }
+
+    private static String id(ExprId id) {
+        return id.id() + " " + id.jvmId();
+    }
+
+    private void string(String text) {
+        out.append('"');
+        for (int place = 0; place < text.length(); place++) {
+            char letter = text.charAt(place);
+            if (letter == '"' || letter == '\\') {
+                out.append('\\').append(letter);
+            } else if (letter < ' ' || letter > '~') {
+                String digits = Integer.toHexString(letter);
+                out.append("\\u").append("0000", 0, 4 - digits.length()).append(digits);
+            } else {
+                out.append(letter);
+            }
+        }
+        out.append('"');
+    }
+}

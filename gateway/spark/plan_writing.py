@@ -1,0 +1,70 @@
+"""Writes the plans of texts in the sessions of the Thrift server in this process's JVM, for `gateway.spark.host`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway, JavaObject
+from pyspark import SparkContext
+
+SOURCE = Path(__file__).with_name("PlanWriter.java")
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+_FILES = "org.apache.spark.sql.execution.datasources."
+EXCLUDED = (
+    # Conditions that follow from others, in other places of different plans.
+    _OPTIMIZER + "InferFiltersFromConstraints",
+    _OPTIMIZER + "InferFiltersFromGenerate",
+    # Sums of other types, where that is faster.
+    _OPTIMIZER + "DecimalAggregates",
+    # Depend on statistics.
+    _OPTIMIZER + "CostBasedJoinReorder",
+    # Limits of parts of the rows.
+    _OPTIMIZER + "LimitPushDown",
+    _OPTIMIZER + "LimitPushDownThroughWindow",
+    # List the files, and keep the conditions anyway.
+    _FILES + "PruneFileSourcePartitions",
+    "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
+)
+SETTINGS = {
+    "spark.sql.optimizer.excludedRules": ",".join(EXCLUDED),
+    # A long IN list would become a set, whose values the writer does not show.
+    "spark.sql.optimizer.inSetConversionThreshold": "100000",
+    # A table would have a type of its own in each query.
+    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.metadataOnly": "false",
+}
+"""In the clone of a session: plans that depend on nothing but the text and the tables' columns."""
+
+
+class PlanWriting:
+    """Raises Py4JError if Spark's classes differ."""
+
+    def __init__(self, context: SparkContext, server: JavaObject) -> None:
+        java = context._gateway.jvm
+        compiler = java.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(SOURCE.read_text(encoding="utf-8"))
+        writer = compiler.getClassLoader().loadClass("PlanWriter")
+        (self._plan,) = (method for method in writer.getMethods() if method.getName() == "plan")
+        self._gateway: JavaGateway = context._gateway
+        self._settings = java.java.util.HashMap()
+        self._settings.putAll(SETTINGS)
+        self._sessions = _sessions_of(server)
+
+    def plan(self, session: str, text: str) -> str:
+        """The optimized plan of a text in the session with this id, a UUID. Executes nothing."""
+        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 4)
+        for place, each in enumerate((self._sessions, session, text, self._settings)):
+            arguments[place] = each
+        return str(self._plan.invoke(None, arguments))
+
+
+def _sessions_of(server: JavaObject) -> JavaObject:
+    """The server's map from the handles of its sessions to Spark's sessions."""
+    for service in server.getServices():
+        if service.getName() == "CLIService":
+            for inner in service.getServices():
+                if inner.getName() == "SessionManager":
+                    return inner.sparkSqlOperationManager().sessionToContexts()
+    raise LookupError("Spark's Thrift server has no session manager.")

@@ -1,0 +1,1 @@
+"""Proves that two queries have the same answer, from Spark's plans of them."""

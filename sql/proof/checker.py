@@ -1,0 +1,411 @@
+"""Proves that two optimized plans have the same answer whatever the tables contain: docs/internals/proof.md.
+
+Both plans are brought to a canonical form from the bottom up. If the forms are equal, so are the answers. Whatever is
+not understood proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sql.proof.merging import merge
+from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
+from sql.proof.terms import (
+    NotUnderstood,
+    Term,
+    column,
+    compose,
+    conditions,
+    core,
+    in_order,
+    names_of,
+    needed,
+    replaced,
+    within,
+)
+from sql.proof.understood_classes import (
+    AGGREGATE,
+    CONSTANT,
+    LISTINGS,
+    ORDER_MATTERS,
+    OUTER_JOINS,
+    SCALAR,
+    STRUCTURE,
+    WINDOW,
+    has_identity,
+)
+
+Columns: TypeAlias = Mapping[str, Term]
+SOURCES = OUTER_JOINS | {"grouped", "windowed", "union", "expanded", "limited"}
+TRUE = Term("Literal", detail=("value=Boolean 'true'",), type="boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """The answers are equal: the same rows, and the same names and types of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotProved:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a node returns: the combinations of the relations' rows that meet the conditions."""
+
+    relations: tuple[Term, ...]
+    where: frozenset[Term]
+    output: tuple[tuple[str, Term], ...]
+    """Each column's id and value, in the node's order."""
+    order: tuple[Term, ...] = ()
+
+    @property
+    def columns(self) -> Columns:
+        return dict(self.output)
+
+    @property
+    def core(self) -> Term:
+        return core(self.relations, self.where)
+
+
+def prove(query: Plan, rewritten: Plan) -> Proved | NotProved:
+    """Whether the plan of a query and the plan of a rewriting, with the definition in the view's place, are equal."""
+    try:
+        left, right = _answer(query), _answer(rewritten)
+    except NotUnderstood as reason:
+        return NotProved(str(reason))
+    names = [[(each.name, each.type) for each in plan.output] for plan in (query, rewritten)]
+    if names[0] != names[1]:
+        return NotProved("the names or types of the columns differ")
+    found = _difference(left, right)
+    if found:
+        return NotProved(found)
+    if [term for _, term in left.output] != [term for _, term in right.output]:
+        return NotProved("a column is computed differently")
+    return Proved() if left.order == right.order else NotProved("the order of rows differs")
+
+
+def can_be_stored(definition: Plan) -> Proved | NotProved:
+    """Whether a definition has one right answer, as a multiset of rows, so that a stored answer can take its place."""
+    for node in nodes_of(definition.root):
+        if node.kind in ORDER_MATTERS:
+            return NotProved(f"the definition contains {node.kind}, whose answer depends on the order of rows")
+    try:
+        _answer(definition)
+    except NotUnderstood as reason:
+        return NotProved(str(reason))
+    return Proved()
+
+
+def _difference(left: Rows, right: Rows) -> str:
+    """Where the rows of two answers differ; empty if they do not."""
+    if left.core == right.core:
+        return ""
+    if _depth(left.core) != _depth(right.core):
+        return "the groups cannot be computed from the view's groups"
+    while len(left.relations) == len(right.relations) == 1 and left.where == right.where:
+        pair = left.relations[0], right.relations[0]
+        if any(each.op != "grouped" for each in pair):
+            break
+        if pair[0].args[1] != pair[1].args[1]:
+            return "the rows are grouped by different keys"
+        left, right = (_opened(each.args[0]) for each in pair)
+    if sorted(each.digest for each in left.relations) == sorted(each.digest for each in right.relations):
+        return "the conditions differ"
+    return "the tables, or what is read of them, differ"
+
+
+def _depth(term: Term) -> int:
+    """How many groups of groups there are in a source of rows."""
+    below = max((_depth(each) for each in term.args if each.op in {"core", "relations", *SOURCES}), default=0)
+    return below + (term.op == "grouped")
+
+
+def _opened(term: Term) -> Rows:
+    relations, where = term.args
+    return Rows(relations.args, frozenset(where.args), ())
+
+
+def _answer(plan: Plan) -> Rows:
+    """The canonical form of a plan's answer, with the columns in the order of the answer."""
+    for name in sorted(plan.constants - CONSTANT):
+        raise NotUnderstood(f"it contains {name}, whose value may change from one moment to the next")
+    rows = _rows(plan.root)
+    columns = rows.columns
+    if any(each.id not in columns for each in plan.output):
+        raise NotUnderstood("the plan lacks a column of the answer")
+    where = frozenset(needed(rows.where))
+    return Rows(rows.relations, where, tuple((each.id, columns[each.id]) for each in plan.output), rows.order)
+
+
+def _rows(node: Node) -> Rows:
+    build = _NODES.get(node.kind)
+    if build is None:
+        raise NotUnderstood(f"it contains the plan node {node.kind}")
+    return build(node)
+
+
+# Expressions
+
+
+def _expression(node: Node, columns: Columns) -> Term:
+    if node.kind == "AttributeReference":
+        if node.id not in columns:
+            raise NotUnderstood(f"the column {_text(node.fields['name'])} is not one of the rows below")
+        return columns[node.id]
+    if node.kind == "Alias":
+        return _expression(_node(node.fields["child"]), columns)
+    if node.kind == "SortOrder":
+        way = _text(node.fields["direction"]), _text(node.fields["nullOrdering"])
+        return Term("order", (_expression(_node(node.fields["child"]), columns),), way)
+    if node.kind == "AggregateExpression":
+        if _text(node.fields["mode"]) != "Complete$":
+            raise NotUnderstood("it contains an aggregate in parts")
+        fields = {name: node.fields[name] for name in ("aggregateFunction", "isDistinct", "filter")}
+        node = Node(node.kind, fields, node.type)
+    elif node.kind.removesuffix("$") not in SCALAR | AGGREGATE | WINDOW:
+        raise NotUnderstood(f"it contains the expression {node.kind}")
+    args: list[Term] = []
+    detail = tuple(f"{name}={_part(value, columns, args)}" for name, value in node.fields.items())
+    if node.kind == "Literal":
+        detail = detail[:1]
+    return compose(node.kind, tuple(args), detail, node.type)
+
+
+def _part(value: Value, columns: Columns, args: list[Term]) -> str:
+    """A field as text. Operands within it are added to `args`; their places show in the text."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return f"[{','.join(_part(each, columns, args) for each in value)}]"
+    if isinstance(value, Scalar):
+        if value.kind == "opaque":
+            raise NotUnderstood(f"it contains a value of the class {value.text}")
+        return f"{value.kind} {value.text!r}"
+    if value.kind in STRUCTURE:
+        return f"({','.join(_part(each, columns, args) for each in value.fields.values())})"
+    args.append(_expression(value, columns))
+    return "#"
+
+
+def _node(value: Value) -> Node:
+    if not isinstance(value, Node):
+        raise NotUnderstood("a plan node lacks a part")
+    return value
+
+
+def _nodes(value: Value) -> tuple[Node, ...]:
+    if not isinstance(value, tuple):
+        raise NotUnderstood("a plan node lacks a list")
+    return tuple(_node(each) for each in value)
+
+
+def _text(value: Value) -> str:
+    if not isinstance(value, Scalar) or value.kind == "opaque":
+        raise NotUnderstood("a plan node lacks a text")
+    return value.text
+
+
+# Plan nodes
+
+
+def _child(node: Node) -> Rows:
+    return _rows(_node(node.fields["child"]))
+
+
+def _table(node: Node) -> Rows:
+    parts: list[str] = []
+    for name in sorted(set(node.fields) - {"output"}):
+        parts.append(f"{name}={_part(node.fields[name], {}, [])}")
+    files = node.fields.get("relation")
+    known = node.kind == "HiveTableRelation" or (isinstance(files, tuple) and _text(files[0]) in LISTINGS)
+    if node.fields.get("table") is None or "streaming=Boolean 'true'" in parts or not known:
+        raise NotUnderstood("it reads rows that are not a table of the catalog")
+    source = Term("table", detail=tuple(parts))
+    output = [
+        (each.id, column(source, Term("field", detail=(_text(each.fields["name"]),), type=each.type)))
+        for each in _nodes(node.fields["output"])
+    ]
+    return Rows((source,), frozenset(), tuple(output))
+
+
+def _project(node: Node) -> Rows:
+    rows = _child(node)
+    columns = rows.columns
+    output = tuple((each.id, _expression(each, columns)) for each in _nodes(node.fields["projectList"]))
+    return Rows(rows.relations, rows.where, output, rows.order)
+
+
+def _filter(node: Node) -> Rows:
+    rows = _child(node)
+    where = conditions(_expression(_node(node.fields["condition"]), rows.columns))
+    return Rows(rows.relations, rows.where | where, rows.output, rows.order)
+
+
+def _sort(node: Node) -> Rows:
+    rows = _child(node)
+    if _text(node.fields["global"]) != "true":
+        raise NotUnderstood("it sorts parts of the rows")
+    columns = rows.columns
+    order = tuple(_expression(each, columns) for each in _nodes(node.fields["order"]))
+    return Rows(rows.relations, rows.where, rows.output, order)
+
+
+def _join(node: Node) -> Rows:
+    left, right = _rows(_node(node.fields["left"])), _rows(_node(node.fields["right"]))
+    kind = _text(node.fields["joinType"]).removesuffix("$")
+    condition = node.fields["condition"]
+    if kind in {"Inner", "Cross"}:
+        relations = left.relations + right.relations
+        if len(set(relations)) < len(relations):
+            raise NotUnderstood("it joins a table with itself")
+        output = left.output + right.output
+        where = conditions(_expression(condition, dict(output))) if isinstance(condition, Node) else frozenset()
+        return Rows(relations, left.where | right.where | where, output)
+    if kind not in OUTER_JOINS:
+        raise NotUnderstood(f"it contains a join of the type {kind}")
+    if kind == "RightOuter":
+        kind, left, right = "LeftOuter", right, left
+    # The same table may stand on both sides, so each column says of which side it is.
+    sides = [
+        {each: Term(side, (term,), type=term.type) for each, term in rows.output}
+        for side, rows in (("left", left), ("right", right))
+    ]
+    marked = {each: column(Term("side"), term) for side in sides for each, term in side.items()}
+    on = _expression(condition, marked) if isinstance(condition, Node) else TRUE
+    source = Term(kind, (left.core, right.core, Term("on", in_order(conditions(on)))))
+
+    def kept(term: Term) -> Term:
+        """A value of the side whose rows are all kept: computed above as well as below."""
+        return replaced(term, lambda below: column(source, Term("left", (below,), type=below.type)))
+
+    plain = kind != "FullOuter"
+    output = tuple((each, kept(term) if plain else column(source, sides[0][each])) for each, term in left.output)
+    if kind in {"LeftOuter", "FullOuter"}:
+        # A value of the other side is NULL where that has no row, so it stays what it was computed from below.
+        output += tuple((each, column(source, side)) for each, side in sides[1].items())
+    return Rows((source,), frozenset(), output)
+
+
+def _aggregate(node: Node) -> Rows:
+    rows = _child(node)
+    columns = rows.columns
+    keys = frozenset(_expression(each, columns) for each in _nodes(node.fields["groupingExpressions"]))
+    keys = frozenset(each for each in keys if each.op != "Literal") or keys
+    for each in keys:
+        _check_key(each, rows.core)
+    output = [(each.id, _expression(each, columns)) for each in _nodes(node.fields["aggregateExpressions"])]
+    return _grouped(rows.relations, rows.where, keys, tuple(output))
+
+
+def _check_key(key: Term, below: Term) -> None:
+    """Raises NotUnderstood if a condition may have been moved below the groups, where it has another meaning."""
+    if has_identity(key.type):
+        return
+    if key.op != "column":
+        raise NotUnderstood(f"it groups by a computed {key.type}, of which equal values may differ")
+    names = set(names_of(key))
+    tests = [term for term in within(below) if term.op in {"where", "on"}]
+    if any(not names.isdisjoint(within(test)) for test in tests):
+        raise NotUnderstood(f"it has a condition on a group's key of type {key.type}, of which equal values may differ")
+
+
+def _grouped(
+    relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: tuple[tuple[str, Term], ...]
+) -> Rows:
+    for source in relations:
+        if (merged := merge(source, relations, where, keys, output)) is not None:
+            return _grouped(*merged)
+    source = Term("grouped", (core(relations, where), Term("keys", in_order(keys))))
+
+    def above(term: Term) -> Term:
+        if term.op == "AggregateExpression" or (term in keys and term.op != "Literal"):
+            return column(source, term)
+        if term.op == "column":
+            raise NotUnderstood("it uses a column that is not grouped")
+        return compose(term.op, tuple(above(each) for each in term.args), term.detail, term.type) if term.args else term
+
+    return Rows((source,), frozenset(), tuple((each, above(term)) for each, term in output))
+
+
+def _window(node: Node) -> Rows:
+    rows = _child(node)
+    columns = rows.columns
+    source = Term("windowed", (rows.core,))
+    output = [(each, replaced(term, lambda below: column(source, below))) for each, term in rows.output]
+    for each in _nodes(node.fields["windowExpressions"]):
+        output.append((each.id, column(source, _expression(each, columns))))
+    return Rows((source,), frozenset(), tuple(output))
+
+
+def _union(node: Node) -> Rows:
+    children = [_rows(each) for each in _nodes(node.fields["children"])]
+    if _text(node.fields["byName"]) != "false":
+        raise NotUnderstood("it contains a union by name")
+    return _stacked(
+        Term("union", tuple(each.core for each in children)),
+        tuple(each for each, _ in children[0].output),
+        [[term for _, term in each.output] for each in children],
+    )
+
+
+def _expand(node: Node) -> Rows:
+    rows = _child(node)
+    columns = rows.columns
+    projections = node.fields["projections"]
+    if not isinstance(projections, tuple):
+        raise NotUnderstood("a plan node lacks a list")
+    values = [[_expression(each, columns) for each in _nodes(projection)] for projection in projections]
+    ids = tuple(each.id for each in _nodes(node.fields["output"]))
+    return _stacked(Term("expanded", (rows.core,), (str(len(values)),)), ids, values)
+
+
+def _stacked(source: Term, ids: tuple[str, ...], branches: list[list[Term]]) -> Rows:
+    """The rows of several branches; a column is known by its value in each of them."""
+    if any(len(each) != len(ids) for each in branches):
+        raise NotUnderstood("the branches of a union have different columns")
+    names = [Term("branches", tuple(values), type=values[0].type) for values in zip(*branches, strict=True)]
+    output = tuple((each, column(source, name)) for each, name in zip(ids, names, strict=True))
+    return Rows((source,), frozenset(), output)
+
+
+def _limit(node: Node) -> Rows:
+    """GLOBAL LIMIT over LOCAL LIMIT, with an OFFSET between; Spark plans nothing else for LIMIT and OFFSET."""
+    count, skipped, below = _count(node, "limitExpr"), 0, _node(node.fields["child"])
+    if below.kind == "Offset":
+        skipped, below = _count(below, "offsetExpr"), _node(below.fields["child"])
+    if below.kind != "LocalLimit" or _count(below, "limitExpr") != count + skipped:
+        raise NotUnderstood("it contains a limit of another form")
+    rows = _child(below)
+    source = Term("limited", (rows.core, Term("ordered", rows.order)), (str(count), str(skipped)))
+
+    def lifted(term: Term) -> Term:
+        return replaced(term, lambda below: column(source, below))
+
+    order = tuple(Term("order", (lifted(each.args[0]),), each.detail) for each in rows.order)
+    return Rows((source,), frozenset(), tuple((each, lifted(term)) for each, term in rows.output), order)
+
+
+def _count(node: Node, field: str) -> int:
+    literal = _node(node.fields[field])
+    if literal.kind != "Literal" or literal.type != "int":
+        raise NotUnderstood("it contains a limit that is computed")
+    return int(_text(literal.fields["value"]))
+
+
+_NODES: Mapping[str, Callable[[Node], Rows]] = {
+    "LogicalRelation": _table,
+    "HiveTableRelation": _table,
+    "Project": _project,
+    "Filter": _filter,
+    "Sort": _sort,
+    "Join": _join,
+    "Aggregate": _aggregate,
+    "Window": _window,
+    "Union": _union,
+    "Expand": _expand,
+    "GlobalLimit": _limit,
+}

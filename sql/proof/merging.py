@@ -1,0 +1,117 @@
+"""The merge lemma: groups of smaller groups are groups of the rows below, if every measure merges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sql.proof.terms import Term, columns_of, compose, conditions, replaced
+from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, decimal, has_identity, is_collated
+
+Output: TypeAlias = tuple[tuple[str, Term], ...]
+Groups: TypeAlias = tuple[tuple[Term, ...], frozenset[Term], frozenset[Term], Output]
+"""Relations, conditions, keys, and what is computed of each group."""
+DISTINCT = "isDistinct=Boolean 'true'"
+
+
+class _Unmergeable(Exception):
+    """A value that cannot be computed from the measures of smaller groups."""
+
+
+def merge(
+    source: Term, relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: Output
+) -> Groups | None:
+    """The same groups over the rows of which `source`, one of the relations, has groups; None if that is not certain.
+
+    Each row of the other relations meets every row of a group, or none, because the conditions use the group's keys
+    only. Groups without keys always have one row, also of no rows, so they are not merged.
+    """
+    if source.op != "grouped" or not source.args[1].args:
+        return None
+    inner_relations, inner_where = source.args[0].args
+    together = (*(each for each in relations if each != source), *inner_relations.args)
+    if len(set(together)) < len(together):
+        return None
+    merging = _Merging(source, keys)
+    try:
+        conjuncts = {part for each in where for part in conditions(merging.by_key(each))}
+        merged = tuple((each, merging.merged(term)) for each, term in output)
+        return together, frozenset(conjuncts.union(inner_where.args)), frozenset(map(merging.by_key, keys)), merged
+    except _Unmergeable:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    source: Term
+    keys: frozenset[Term]
+    """The keys of the groups of groups."""
+
+    def by_key(self, term: Term) -> Term:
+        """A term that uses no measure of the source, over the rows below."""
+
+        def below(each: Term) -> Term:
+            if each.args[0] != self.source:
+                return each
+            if each.args[1] not in self.source.args[1].args:
+                raise _Unmergeable
+            return each.args[1]
+
+        return replaced(term, below)
+
+    def merged(self, term: Term) -> Term:
+        """What is computed of a group of groups, over the rows below."""
+        if term in self.keys or term.op == "column" or not term.args:
+            return self.by_key(term)
+        if term.op == "AggregateExpression":
+            return self._call(term)
+        return compose(term.op, tuple(map(self.merged, term.args)), term.detail, term.type)
+
+    def _call(self, call: Term) -> Term:
+        function, *tests = call.args
+        if (function.op in DUPLICATES_IGNORED or DISTINCT in call.detail) and self._uses_keys(call):
+            return self.by_key(call)
+        measure = function.args[0]
+        if measure.op != "column" or measure.args[0] != self.source or DISTINCT in call.detail:
+            raise _Unmergeable
+        inner = measure.args[1]
+        if inner.op != "AggregateExpression" or DISTINCT in inner.detail:
+            raise _Unmergeable
+        merged = _filtered(inner, [self.by_key(each) for each in tests])
+        below = inner.args[0]
+        if function.op == "Sum" and below.op == "Count":
+            # Of no group at all the sum is NULL, and the count is 0.
+            return merged if self.keys and not tests else Term("null for none", (merged,), type=call.type)
+        if function.op == below.op and function.detail == below.detail and not is_collated(below.args[0].type):
+            if function.op in MERGED_BY_ITSELF and call.type == merged.type:
+                return merged
+            if function.op == "Sum":
+                return _sum(call, merged)
+        raise _Unmergeable
+
+    def _uses_keys(self, call: Term) -> bool:
+        used = [each for each in columns_of(call) if each.args[0] == self.source]
+        return all(each.args[1] in self.source.args[1].args and has_identity(each.type) for each in used)
+
+
+def _sum(call: Term, merged: Term) -> Term:
+    """A sum of sums. Sums of floating-point numbers depend on the order; try_sum is NULL where a part overflows."""
+    if any("TRY" in each for each in call.args[0].detail):
+        raise _Unmergeable
+    if call.type == merged.type == "bigint":
+        return merged
+    summed, result, wider = (decimal(each) for each in (merged.args[0].args[0].type, merged.type, call.type))
+    # Only with ten more digits than its operands does no sum of fewer than 10^10 rows overflow.
+    if summed and result and wider and result == (summed[0] + 10, summed[1]) and wider[1] == result[1]:
+        return Term("widened", (merged,), type=call.type)
+    raise _Unmergeable
+
+
+def _filtered(call: Term, tests: list[Term]) -> Term:
+    """An aggregate of those rows only that meet the tests."""
+    if not tests:
+        return call
+    function, *before = call.args
+    test = compose("And", (*before, *tests), (), "boolean") if before else tests[0]
+    detail = tuple("filter=#" if each.startswith("filter=") else each for each in call.detail)
+    return compose(call.op, (function, test), detail, call.type)

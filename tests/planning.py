@@ -1,0 +1,64 @@
+"""Spark's plans of texts, from the engine that the tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from processes import Engine
+
+from gateway.spark.client import Connection, Session
+from gateway.spark.plans import EnginePlans
+from gateway.wire.endpoint import Endpoint
+from sql.proof.plan import Plan
+
+_NUMBERS = itertools.count(1_000_000)
+
+
+class Asking:
+    """Sends requests to the engine as its parent does. Implements `gateway.spark.plans.Engine`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.answer: dict[str, Any] = {}
+        """The last one."""
+
+    async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
+        number = next(_NUMBERS)
+        stdin = self._engine.program.process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps({"id": number, **request}) + "\n")
+        stdin.flush()
+        self.answer = json.loads(self._engine.program.line(seconds))
+        while self.answer["id"] != number:
+            self.answer = json.loads(self._engine.program.line(seconds))
+        return self.answer
+
+
+class Planner:
+    """A session at Spark, and the plans of texts in it."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self.session = session
+        self._asking = Asking(engine)
+
+    async def plan(self, text: str) -> Plan:
+        return await EnginePlans(self._asking).optimized(self.session.handle.guid, text)
+
+    async def written(self, text: str) -> str:
+        """The plan as the engine writes it."""
+        await self.plan(text)
+        written: str = self._asking.answer["plan"]
+        return written
+
+
+@contextlib.asynccontextmanager
+async def planner(engine: Engine) -> AsyncIterator[Planner]:
+    connection = await Connection.open(Endpoint(engine.host, engine.port), "tester")
+    try:
+        yield Planner(engine, await connection.open_session())
+    finally:
+        await connection.close()

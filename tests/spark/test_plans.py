@@ -1,0 +1,131 @@
+"""Tests that the embedded engine writes the plans of texts in a client's session."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from planning import Planner, planner
+from processes import Engine
+from record_plans import plans_of, recorded
+
+from gateway.mv.ports import PlanUnavailable
+from gateway.spark.plans import EnginePlans
+from sql.proof import plan_json
+from sql.proof.checker import NotProved, Proved, prove
+from sql.proof.plan import nodes_of
+
+DEADLINE_SECONDS = 300.0
+
+
+def run(engine: Engine, check: Callable[[Planner], Awaitable[None]]) -> None:
+    async def within_deadline() -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS), planner(engine) as working:
+            await check(working)
+
+    asyncio.run(within_deadline())
+
+
+def test_a_plan_has_the_settings_and_temporary_views_of_its_session(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        await working.session.run("CREATE TEMPORARY VIEW mine AS SELECT 1 AS x, 2 AS y")
+        ansi = await working.plan("SELECT sum(x + y) s FROM mine")
+        await working.session.run("SET spark.sql.ansi.enabled=false")
+        legacy = await working.plan("SELECT sum(x + y) s FROM mine")
+        modes = [
+            {str(node.fields.get("evalMode")) for node in nodes_of(plan.root) if "evalMode" in node.fields}
+            for plan in (ansi, legacy)
+        ]
+        assert len(modes[0]) == len(modes[1]) == 1
+        assert modes[0] != modes[1]
+
+    run(engine, check)
+
+
+def test_planning_executes_nothing_and_leaves_the_session_as_it_was(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        await working.session.run("SELECT 1")  # Spark adds a setting of its own after a session's first statement.
+        before = (await working.session.run("SET")).rows
+        await working.plan("CREATE TABLE never_created (x INT) USING parquet")
+        await working.plan("SET spark.sql.ansi.enabled=false")
+        await working.plan("SELECT 1 AS x")
+        assert (await working.session.run("SET")).rows == before
+        assert (await working.session.run("SHOW TABLES LIKE 'never_created'")).rows == []
+
+    run(engine, check)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("SELECT nothing", "UNRESOLVED_COLUMN"), ("SELECT 1 +", "PARSE_SYNTAX_ERROR")]
+)
+def test_a_text_that_spark_refuses_has_no_plan(engine: Engine, text: str, reason: str) -> None:
+    async def check(working: Planner) -> None:
+        with pytest.raises(PlanUnavailable, match=reason):
+            await working.plan(text)
+
+    run(engine, check)
+
+
+def test_a_session_that_ended_has_no_plans(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        working.session.handle = type(working.session.handle)(uuid.uuid4().bytes)
+        with pytest.raises(PlanUnavailable, match="Spark has no session"):
+            await working.plan("SELECT 1")
+
+    run(engine, check)
+
+
+def test_a_cached_table_is_planned_as_a_table(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        await working.session.run("CREATE TABLE cached_once (x INT) USING parquet")
+        try:
+            before = await working.plan("SELECT x FROM cached_once")
+            await working.session.run("CACHE TABLE cached_once")
+            assert prove(before, await working.plan("SELECT x FROM cached_once")) == Proved()
+        finally:
+            await working.session.run("DROP TABLE cached_once")
+
+    run(engine, check)
+
+
+def test_a_table_made_again_is_another_one(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        await working.session.run("CREATE TABLE made_again (x INT) USING parquet")
+        before = await working.plan("SELECT x FROM made_again")
+        await working.session.run("DROP TABLE made_again")
+        await working.session.run("CREATE TABLE made_again (x INT) USING orc")
+        try:
+            assert isinstance(prove(before, await working.plan("SELECT x FROM made_again")), NotProved)
+        finally:
+            await working.session.run("DROP TABLE made_again")
+
+    run(engine, check)
+
+
+def test_recorded_plans_are_those_of_spark(engine: Engine) -> None:
+    """`tests/record_plans.py` records them again. Ids of columns differ from one run to the next."""
+
+    async def check(working: Planner) -> None:
+        plans = await plans_of(working)
+        assert plans.keys() == recorded().keys()
+        differing = [text for text, plan in recorded().items() if shape(plan) != shape(plans[text])]
+        assert differing == []
+
+    def shape(written: str) -> list[Any]:
+        plan = plan_json.read(written)
+        kinds = sorted((node.kind, node.type, *sorted(node.fields)) for node in nodes_of(plan.root))
+        return [[(each.name, each.type) for each in plan.output], sorted(plan.constants), kinds]
+
+    run(engine, check)
+
+
+def test_without_an_answer_there_is_no_plan() -> None:
+    class Silent:
+        async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
+            return None
+
+    with pytest.raises(PlanUnavailable, match="no plan in time"):
+        asyncio.run(EnginePlans(Silent()).optimized(bytes(16), "SELECT 1"))
