@@ -43,15 +43,15 @@ class Planner:
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self.session = session
-        self._asking = Asking(engine)
+        self.asking = Asking(engine)
 
     async def plan(self, text: str) -> Plan:
-        return await EnginePlans(self._asking).optimized(self.session.handle.guid, text)
+        return await EnginePlans(self.asking).optimized(self.session.handle.guid, text)
 
     async def written(self, text: str) -> str:
         """The plan as the engine writes it."""
         await self.plan(text)
-        written: str = self._asking.answer["plan"]
+        written: str = self.asking.answer["plan"]
         return written
 
 

@@ -10,21 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from sql.proof.differences import difference
+from sql.proof.identities import compose, core, needed, replaced
 from sql.proof.merging import merge
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
-from sql.proof.terms import (
-    NotUnderstood,
-    Term,
-    column,
-    compose,
-    conditions,
-    core,
-    in_order,
-    names_of,
-    needed,
-    replaced,
-    within,
-)
+from sql.proof.terms import NotUnderstood, Term, column, conditions, in_order, literal, names_of, within
 from sql.proof.understood_classes import (
     AGGREGATE,
     CONSTANT,
@@ -38,8 +28,7 @@ from sql.proof.understood_classes import (
 )
 
 Columns: TypeAlias = Mapping[str, Term]
-SOURCES = OUTER_JOINS | {"grouped", "windowed", "union", "expanded", "limited"}
-TRUE = Term("Literal", detail=("value=Boolean 'true'",), type="boolean")
+TRUE = literal("Boolean", "true", "boolean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +69,8 @@ def prove(query: Plan, rewritten: Plan) -> Proved | NotProved:
     names = [[(each.name, each.type) for each in plan.output] for plan in (query, rewritten)]
     if names[0] != names[1]:
         return NotProved("the names or types of the columns differ")
-    found = _difference(left, right)
-    if found:
-        return NotProved(found)
+    if left.core != right.core:
+        return NotProved(difference(left.core, right.core))
     if [term for _, term in left.output] != [term for _, term in right.output]:
         return NotProved("a column is computed differently")
     return Proved() if left.order == right.order else NotProved("the order of rows differs")
@@ -98,35 +86,6 @@ def can_be_stored(definition: Plan) -> Proved | NotProved:
     except NotUnderstood as reason:
         return NotProved(str(reason))
     return Proved()
-
-
-def _difference(left: Rows, right: Rows) -> str:
-    """Where the rows of two answers differ; empty if they do not."""
-    if left.core == right.core:
-        return ""
-    if _depth(left.core) != _depth(right.core):
-        return "the groups cannot be computed from the view's groups"
-    while len(left.relations) == len(right.relations) == 1 and left.where == right.where:
-        pair = left.relations[0], right.relations[0]
-        if any(each.op != "grouped" for each in pair):
-            break
-        if pair[0].args[1] != pair[1].args[1]:
-            return "the rows are grouped by different keys"
-        left, right = (_opened(each.args[0]) for each in pair)
-    if sorted(each.digest for each in left.relations) == sorted(each.digest for each in right.relations):
-        return "the conditions differ"
-    return "the tables, or what is read of them, differ"
-
-
-def _depth(term: Term) -> int:
-    """How many groups of groups there are in a source of rows."""
-    below = max((_depth(each) for each in term.args if each.op in {"core", "relations", *SOURCES}), default=0)
-    return below + (term.op == "grouped")
-
-
-def _opened(term: Term) -> Rows:
-    relations, where = term.args
-    return Rows(relations.args, frozenset(where.args), ())
 
 
 def _answer(plan: Plan) -> Rows:
@@ -151,13 +110,14 @@ def _rows(node: Node) -> Rows:
 # Expressions
 
 
-def _expression(node: Node, columns: Columns) -> Term:
+def _expression(node: Node, columns: Columns, aggregated: Columns | None = None) -> Term:
+    """An expression over the columns; `aggregated` are those that aggregates in it are of."""
     if node.kind == "AttributeReference":
         if node.id not in columns:
             raise NotUnderstood(f"the column {_text(node.fields['name'])} is not one of the rows below")
         return columns[node.id]
     if node.kind == "Alias":
-        return _expression(_node(node.fields["child"]), columns)
+        return _expression(_node(node.fields["child"]), columns, aggregated)
     if node.kind == "SortOrder":
         way = _text(node.fields["direction"]), _text(node.fields["nullOrdering"])
         return Term("order", (_expression(_node(node.fields["child"]), columns),), way)
@@ -165,29 +125,29 @@ def _expression(node: Node, columns: Columns) -> Term:
         if _text(node.fields["mode"]) != "Complete$":
             raise NotUnderstood("it contains an aggregate in parts")
         fields = {name: node.fields[name] for name in ("aggregateFunction", "isDistinct", "filter")}
-        node = Node(node.kind, fields, node.type)
+        node, columns = Node(node.kind, fields, node.type), aggregated or columns
     elif node.kind.removesuffix("$") not in SCALAR | AGGREGATE | WINDOW:
         raise NotUnderstood(f"it contains the expression {node.kind}")
     args: list[Term] = []
-    detail = tuple(f"{name}={_part(value, columns, args)}" for name, value in node.fields.items())
+    detail = tuple(f"{name}={_part(value, columns, args, aggregated)}" for name, value in node.fields.items())
     if node.kind == "Literal":
-        detail = detail[:1]
+        detail = (f"value={_part(node.fields['value'], columns, args)}",)
     return compose(node.kind, tuple(args), detail, node.type)
 
 
-def _part(value: Value, columns: Columns, args: list[Term]) -> str:
+def _part(value: Value, columns: Columns, args: list[Term], aggregated: Columns | None = None) -> str:
     """A field as text. Operands within it are added to `args`; their places show in the text."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return f"[{','.join(_part(each, columns, args) for each in value)}]"
+        return f"[{','.join(_part(each, columns, args, aggregated) for each in value)}]"
     if isinstance(value, Scalar):
         if value.kind == "opaque":
             raise NotUnderstood(f"it contains a value of the class {value.text}")
         return f"{value.kind} {value.text!r}"
     if value.kind in STRUCTURE:
-        return f"({','.join(_part(each, columns, args) for each in value.fields.values())})"
-    args.append(_expression(value, columns))
+        return f"({','.join(_part(each, columns, args, aggregated) for each in value.fields.values())})"
+    args.append(_expression(value, columns, aggregated))
     return "#"
 
 
@@ -293,11 +253,17 @@ def _join(node: Node) -> Rows:
 def _aggregate(node: Node) -> Rows:
     rows = _child(node)
     columns = rows.columns
-    keys = frozenset(_expression(each, columns) for each in _nodes(node.fields["groupingExpressions"]))
-    keys = frozenset(each for each in keys if each.op != "Literal") or keys
-    for each in keys:
-        _check_key(each, rows.core)
-    output = [(each.id, _expression(each, columns)) for each in _nodes(node.fields["aggregateExpressions"])]
+    grouping = [(each.id, _expression(each, columns)) for each in _nodes(node.fields["groupingExpressions"])]
+    keys = frozenset(key for _, key in grouping)
+    keys = frozenset(key for key in keys if key.op != "Literal") or keys
+    for key in keys:
+        _check_key(key, rows.core)
+    # Outside of aggregates a key is the group's, so that no identity looks into it.
+    outside = {each: Term("key", (key,), type=key.type) for each, key in grouping if each in columns and key in keys}
+    output = [
+        (each.id, _expression(each, {**columns, **outside}, columns))
+        for each in _nodes(node.fields["aggregateExpressions"])
+    ]
     return _grouped(rows.relations, rows.where, keys, tuple(output))
 
 
@@ -322,6 +288,8 @@ def _grouped(
     source = Term("grouped", (core(relations, where), Term("keys", in_order(keys))))
 
     def above(term: Term) -> Term:
+        if term.op == "key":
+            return column(source, term.args[0])
         if term.op == "AggregateExpression" or (term in keys and term.op != "Literal"):
             return column(source, term)
         if term.op == "column":

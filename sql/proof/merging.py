@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sql.proof.terms import Term, columns_of, compose, conditions, replaced
+from sql.proof.identities import IF, ONE, compose, filtered, replaced
+from sql.proof.terms import Term, columns_of, conditions, literal
 from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, decimal, has_identity, is_collated
 
 Output: TypeAlias = tuple[tuple[str, Term], ...]
 Groups: TypeAlias = tuple[tuple[Term, ...], frozenset[Term], frozenset[Term], Output]
 """Relations, conditions, keys, and what is computed of each group."""
+INTEGERS = {"tinyint": "Byte", "smallint": "Short", "int": "Integer", "bigint": "Long"}
+"""The integer types, and the Java classes of their values."""
 DISTINCT = "isDistinct=Boolean 'true'"
 
 
@@ -61,6 +64,8 @@ class _Merging:
 
     def merged(self, term: Term) -> Term:
         """What is computed of a group of groups, over the rows below."""
+        if term.op == "key":
+            return Term("key", (self.by_key(term.args[0]),), type=term.type)
         if term in self.keys or term.op == "column" or not term.args:
             return self.by_key(term)
         if term.op == "AggregateExpression":
@@ -72,6 +77,8 @@ class _Merging:
         if (function.op in DUPLICATES_IGNORED or DISTINCT in call.detail) and self._uses_keys(call):
             return self.by_key(call)
         measure = function.args[0]
+        if measure.op == "If" and function.op == "Sum" and DISTINCT not in call.detail:
+            return self._case(call)
         if measure.op != "column" or measure.args[0] != self.source or DISTINCT in call.detail:
             raise _Unmergeable
         inner = measure.args[1]
@@ -89,6 +96,28 @@ class _Merging:
                 return _sum(call, merged)
         raise _Unmergeable
 
+    def _case(self, call: Term) -> Term:
+        """sum(CASE WHEN p THEN measure ELSE 0 END): of each row of a group, because p is the same for all of them."""
+        function, *tests = call.args
+        test, measure, other = function.args[0].args
+        if measure.op != "column" or measure.args[0] != self.source or other != literal("Long", "0", "bigint"):
+            raise _Unmergeable
+        inner = measure.args[1]
+        if inner.op != "AggregateExpression" or DISTINCT in inner.detail or len(inner.args) > 1:
+            raise _Unmergeable
+        below = inner.args[0]
+        if below.op == "Count" and below.args == (ONE,):
+            value = ONE
+        elif below.op == "Sum" and below.detail == function.detail and not _is_try(function):
+            (value,) = below.args
+        else:
+            raise _Unmergeable
+        if value.type not in INTEGERS:
+            raise _Unmergeable
+        case = compose("If", (self.by_key(test), value, literal(INTEGERS[value.type], "0", value.type)), IF, value.type)
+        summed = compose("Sum", (case,), function.detail, call.type)
+        return compose(call.op, (summed, *map(self.by_key, tests)), call.detail, call.type)
+
     def _uses_keys(self, call: Term) -> bool:
         used = [each for each in columns_of(call) if each.args[0] == self.source]
         return all(each.args[1] in self.source.args[1].args and has_identity(each.type) for each in used)
@@ -96,7 +125,7 @@ class _Merging:
 
 def _sum(call: Term, merged: Term) -> Term:
     """A sum of sums. Sums of floating-point numbers depend on the order; try_sum is NULL where a part overflows."""
-    if any("TRY" in each for each in call.args[0].detail):
+    if _is_try(call.args[0]):
         raise _Unmergeable
     if call.type == merged.type == "bigint":
         return merged
@@ -113,5 +142,8 @@ def _filtered(call: Term, tests: list[Term]) -> Term:
         return call
     function, *before = call.args
     test = compose("And", (*before, *tests), (), "boolean") if before else tests[0]
-    detail = tuple("filter=#" if each.startswith("filter=") else each for each in call.detail)
-    return compose(call.op, (function, test), detail, call.type)
+    return compose(call.op, (function, test), filtered(call.detail), call.type)
+
+
+def _is_try(function: Term) -> bool:
+    return any("TRY" in each for each in function.detail)

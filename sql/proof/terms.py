@@ -1,12 +1,10 @@
-"""Canonical terms: expressions and sources of rows, in a form that is equal whenever the proof may call them equal."""
+"""Terms: expressions and sources of rows, known by what they are made of."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-
-from sql.proof.understood_classes import COMMUTATIVE, FLIPPED, STRICT, has_identity, is_collated
 
 
 class NotUnderstood(Exception):
@@ -46,66 +44,21 @@ def column(source: Term, name: Term) -> Term:
     return Term("column", (source, name), type=name.type)
 
 
-def core(relations: tuple[Term, ...], where: Iterable[Term]) -> Term:
-    """All combinations of the relations' rows that meet all conditions."""
-    ordered = tuple(sorted(relations, key=lambda term: term.digest))
-    return Term("core", (Term("relations", ordered), Term("where", needed(frozenset(where)))))
+def literal(kind: str, value: str, type_text: str) -> Term:
+    """A constant; `kind` is the Java class of the value."""
+    return Term("Literal", detail=(f"value={kind} {value!r}",), type=type_text)
 
 
-def needed(where: frozenset[Term]) -> tuple[Term, ...]:
-    """Leaves out `x IS NOT NULL` where another condition is never true of a NULL in x."""
-    strict = {found for condition in where for found in _strict_columns(condition)}
-    return in_order(each for each in where if not (each.op == "IsNotNull" and each.args[0] in strict))
-
-
-def _strict_columns(term: Term) -> Iterator[Term]:
-    if term.op == "column":
-        yield term
-    elif term.op in STRICT:
-        for each in term.args[:1] if term.op == "In" else term.args:
-            yield from _strict_columns(each)
-
-
-def compose(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text: str) -> Term:
-    """An expression in canonical form. Raises NotUnderstood where an operand may stand only by itself."""
-    for each in args:
-        if is_collated(each.type):
-            raise NotUnderstood(f"it computes with a string of a collation ({each.type})")
-        if not has_identity(each.type) and each.op == "column" and is_key(each):
-            raise NotUnderstood(f"it computes with a group's key of type {each.type}, of which equal values may differ")
-    if op in {"And", "Or"}:
-        flat = [part for each in args for part in (each.args if each.op == op else (each,))]
-        return Term(op, in_order(flat), type=type_text)
-    if op in FLIPPED:
-        return Term(FLIPPED[op], args[::-1], detail, type_text)
-    if op in COMMUTATIVE:
-        args = tuple(sorted(args, key=lambda term: term.digest))
-    if op == "In":
-        args = (args[0], *in_order(args[1:]))
-        detail = ()
-    if op == "Cast" and args[0].op == "widened" and args[0].args[0].type == type_text:
-        return args[0].args[0]
-    if op == "Coalesce" and len(args) == 2 and args[0].op == "null for none" and args[1] == ZERO:
-        return args[0].args[0]
-    if op == "Coalesce" and is_count(args[0]) and args[0].type == type_text:
-        return args[0]
-    return Term(op, args, detail, type_text)
-
-
-ZERO = Term("Literal", detail=("value=Long '0'",), type="bigint")
-
-
-def is_count(term: Term) -> bool:
-    """Whether the term is a count of a group's rows, which is never NULL."""
-    if term.op == "column" and term.args[0].op == "grouped":
-        term = term.args[1]
-    return term.op == "AggregateExpression" and term.args[0].op == "Count"
+def null(type_text: str) -> Term:
+    return Term("Literal", detail=("value=none",), type=type_text)
 
 
 def is_key(term: Term) -> bool:
     """Whether a column is a group's key, here or further below."""
+    if term.op == "key":
+        return True
     if term.op != "column":
-        return any(is_key(each) for each in term.args) if term.op in {"left", "right"} else False
+        return any(is_key(each) for each in term.args) if term.op in {"left", "right", "branches"} else False
     source, name = term.args
     if source.op == "grouped" and name in source.args[1].args:
         return True
@@ -114,15 +67,6 @@ def is_key(term: Term) -> bool:
 
 def conditions(where: Term) -> frozenset[Term]:
     return frozenset(where.args if where.op == "And" else (where,))
-
-
-def replaced(term: Term, change: Callable[[Term], Term]) -> Term:
-    """The term with another one in the place of each of its columns."""
-    if term.op == "column":
-        return change(term)
-    if not term.args:
-        return term
-    return compose(term.op, tuple(replaced(each, change) for each in term.args), term.detail, term.type)
 
 
 def columns_of(term: Term) -> Iterator[Term]:

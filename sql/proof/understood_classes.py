@@ -37,6 +37,7 @@ AGGREGATE = _names("""
     """)
 MERGED_BY_ITSELF = _names("Min Max BitAndAgg BitOrAgg BitXorAgg")
 """f(f(A), f(B)) = f(A and B), with NULL for nothing on both sides."""
+NULL_IGNORED = MERGED_BY_ITSELF | _names("Sum Count Average StddevSamp StddevPop VarianceSamp VariancePop")
 DUPLICATES_IGNORED = _names("Min Max BitAndAgg BitOrAgg HyperLogLogPlusPlus")
 WINDOW = _names("""
     WindowExpression WindowSpecDefinition SpecifiedWindowFrame RowFrame RangeFrame CurrentRow UnboundedPreceding

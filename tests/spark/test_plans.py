@@ -71,9 +71,8 @@ def test_a_text_that_spark_refuses_has_no_plan(engine: Engine, text: str, reason
 
 def test_a_session_that_ended_has_no_plans(engine: Engine) -> None:
     async def check(working: Planner) -> None:
-        working.session.handle = type(working.session.handle)(uuid.uuid4().bytes)
         with pytest.raises(PlanUnavailable, match="Spark has no session"):
-            await working.plan("SELECT 1")
+            await EnginePlans(working.asking).optimized(uuid.uuid4().bytes, "SELECT 1")
 
     run(engine, check)
 
