@@ -10,6 +10,7 @@ from typing import Any
 
 from processes import Engine
 
+from gateway.mv.ports import PlanUnavailable
 from gateway.spark.client import Connection, Session
 from gateway.spark.plans import EnginePlans
 from gateway.wire.endpoint import Endpoint
@@ -46,7 +47,11 @@ class Planner:
         self.asking = Asking(engine)
 
     async def plan(self, text: str) -> Plan:
-        return await EnginePlans(self.asking).optimized(self.session.handle.guid, text)
+        try:
+            return await EnginePlans(self.asking).optimized(self.session.handle.guid, text)
+        except PlanUnavailable as error:
+            error.add_note(text)
+            raise
 
     async def written(self, text: str) -> str:
         """The plan as the engine writes it."""

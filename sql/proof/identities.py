@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from sql.proof.bounds import implied
+from sql.proof.implication import implied
 from sql.proof.terms import NotUnderstood, Term, in_order, is_key, literal, null
 from sql.proof.understood_classes import COMMUTATIVE, FLIPPED, NULL_IGNORED, STRICT, has_identity, is_collated
 
