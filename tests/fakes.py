@@ -44,7 +44,7 @@ from gateway.mv.model.view import Cause, MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, definition_reads
 from gateway.mv.observation.schemas import Schemas
-from gateway.mv.ports import Function, Relation, RelationKind, SqlSession
+from gateway.mv.ports import Function, PlanUnavailable, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
@@ -70,6 +70,7 @@ from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.names import FUNCTION, Namespace, TableName
+from sql.proof.plan import Plan
 from sql.statement import Command
 from sql.texts.maintenance import StorageLayout, shown_rows
 
@@ -113,6 +114,18 @@ class Answers:
                     raise result
                 return result if isinstance(result, Answer) else result(text)
         return Answer()
+
+
+class FakePlans:
+    """Plans by their texts. Implements `ports.Plans`."""
+
+    def __init__(self, plans: Mapping[str, Plan]) -> None:
+        self._plans = plans
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        if text not in self._plans:
+            raise PlanUnavailable(f"There is no plan of {text}")
+        return self._plans[text]
 
 
 class FakeMetastore:

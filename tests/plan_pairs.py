@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 TABLES = (
     """CREATE TABLE t (k INT, g STRING, d DATE, ts TIMESTAMP, x INT, y BIGINT, s SMALLINT, m DECIMAL(10,2),
-       w DECIMAL(30,2), f DOUBLE, u STRING COLLATE UTF8_LCASE, b BOOLEAN) USING parquet""",
+       w DECIMAL(30,2), q DECIMAL(28,2), f DOUBLE, u STRING COLLATE UTF8_LCASE, b BOOLEAN) USING parquet""",
     "CREATE TABLE o (k INT, n STRING, r INT) USING parquet",
     "CREATE TABLE h (k INT, g STRING) STORED AS textfile",
 )
 VIEWS = {
     "v": """SELECT g, d, k, sum(x) AS sx, sum(m) AS sm, count(*) AS c, count(x) AS cx, min(x) AS mn, max(f) AS mf,
             sum(f) AS sf, avg(x) AS ax, sum(w) AS sw, count(DISTINCT x) AS dx, bit_or(s) AS bs, bool_and(b) AS ab,
-            sum(x) FILTER (WHERE y > 1) AS fx, try_sum(x) AS tx, sum(y) AS sy FROM t GROUP BY g, d, k""",
+            sum(x) FILTER (WHERE y > 1) AS fx, try_sum(x) AS tx, sum(y) AS sy, sum(q) AS sq FROM t GROUP BY g, d, k""",
     "unsafe": "SELECT g, f, u, sum(x) AS sx FROM t GROUP BY g, f, u",
     "joined": "SELECT o.n, t.g, sum(t.x) AS sx, count(*) AS c FROM t JOIN o ON t.k = o.k WHERE t.x > 0 GROUP BY 1, 2",
     "outer_joined": "SELECT o.n, t.g, count(o.r) AS c FROM t LEFT JOIN o ON t.k = o.k GROUP BY 1, 2",
@@ -116,6 +116,9 @@ PAIRS = (
         "SELECT g, sum(w) a FROM t GROUP BY g",
         "SELECT g, CAST(sum(sw) AS DECIMAL(38,2)) a FROM v GROUP BY g",
         GROUPS,
+    ),
+    Pair(
+        "a decimal that fills the type", "SELECT g, sum(q) a FROM t GROUP BY g", "SELECT g, sum(sq) a FROM v GROUP BY g"
     ),
     Pair(
         "12: ANSI off",
@@ -404,6 +407,12 @@ PAIRS = (
         "today as a text",
         "SELECT x FROM t WHERE d < DATE 'today'",
         "SELECT x FROM t WHERE d < DATE 'today'",
+        "such as 'today'",
+    ),
+    Pair(
+        "today with an escape",
+        r"SELECT x FROM t WHERE d < DATE 't\oday'",
+        r"SELECT x FROM t WHERE d < DATE 't\oday'",
         "such as 'today'",
     ),
     Pair(

@@ -43,6 +43,9 @@ public class PlanWriter {
     /** Texts that Spark turns into the time at which it reads them; a typed literal does not show in the plan. */
     private static final Pattern MOVING =
         Pattern.compile("(?is)['\"]\\s*(now|today|tomorrow|yesterday)(?!\\w)");
+    /** A literal of such a type, whose text may be written with escapes. */
+    private static final Pattern TYPED =
+        Pattern.compile("(?i)\\b(date|timestamp(_ntz|_ltz)?)\\s*(r?['\"]|/\\*|--)");
 
     private final StringBuilder out = new StringBuilder();
     private final TreeSet constants = new TreeSet();
@@ -91,9 +94,7 @@ public class PlanWriter {
     }
 
     private String written(String text, LogicalPlan analyzed, LogicalPlan optimized) {
-        if (MOVING.matcher(text).find()) {
-            constants.add("a text such as 'today'");
-        }
+        moving(text);
         constantsOf(analyzed);
         out.append("{\"output\":[");
         scala.collection.Iterator attributes = analyzed.output().iterator();
@@ -124,8 +125,8 @@ public class PlanWriter {
      * values may come from the environment, as the date of today.
      */
     private void constantsOf(TreeNode node) {
-        if (node instanceof View && MOVING.matcher((String) ((View) node).desc().viewText().getOrElse(null)).find()) {
-            constants.add("a text such as 'today'");
+        if (node instanceof View && ((View) node).desc().viewText().isDefined()) {
+            moving((String) ((View) node).desc().viewText().get());
         }
         if (node instanceof RuntimeReplaceable) {
             constantsOf(((RuntimeReplaceable) node).replacement());
@@ -137,9 +138,8 @@ public class PlanWriter {
                 constants.add(node.getClass().getName());
             }
         }
-        if (node instanceof Literal && ((Literal) node).value() instanceof UTF8String
-            && MOVING.matcher("'" + ((Literal) node).value()).find()) {
-            constants.add("a text such as 'today'");
+        if (node instanceof Literal && ((Literal) node).value() instanceof UTF8String) {
+            moving("'" + ((Literal) node).value());
         }
         if (node instanceof PlanExpression) {
             constantsOf((TreeNode) ((PlanExpression) node).plan());
@@ -148,6 +148,12 @@ public class PlanWriter {
             all(((QueryPlan) node).expressions().iterator());
         }
         all(node.children().iterator());
+    }
+
+    private void moving(String text) {
+        if (MOVING.matcher(text).find() || text.indexOf('\\') >= 0 && TYPED.matcher(text).find()) {
+            constants.add("a text such as 'today'");
+        }
     }
 
     private void all(scala.collection.Iterator nodes) {

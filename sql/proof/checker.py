@@ -104,7 +104,10 @@ def _rows(node: Node) -> Rows:
     build = _NODES.get(node.kind)
     if build is None:
         raise NotUnderstood(f"it contains the plan node {node.kind}")
-    return build(node)
+    rows, fields = build
+    for unknown in sorted(node.fields.keys() - set(fields.split())):
+        raise NotUnderstood(f"the plan node {node.kind} has an unknown part {unknown}")
+    return rows(node)
 
 
 # Expressions
@@ -364,16 +367,17 @@ def _count(node: Node, field: str) -> int:
     return int(_text(literal.fields["value"]))
 
 
-_NODES: Mapping[str, Callable[[Node], Rows]] = {
-    "LogicalRelation": _table,
-    "HiveTableRelation": _table,
-    "Project": _project,
-    "Filter": _filter,
-    "Sort": _sort,
-    "Join": _join,
-    "Aggregate": _aggregate,
-    "Window": _window,
-    "Union": _union,
-    "Expand": _expand,
-    "GlobalLimit": _limit,
+_NODES: Mapping[str, tuple[Callable[[Node], Rows], str]] = {
+    "LogicalRelation": (_table, "output streaming table relation"),
+    "HiveTableRelation": (_table, "output table"),
+    "Project": (_project, "projectList child"),
+    "Filter": (_filter, "condition child"),
+    "Sort": (_sort, "order global child hint"),
+    "Join": (_join, "left right joinType condition hint"),
+    "Aggregate": (_aggregate, "groupingExpressions aggregateExpressions child hint"),
+    "Window": (_window, "windowExpressions partitionSpec orderSpec child hint"),
+    "Union": (_union, "children byName allowMissingCol"),
+    "Expand": (_expand, "projections output child"),
+    "GlobalLimit": (_limit, "limitExpr child"),
 }
+"""How a node is read, and the fields that it has: one that a later Spark adds may change what it means."""

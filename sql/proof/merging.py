@@ -132,7 +132,7 @@ def _sum(call: Term, merged: Term) -> Term:
     summed, result, wider = (decimal(each) for each in (merged.args[0].args[0].type, merged.type, call.type))
     # Only with ten more digits than its operands does no sum of fewer than 10^10 rows overflow.
     if summed and result and wider and result == (summed[0] + 10, summed[1]) and wider[1] == result[1]:
-        return Term("widened", (merged,), type=call.type)
+        return merged if call.type == merged.type else Term("widened", (merged,), type=call.type)
     raise _Unmergeable
 
 

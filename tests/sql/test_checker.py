@@ -94,6 +94,7 @@ LISTING = "org.apache.spark.sql.execution.datasources.CatalogFileIndex"
         (lambda node: replace(node, kind="user.Sum") if node.kind == "Sum" else node, "user.Sum"),
         (lambda node: replace(node, kind="Repeat") if node.kind == "Aggregate" else node, "plan node Repeat"),
         (with_fields("AggregateExpression", mode=Scalar("object", "Partial$")), "in parts"),
+        (with_fields("Aggregate", sets=None), "unknown part sets"),
         (with_fields("LogicalRelation", table=None), "not a table of the catalog"),
         (with_fields("LogicalRelation", streaming=Scalar("Boolean", "true")), "not a table of the catalog"),
         (with_fields("LogicalRelation", relation=OPAQUE), "some.Class"),
