@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from gateway.config import OFF, Address, Settings
@@ -51,6 +51,7 @@ from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from gateway.mv.refresh.writing import Writer
+from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
@@ -85,6 +86,7 @@ from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service, Terms
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
+from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
@@ -92,6 +94,7 @@ from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.plans import EnginePlans
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
 from gateway.wire.endpoint import Endpoint
@@ -186,6 +189,10 @@ class Engine(StageProgress, probe.Restarts, Protocol):
         """Ends the jobs of a statement, present and future; `statement` is its public id at Spark."""
         ...
 
+    async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
+        """What the engine's process answers; None if it does not in time."""
+        ...
+
     def leave(self) -> None:
         """The gateway stops: calls no longer wait for a Spark that is not up."""
         ...
@@ -237,6 +244,7 @@ class AtSpark:
     looks: SessionPool
     probes: SessionPool
     metastore: SparkMetastore
+    plans: EnginePlans
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:
@@ -253,7 +261,7 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short))
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), EnginePlans(engine))
 
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
@@ -404,7 +412,10 @@ def routed(
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
     tables = CatalogTables(catalog, views.schemas, Measures(spark.metastore), refreshes.jobs, refreshes.tasks)
     own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
-    return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own)
+    candidates = Candidates(catalog, views.schemas)
+    measures = Measures(spark.metastore)
+    rewrites = Rewrites(catalog, scope, stale_reads, candidates, measures, spark.plans, settings.rewrite)
+    return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 
 def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, router: Router) -> Service:

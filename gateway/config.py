@@ -542,6 +542,35 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Queries on base tables that are answered from materialized views; docs/how-to/rewriting.md describes them."""
+
+    new_views: bool = _setting(
+        False,
+        "Whether a new view takes part if CREATE has neither ENABLE nor DISABLE QUERY REWRITE. Without such views, "
+        "every query on base tables is forwarded unchanged.",
+    )
+    wait: float = _setting(
+        0.0,
+        "Longest time in seconds that a query of a new shape waits for the proof that a view answers it. 0: it is sent "
+        "to Spark at once, and later queries of that shape use the view.",
+        _at_least(0),
+    )
+    proof_seconds: float = _setting(
+        600.0,
+        "How long a proof is used. After that time it is made anew, because rights and functions may have been changed "
+        "without the gateway.",
+        _at_least(1),
+    )
+    shapes_max: int = _setting(
+        2_000,
+        "Most shapes of queries whose proofs, or reasons against one, are remembered. Those not used for the longest "
+        "time are forgotten first.",
+        _at_least(1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Healing:
     """Faults of Spark's Thrift Server that the gateway corrects; docs/internals/healing.md describes each."""
 
@@ -658,5 +687,6 @@ class Settings:
     views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)
     healing: Healing = field(default_factory=Healing)
+    rewrite: Rewrite = field(default_factory=Rewrite)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)

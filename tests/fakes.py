@@ -31,6 +31,7 @@ from TCLIService import ttypes
 from thrift.Thrift import TMessageType
 from views import given, view_of
 
+from gateway.config import Rewrite
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
@@ -49,6 +50,7 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.versions.readers import Readers
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
@@ -60,6 +62,7 @@ from gateway.service.dispatch import Dispatch, Service, Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
+from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
@@ -507,7 +510,9 @@ class World:
         tasks = cast(Tasks, self.tasks)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         own = OwnAnswers(cast(Commands, self.commands), nothing, lists_storage=False)
-        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own)
+        candidates = Candidates(self.catalog, self.schemas)
+        rewrites = Rewrites(self.catalog, scope, stale_reads, candidates, nothing, nothing, Rewrite())
+        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, rewrites)
         logins = Logins(Handover(PLAIN))
         self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
 

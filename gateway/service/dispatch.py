@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.config import Healing
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines, Report
@@ -30,6 +30,7 @@ from gateway.service.operations.operation import (
     End,
     ForwardedOperation,
     Operation,
+    OperationState,
     Result,
     new_handle,
     timed_out,
@@ -325,7 +326,7 @@ class Dispatch:
         statement.understood((route.then if isinstance(route, Waiting) else route).mentions)
         if isinstance(route, Route):
             return self._forward(execution, route)
-        if not execution.call.run_async:
+        if not execution.call.run_async and route.instead is None:
             return await self._after_refresh(execution, route)
         return await self._own_operation(execution, route)
 
@@ -345,7 +346,7 @@ class Dispatch:
             route.abandon(ends.refused(answer, runs_others=route.runs_others))
             execution.statement.rejected(status)
         else:
-            operation = self._watched(execution, handle, route)
+            operation = self._watched(execution, handle, route, execution.statement)
             if not execution.call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
@@ -409,41 +410,94 @@ class Dispatch:
         except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
             raise
-        payload = execution.for_the_rest(began).with_text(route.then.text)
-        route.then.on_send()
+        execution = execution.for_the_rest(began)
+        if route.instead is not None:
+            return await self._replay(execution, side, route, report)
+        return await self._start(execution, side, route.then, execution.statement)
+
+    async def _replay(
+        self, execution: Execution, side: SideConnection, route: Waiting, report: Report
+    ) -> ForwardedOperation:
+        """Runs the text that stands in for the client's to its end. If it fails, no row of it has been seen: the
+        client's own text runs once instead."""
+        assert route.instead is not None
+        try:
+            operation = await self._start(execution, side, route.then, None)
+            await self._ended(side, operation)
+        except UpstreamLost:
+            raise
+        except FreshgateError as error:
+            return await self._continue(execution, await route.instead(error), report)
+        operation.statement = execution.statement
+        execution.statement.started(operation.handle)
+        execution.statement.end(End.SUCCEEDED)
+        return operation
+
+    async def _ended(self, side: SideConnection, operation: ForwardedOperation) -> None:
+        """Waits until the statement has succeeded. Raises StatementFailed if it has not, and UpstreamLost."""
+        status, state = request.operation_status(operation.handle), None
+        try:
+            while not operation.ended:
+                answer = await side.forward(status)
+                state = ends.status_seen(operation, answer)
+                if state is None:
+                    raise StatementFailed(message.reply_status(answer).message or "Spark does not know the statement.")
+            if state != OperationState.FINISHED:
+                raise StatementFailed(message.operation_error(answer) or "Spark ended the statement.")
+        except BaseException:  # Including cancellation: nobody needs its rows.
+            self._background.begin(self._stop(side, operation.handle))
+            operation.close()
+            raise
+
+    async def _start(
+        self, execution: Execution, side: SideConnection, route: Route, statement: Statement | None
+    ) -> ForwardedOperation:
+        """Starts a statement over the session's side connection."""
+        session, payload = execution.session, execution.with_text(route.text)
+        route.on_send()
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
             handle, status = message.execute_handle(answer), message.reply_status(answer)
         except asyncio.CancelledError:
-            self._background.begin(self._stop_started(side, started, route.then))
+            self._background.begin(self._stop_started(side, started, route))
             raise
         except BaseException as error:  # Spark may have started it: the outcome is unknown.
-            route.then.abandon()
+            route.abandon()
             if isinstance(error, WireError):
                 raise UpstreamLost(f"Spark's reply to the statement cannot be read: {error}.") from error
             raise
         if handle is None:
-            route.then.abandon(End.FAILED)
-            raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self._watched(execution, handle, route.then)
+            route.abandon(End.FAILED)
+            raise StatementFailed(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
+        return self._watched(execution, handle, route, statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """Cancels and closes a statement at Spark whose client has gone while it was being started."""
         try:
             handle = message.execute_handle(await started)
             if handle is not None:
-                await side.forward(request.cancel_operation(handle))
-                await side.forward(request.close_operation(handle))
-                self._sessions.cancel_jobs(handle.public_id)
+                await self._stop(side, handle)
         except FreshgateError as error:
             log.info("a statement could not be cancelled: %s", error)
         finally:
             route.abandon()
 
-    def _watched(self, execution: Execution, handle: Handle, route: Route) -> ForwardedOperation:
-        operation = ForwardedOperation(handle, statement=execution.statement)
-        execution.statement.started(handle)
+    async def _stop(self, side: SideConnection, handle: Handle) -> None:
+        """Cancels and closes a statement at Spark."""
+        try:
+            await side.forward(request.cancel_operation(handle))
+            await side.forward(request.close_operation(handle))
+        except FreshgateError as error:
+            log.info("a statement could not be cancelled: %s", error)
+        self._sessions.cancel_jobs(handle.public_id)
+
+    def _watched(
+        self, execution: Execution, handle: Handle, route: Route, statement: Statement | None
+    ) -> ForwardedOperation:
+        operation = ForwardedOperation(handle, statement=statement)
+        if statement is not None:
+            statement.started(handle)
         if route.unseen is not None:
             route.unseen.started(operation)
         if route.ends:

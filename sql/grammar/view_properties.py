@@ -278,8 +278,8 @@ def allows_nondeterministic(properties: Mapping[str, str]) -> bool:
 
 
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:
-    """The value of use_for_rewrite, which SHOW MATERIALIZED VIEWS shows."""
-    return properties.get("use_for_rewrite", "true").lower() == "true"
+    """Whether the view may answer queries that do not name it (ENABLE QUERY REWRITE)."""
+    return properties.get("use_for_rewrite", "false").lower() == "true"
 
 
 def is_clause(name: str) -> bool:

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from gateway import loops
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
+from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
 from gateway.service.clients.temporary_views import SharedViews, TemporaryViews
@@ -104,9 +105,8 @@ class Session:
         self.transaction = Transaction.of(call.configuration)
         """Holds the versions that its transaction sees."""
         self.operations: dict[bytes, Operation | ForwardedOperation] = {}
-        self.lost = False
+        self.lost = self.loss_reported = False
         """Whether Spark went away. The next statement fails with that error; the one after it reopens the session."""
-        self.loss_reported = False
         self.used = time.monotonic()
         """When its client last sent a request."""
         self.outstanding = 0
@@ -134,6 +134,7 @@ class Session:
         self._moving_until = 0.0
         self.unseen: dict[Unseen, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
+        self.settings = SessionSettings(call.configuration)
 
     async def sql(self) -> SqlSession:
         """For running the gateway's own statements in this session. Raises UpstreamLost."""
@@ -257,6 +258,7 @@ class Session:
             self.upstream_handle = answer[0]
             self._drifted = False
             self.namespace = self._first_namespace
+            self.settings.reopened()
             self.moved += 1
             self._moving_until = 0.0
             self.lost = self.loss_reported = False

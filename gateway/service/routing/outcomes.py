@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from gateway.errors import FreshgateError
 from gateway.mv.refresh.progress import Report
 from gateway.service.clients.audit import NOTHING, Mentions
 from gateway.service.clients.unseen import Unseen
@@ -56,6 +57,9 @@ class Waiting:
 
     then: Route
     wait: Callable[[Report], Awaitable[None]]
+    instead: Callable[[FreshgateError], Awaitable[Waiting]] | None = None
+    """The way of the client's own text, if another text stands in for it and fails before its first row. Called with
+    the error, at most once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gateway.errors import NotAllowed, SyntaxRefused
+from gateway.errors import FreshgateError, NotAllowed, SyntaxRefused
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Write
@@ -21,16 +21,17 @@ from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers.catalog_tables import CatalogTables, Table
 from gateway.service.answers.commands import Commands
+from gateway.service.clients import own_settings
 from gateway.service.clients.audit import Mentions
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import INCREMENTAL_COLLECT, Session
-from gateway.service.clients.transaction import SETTING, VALUES
 from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.outcomes import Own, Route, Waiting
 from gateway.service.routing.reads import Reading, Reads
+from gateway.service.routing.rewrites import Hit, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.routing.version_reads import VersionReads
 from sql.definition.bases import function_name
@@ -71,6 +72,10 @@ DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
 """Columns of freshgate.materialized_views that Spark must compute, which is done only for queries that name them."""
 SETTINGS = frozenset({"set", "reset"})
+KEEPING_SETTINGS = (
+    READING - SETTINGS | ROW_CHANGES | frozenset({"create", "drop", "alter", "comment", "grant", "revoke"})
+)
+"""First words of statements that change no setting of their session, and run no other statement."""
 RUNNING = frozenset({"begin", "execute", "explain"})
 """First words of texts that run other statements."""
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
@@ -98,6 +103,7 @@ class Router:
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
         own: OwnAnswers,
+        rewrites: Rewrites,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
@@ -106,6 +112,7 @@ class Router:
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
         self._own = own
+        self._rewrites = rewrites
         self._texts = gatekeeper.texts
 
     async def close(self) -> None:
@@ -124,7 +131,7 @@ class Router:
             session.collects_in_parts = True  # Perhaps not, but this is the safe assumption.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
-        if look.keyword in SETTINGS and _of_snapshot(known) is not None:
+        if look.keyword in SETTINGS and _own_setting(known) is not None:
             return None
         writes = _may_write(look)
         if writes and not look.words.isdisjoint(RELATION_WORDS):
@@ -141,6 +148,7 @@ class Router:
             self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
         if _may_change_namespace(look):
             watch(route, session, moves=True, words=look.words)
+        self._note_meanings(route, session, known)
         return route
 
     # --- the thorough way --------------------------------------------------------------------------
@@ -177,11 +185,30 @@ class Router:
         claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
         if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(partial(self._own.commands.run, command, session))
+        if self._rewrites.concerns(session, look):
+            hit = await self._rewrites.find(session, namespace, look.words, known.text)
+            if hit is not None and (rewritten := await self._rewritten(session, namespace, known, hit)) is not None:
+                return rewritten
         try:
             return await self._route(session, namespace, known, claim)
         except BaseException:  # Including cancellation: the statement is never sent to Spark.
             session.temporary.leaving.discard(claim)
             raise
+
+    async def _rewritten(self, session: Session, namespace: Namespace, known: Understood, hit: Hit) -> Waiting | None:
+        """The way of a statement that names the view; None if that would have to wait for a refresh."""
+        outcome = await self._route(session, namespace, Understood(hit.text), None)
+        if isinstance(outcome, Waiting):
+            outcome.then.abandon(End.FAILED)
+            return None
+        outcome.text = outcome.text or hit.text
+
+        async def instead(error: FreshgateError) -> Waiting:
+            self._rewrites.failed(hit, error)
+            route = await self._route(session, await session.resolve_namespace(), known, None)
+            return route if isinstance(route, Waiting) else Waiting(route, _at_once)
+
+        return Waiting(outcome, _at_once, instead)
 
     async def _route(
         self,
@@ -248,9 +275,11 @@ class Router:
             if not statement.exact and not self._catalog.idle:
                 made = subject.known.temporaries
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
-            if look.keyword in SETTINGS and (said := _of_snapshot(known)) is not None:
+            if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
+                own_settings.check(said)
                 watch(route, session)
-                route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
+                route.ends.append(partial(_set_own, session, said))
+            self._note_meanings(route, session, known)
             if changed or splices:
                 route.text = spliced(known.text, splices)
             place = stale_reads.Place(known, namespace)
@@ -289,6 +318,18 @@ class Router:
             return Waiting(route, partial(self._reads.prepare, reading))
         self._reads.depart(reading)
         return route
+
+    def _note_meanings(self, route: Route, session: Session, known: Understood) -> None:
+        """Notes that the statement may change settings of the session, or what names and rights mean: proofs of how
+        views answer queries depend on them."""
+        look = known.look
+        if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
+            route.sends.append(partial(session.settings.note, known.text))
+            if self._rewrites.active:
+                watch(route, session)
+        if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:
+            route.sends.append(partial(self._rewrites.forget, look.words))
+            route.ends.append(lambda _: self._rewrites.forget(look.words))
 
     def _note(self, route: Route, session: Session, write: Write) -> None:
         self._reads.writers[write.number] = unseen(route, session)
@@ -527,29 +568,19 @@ def _may_change_namespace(look: Glance) -> bool:
     return "use" in look.words
 
 
-_SNAPSHOT_SETTING = re.compile(
-    rf"set\s+`?{re.escape(SETTING)}`?\s*=\s*(.*)|reset(?:\s+`?{re.escape(SETTING)}`?)?", re.IGNORECASE | re.DOTALL
-)
-
-
-def _of_snapshot(known: Understood) -> str | None:
-    """The value that SET or RESET gives freshgate.snapshot; None if the text is another statement."""
+def _own_setting(known: Understood) -> Mapping[str, str] | None:
+    """The values that SET or RESET gives settings of the gateway's; None if the text is another statement."""
     text, start = known.text, known.start
-    if len(text) - start > LONG_CHARACTERS:
-        return None
-    found = _SNAPSHOT_SETTING.fullmatch(text[start:].rstrip("; \t\r\n"))
-    return None if found is None else (found[1] or VALUES[1]).strip(" '\"").lower()
+    return None if len(text) - start > LONG_CHARACTERS else own_settings.assigned(text[start:])
 
 
-def _whole_session(value: str) -> bool:
-    if value not in VALUES:
-        raise SyntaxRefused(f"{SETTING} can be {' or '.join(VALUES)}, not {value}.", sqlstate="22023")
-    return value == VALUES[0]
-
-
-def _set_snapshot(session: Session, whole: bool, end: End) -> None:
+def _set_own(session: Session, values: Mapping[str, str], end: End) -> None:
     if end is End.SUCCEEDED:
-        session.transaction.set_session(whole)
+        own_settings.apply(session, values)
+
+
+async def _at_once(_: Report) -> None:
+    """There is nothing to wait for."""
 
 
 def _then(outcome: Route | Waiting | Own) -> Route:

@@ -1,0 +1,1 @@
+"""Which views answer which queries on base tables."""

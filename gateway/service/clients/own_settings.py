@@ -1,0 +1,47 @@
+"""The gateway's own settings of a session. SET and RESET change them as they change Spark's, which stores them too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.errors import SyntaxRefused
+from gateway.service.clients import transaction
+from gateway.service.clients.session import Session
+
+REWRITE = "freshgate.rewrite"
+"""`off`: queries of this session are not answered from views that they do not name."""
+_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on")}
+"""The possible values; the last one is the default."""
+_STATEMENT = re.compile(
+    rf"""(?: set \s+ `?(?P<name>{"|".join(map(re.escape, _VALUES))})`? \s*=\s* (?P<value>.*)
+    | reset (?: \s+ `?(?P<unset>{"|".join(map(re.escape, _VALUES))})`? )? )""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+
+
+def assigned(text: str) -> Mapping[str, str] | None:
+    """The values that SET or RESET gives these settings, by name; None if the text is another statement."""
+    found = _STATEMENT.fullmatch(text.rstrip("; \t\r\n"))
+    if found is None:
+        return None
+    if found["name"] is not None:
+        return {found["name"].lower(): found["value"].strip(" '\"").lower()}
+    names = [found["unset"].lower()] if found["unset"] is not None else list(_VALUES)
+    return {name: _VALUES[name][-1] for name in names}
+
+
+def check(values: Mapping[str, str]) -> None:
+    """Raises SyntaxRefused for a value that a setting does not have."""
+    for name, value in values.items():
+        if value not in _VALUES[name]:
+            raise SyntaxRefused(f"{name} can be {' or '.join(_VALUES[name])}, not {value}.", sqlstate="22023")
+
+
+def apply(session: Session, values: Mapping[str, str]) -> None:
+    """The statement has succeeded."""
+    for name, value in values.items():
+        if name == REWRITE:
+            session.settings.rewrites = value == "on"
+        else:
+            session.transaction.set_session(value == transaction.VALUES[0])

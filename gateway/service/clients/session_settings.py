@@ -1,0 +1,34 @@
+"""What is known of a session's settings without asking Spark: whether two sessions have the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+
+class SessionSettings:
+    """The settings of one session."""
+
+    def __init__(self, configuration: Mapping[str, str]) -> None:
+        """`configuration`: what the session was opened with."""
+        self._first = _chained("", *(f"{key}={value}" for key, value in sorted(configuration.items())))
+        self.id = self._first
+        """Two sessions of a user with equal ids have the same settings: they were opened with the same ones, and have
+        run the same statements that may change settings, in the same order."""
+        self.rewrites = True
+        """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
+
+    def note(self, text: str) -> None:
+        """A statement is sent that may change settings."""
+        self.id = _chained(self.id, text)
+
+    def reopened(self) -> None:
+        """The session has the settings again that it was opened with."""
+        self.id = self._first
+
+
+def _chained(before: str, *texts: str) -> str:
+    digest = hashlib.sha256(before.encode())
+    for text in texts:
+        digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return digest.hexdigest()

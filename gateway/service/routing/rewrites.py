@@ -1,0 +1,233 @@
+"""Queries on base tables that are answered from materialized views.
+
+Nobody's statement waits for a proof, unless `rewrite.wait` says so: a query of an unknown shape goes to Spark as it
+came, and is considered in the background, one at a time. Later queries of that shape use the view that was chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gateway.config import Rewrite
+from gateway.errors import FreshgateError
+from gateway.loops import Errands
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import Freshness
+from gateway.mv.ports import Plans
+from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.proving import refutation
+from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
+from gateway.mv.versions.measures import Measures
+from gateway.service.clients.session import Session
+from gateway.service.routing.scope import Scope
+from gateway.service.routing.stale_reads import Read, StaleReads
+from sql.names import Namespace
+from sql.rewriting.matching import Miss, propose
+from sql.rewriting.shape import Shape, shape_of
+from sql.statement import Glance
+from sql.words import Words
+
+log = logging.getLogger(__name__)
+
+FIRST_WORDS = frozenset({"select", "with", "from", ""})
+"""First words of queries; empty: a bracket."""
+CHARACTERS_MAX = 4_000
+"""Longer texts are not compared with views: a dashboard sends shorter ones."""
+WAITING_MAX = 100
+"""Shapes that wait to be considered; further ones are considered when they come again."""
+CONSIDERED_SECONDS = 60.0
+_ENDING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start."""
+
+    considered: int = 0
+    matched: int = 0
+    proved: int = 0
+    used: int = 0
+    failed: int = 0
+    """Rewritings that failed at Spark, for which the client's own text ran."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Queries of proved shapes that went to Spark as they came, by the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A text that answers the client's from a view."""
+
+    key: Key
+    answer: Answer
+    text: str
+
+
+class Rewrites:
+    """Finds the view that answers a query."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        scope: Scope,
+        stale_reads: StaleReads,
+        candidates: Candidates,
+        measures: Measures,
+        plans: Plans,
+        settings: Rewrite,
+    ) -> None:
+        self._catalog = catalog
+        self._scope = scope
+        self._stale_reads = stale_reads
+        self._candidates = candidates
+        self._measures = measures
+        self._plans = plans
+        self._settings = settings
+        self._verdicts = Verdicts(settings.shapes_max)
+        self._considering: dict[Key, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+        self._errands = Errands("considering how views answer a query")
+        self.counts = Counts()
+
+    # --- the hot path ------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether any view takes part."""
+        return bool(self._candidates.words)
+
+    def concerns(self, session: Session, look: Glance) -> bool:
+        """Whether a statement may be a query that a view answers; all that a foreign statement costs."""
+        return (
+            not look.words.isdisjoint(self._candidates.words)
+            and look.keyword in FIRST_WORDS
+            and session.settings.rewrites
+            and not session.transaction.active
+        )
+
+    async def find(self, session: Session, namespace: Namespace, words: Words, text: str) -> Hit | None:
+        """The text to run in the place of a query; None if it goes to Spark as it came."""
+        if len(text) > CHARACTERS_MAX or session.unseen or self._scope.temporary(session).mentioned(words):
+            return None
+        shape = shape_of(text)
+        key = Key(shape.key, namespace, session.user, session.settings.id)
+        found = self._verdicts.find(key)
+        if found is None or self._is_old(found):
+            await self._consider_soon(key, session, shape, words)
+            found = self._verdicts.find(key)
+        if found is None:
+            return None
+        return await self._hit(key, found, shape)
+
+    def _is_old(self, found: Considered) -> bool:
+        return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
+
+    async def _hit(self, key: Key, found: Considered, shape: Shape) -> Hit | None:
+        reason = ""
+        for answer in found.answers:
+            if not answer.fits(shape.literals):
+                reason = "another literal decides about the view"
+            elif not await self._is_fresh(answer):
+                reason = "the view is not fresh"
+            else:
+                found.hits += 1
+                return Hit(key, answer, answer.template.fill(shape.literals))
+        if reason:
+            self.counts.refused[reason] += 1
+            found.misses[reason] = found.misses.get(reason, 0) + 1
+        return None
+
+    async def _is_fresh(self, answer: Answer) -> bool:
+        """Whether a read of the view would be answered at once. Its base tables are observed if that is due, as for
+        such a read; a rewriting never causes a refresh."""
+        entry = self._catalog.find(answer.view_id)
+        if entry is None or entry.view.name != answer.view or not entry.view.complete:
+            return False
+        read = Read(direct=frozenset({answer.view_id}))
+        if self._stale_reads.due(read):
+            try:
+                await self._stale_reads.look(read)
+            except FreshgateError:
+                return False
+        return self._catalog.freshness(answer.view_id) is Freshness.FRESH
+
+    def failed(self, hit: Hit, error: FreshgateError) -> None:
+        """Spark has refused or failed the text: the view is not used for this shape until it is proved anew."""
+        self.counts.failed += 1
+        log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.view, error)
+        if (found := self._verdicts.find(hit.key)) is not None:
+            found.answers = tuple(each for each in found.answers if each != hit.answer)
+            found.refusals += (Refusal(hit.answer.view, Verdict.REJECTED, f"it failed at Spark: {error}"),)
+
+    def forget(self, words: Words) -> None:
+        """A statement of these words may have changed what names or rights mean."""
+        if not words.isdisjoint(self._candidates.words) or not words.isdisjoint(_ENDING_RIGHTS):
+            self._verdicts.forget()
+
+    # --- considering -------------------------------------------------------------------------------
+
+    async def _consider_soon(self, key: Key, session: Session, shape: Shape, words: Words) -> None:
+        """Considers the shape in the background; waits for the outcome for at most `rewrite.wait` seconds."""
+        task = self._considering.get(key)
+        if task is None:
+            if len(self._considering) >= WAITING_MAX:
+                return
+            task = self._errands.begin(self._consider(key, session, shape, words))
+            self._considering[key] = task
+            task.add_done_callback(lambda _: self._considering.pop(key, None))
+        if self._settings.wait:
+            await asyncio.wait([task], timeout=self._settings.wait)
+
+    async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> None:
+        async with self._turn:
+            try:
+                async with asyncio.timeout(CONSIDERED_SECONDS):
+                    found = await self.considered(session, key.namespace, shape, words)
+            except (FreshgateError, TimeoutError) as error:
+                log.info("how views answer a query is not known: %s", str(error) or "no answer in time")
+                return
+            for refusal in found.refusals:
+                log.debug("%s does not answer %s: %s", refusal.view, shape.key, refusal.reason)
+            # Otherwise a statement has changed the settings meanwhile, or something that the proof depends on.
+            if session.settings.id == key.settings and not session.unseen and found.revision == self._catalog.revision:
+                self._verdicts.put(key, found)
+
+    async def considered(self, session: Session, namespace: Namespace, shape: Shape, words: Words) -> Considered:
+        """What each view is to the query. Raises FreshgateError."""
+        revision = self._catalog.revision
+        index = await self._candidates.index()
+        views = index.fitting(words)
+        self.counts.considered += 1
+        answers: list[Answer] = []
+        refusals: list[Refusal] = []
+        for proposal in propose(shape, namespace, views, self._candidates.columns_of):
+            if isinstance(proposal, Miss):
+                refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
+                continue
+            view = self._catalog.named(proposal.view)
+            if view is None:
+                continue
+            self.counts.matched += 1
+            reason = await refutation(
+                self._plans, session.upstream_handle.guid, shape, proposal, view.definition.quoted
+            )
+            if reason is not None:
+                refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason))
+                continue
+            self.counts.proved += 1
+            pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
+            answers.append(Answer(view.id, view.name, proposal.template, pinned))
+        return Considered(
+            tuple(await self._smallest_first(answers)), tuple(refusals), time.monotonic(), revision, shape.key
+        )
+
+    async def _smallest_first(self, answers: list[Answer]) -> list[Answer]:
+        if len(answers) < 2:
+            return answers
+        entries = [entry for answer in answers if (entry := self._catalog.find(answer.view_id)) is not None]
+        measured = await self._measures.of([entry.view for entry in entries])
+        sizes = {view_id: sum(each.bytes for each in found.values()) for view_id, found in measured.items()}
+        return sorted(answers, key=lambda answer: sizes.get(answer.view_id, 0))
