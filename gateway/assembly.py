@@ -373,7 +373,15 @@ def own_statements(
     tasks, jobs, proposer, readers = refreshes.tasks, refreshes.jobs, refreshes.proposer, versions.readers
     names, rights = Names(catalog, metastore), Rights(settings.access.administrators)
     dropping = Dropping(catalog, settlement, metastore, fence, names, rights, tasks, versions.janitor)
-    drafting = Drafting(catalog, views.relations, views.inspector, jobs, metastore, spark.refreshes)
+    drafting = Drafting(
+        catalog,
+        views.relations,
+        views.inspector,
+        jobs,
+        metastore,
+        spark.refreshes,
+        rewrite_enabled=settings.rewrite.new_views,
+    )
     creation = Creation(
         catalog,
         Clearance(catalog, settlement, names, rights, Locations(settings.storage.locations)),

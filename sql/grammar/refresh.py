@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sql.grammar import intervals
 from sql.grammar.cursor import Grammar, listed
+from sql.grammar.view_properties import REWRITE
 from sql.statement import Method, Refreshing, Schedule, Trigger, WhenStale
 
 METHODS = {
@@ -172,10 +173,10 @@ def _when_stale(grammar: Grammar) -> tuple[str, str]:
 PROPERTY_CLAUSES: dict[tuple[str, ...], Callable[[Grammar], tuple[str, str]]] = {
     ("GRACE", "PERIOD"): _grace_period,
     ("WHEN", "STALE"): _when_stale,
-    ("ENABLE", "REWRITE"): lambda _: ("use_for_rewrite", "true"),
-    ("ENABLE", "QUERY", "REWRITE"): lambda _: ("use_for_rewrite", "true"),
-    ("DISABLE", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
-    ("DISABLE", "QUERY", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
+    ("ENABLE", "REWRITE"): lambda _: (REWRITE, "true"),
+    ("ENABLE", "QUERY", "REWRITE"): lambda _: (REWRITE, "true"),
+    ("DISABLE", "REWRITE"): lambda _: (REWRITE, "false"),
+    ("DISABLE", "QUERY", "REWRITE"): lambda _: (REWRITE, "false"),
 }
 """Clauses that set a property, by their first words."""
 

@@ -21,6 +21,7 @@ from sql.texts.maintenance import STAGED
 
 OWN_PREFIX = "freshgate."
 """The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
+REWRITE = "use_for_rewrite"
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
 """Spark sets another setting instead of these, and RESET of these does not reset it."""
@@ -81,7 +82,7 @@ _MEANING: Mapping[str, _Known] = {
     "partition_sync_time_unit": _one_of("DAY", "MONTH", "YEAR"),
     "partition_date_format": _TEXT,
     "enable_nondeterministic_function": _BOOLEAN,
-    "use_for_rewrite": _BOOLEAN,
+    REWRITE: _BOOLEAN,
     "probe_interval": _SECONDS,
     "max_staleness": _Known(
         "an interval of fixed length, such as INTERVAL '30' MINUTE",
@@ -279,7 +280,7 @@ def allows_nondeterministic(properties: Mapping[str, str]) -> bool:
 
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:
     """Whether the view may answer queries that do not name it (ENABLE QUERY REWRITE)."""
-    return properties.get("use_for_rewrite", "false").lower() == "true"
+    return properties.get(REWRITE, "false").lower() == "true"
 
 
 def is_clause(name: str) -> bool:

@@ -187,8 +187,8 @@ def test_when_stale_defaults_by_the_trigger(
 def test_boolean_properties_have_defaults() -> None:
     assert view_properties.allows_nondeterministic({"enable_nondeterministic_function": "TRUE"})
     assert not view_properties.allows_nondeterministic({})
-    assert view_properties.rewrite_enabled({})
-    assert not view_properties.rewrite_enabled({"use_for_rewrite": "false"})
+    assert view_properties.rewrite_enabled({"use_for_rewrite": "TRUE"})
+    assert not view_properties.rewrite_enabled({})
 
 
 @pytest.mark.parametrize(

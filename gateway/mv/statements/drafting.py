@@ -29,6 +29,7 @@ from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VERSIONS_RESERVED
 from sql.definition.determinism import nondeterministic
 from sql.definition.following import CannotFollow
+from sql.grammar import view_properties
 from sql.names import TableName
 from sql.statement import CreateMaterializedView
 from sql.texts import maintenance
@@ -93,14 +94,18 @@ class Drafting:
         jobs: Jobs,
         metastore: Metastore,
         sessions: Sessions,
+        *,
+        rewrite_enabled: bool = False,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """`rewrite_enabled`: whether views take part in query rewriting whose CREATE does not say it."""
         self._catalog = catalog
         self._relations = relations
         self._inspector = inspector
         self._jobs = jobs
         self._metastore = metastore
         self._sessions = sessions
+        self._defaults = {view_properties.REWRITE: "true"} if rewrite_enabled else {}
         self._now_ms = now_ms
 
     async def foresee(self, statement: CreateMaterializedView, name: TableName, caller: Caller) -> tuple[Sources, str]:
@@ -161,7 +166,7 @@ class Drafting:
             layout=maintenance.UNPARTITIONED,
             followed=None,
             view_names=self._catalog.names_of(sources.views),
-            properties=dict(statement.properties),
+            properties=self._defaults | dict(statement.properties),
             comment=statement.comment,
             current=Version.whole(NEVER_BUILT if deferred else 1, now, now, {}),
             versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
