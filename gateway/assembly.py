@@ -40,7 +40,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
-from gateway.mv.ports import StageProgress
+from gateway.mv.ports import Plans, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -83,7 +83,8 @@ from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
-from gateway.service.dispatch import Dispatch, Service, Terms
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.executions import Terms
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Rewrites
@@ -244,7 +245,7 @@ class AtSpark:
     looks: SessionPool
     probes: SessionPool
     metastore: SparkMetastore
-    plans: EnginePlans
+    plans: Plans
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:

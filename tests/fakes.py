@@ -58,7 +58,8 @@ from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Forward, decided
-from gateway.service.dispatch import Dispatch, Service, Terms
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads

@@ -54,7 +54,7 @@ ROOMS = {
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
         *("observation", "versions", "rewriting", "refresh", "jobs", "statements"),
     ),
-    "gateway.service": ("decision", "operations", "clients", "answers", "routing", "dispatch"),
+    "gateway.service": ("decision", "operations", "clients", "answers", "routing", "executions", "dispatch"),
 }
 SHARED_NAMES = {"client", "command"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`."""

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from fakes import Answer, named
+from fakes import Answer, FakePlans, named
 
 from gateway import assembly
 from gateway.config import Settings
@@ -277,7 +277,7 @@ class House:
 
         settings, engine, pool = Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
         spark = assembly.Spark(engine, settings.upstream, Traffic())
-        at_spark = assembly.AtSpark(spark, Habits(), pool, pool, pool, pool, SparkMetastore(pool))
+        at_spark = assembly.AtSpark(spark, Habits(), pool, pool, pool, pool, SparkMetastore(pool), FakePlans({}))
         self.views = assembly.known_views(settings, at_spark, lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)
         self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)

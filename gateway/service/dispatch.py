@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.config import Healing
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.refresh.progress import Lines, Report
+from gateway.mv.refresh.progress import Lines
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
 from gateway.service.clients.audit import OTHER, Audit, Statement
@@ -21,16 +20,15 @@ from gateway.service.clients.bounds import too_long, too_many
 from gateway.service.clients.handover import Logins
 from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
-from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
+from gateway.service.executions import Execution, Executions, Terms
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
     Asked,
     End,
     ForwardedOperation,
     Operation,
-    OperationState,
     Result,
     new_handle,
     timed_out,
@@ -42,28 +40,12 @@ from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head
 from gateway.wire.page import Page
 from gateway.wire.reading import Ahead, Reading
-from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from gateway.wire.sasl import Login
 from sql.understood import Understood
 
 log = logging.getLogger(__name__)
 
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms on which clients are served."""
-
-    statement_bytes_max: int = 1 << 30
-    operations_max: int = 0
-    """Most open operations of one session; 0: unlimited."""
-    show_storage: bool = False
-    """Whether metadata calls list the storage database."""
-    healing: Healing = field(default_factory=Healing)
-    """Which of Spark's faults are corrected."""
-    reads_ahead: Callable[[], bool] = bool
-    """Whether rows may be requested from Spark before the client asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +62,6 @@ class Service:
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """A client's request to execute a statement."""
-
-    session: Session
-    head: Head
-    call: ExecuteCall
-    payload: bytes
-    known: Understood
-    statement: Statement
-
-    def with_text(self, text: str | None) -> bytes:
-        """The request with `text` as its statement; None: unchanged."""
-        return self.payload if text is None else message.with_statement(self.payload, text)
-
-    def for_the_rest(self, began: float) -> Execution:
-        """The same request; its time limit is shorter by the time since `began`."""
-        return replace(self, payload=_for_the_rest(self.payload, self.call, began))
-
-
 class Dispatch:
     """One client connection. Implements `decision.Dispatcher`."""
 
@@ -109,7 +71,7 @@ class Dispatch:
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
-        self._background = service.background
+        self._executions = Executions(service.sessions, service.terms, service.background)
         self._opening = Opening(
             service.sessions,
             service.sides,
@@ -346,7 +308,7 @@ class Dispatch:
             route.abandon(ends.refused(answer, runs_others=route.runs_others))
             execution.statement.rejected(status)
         else:
-            operation = self._watched(execution, handle, route, execution.statement)
+            operation = self._executions.watched(execution, handle, route, execution.statement)
             if not execution.call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
@@ -391,7 +353,7 @@ class Dispatch:
         if isinstance(route, Own):
             work: Awaitable[Result | ForwardedOperation] = route.work(report)
         else:
-            work = self._continue(execution, route, report)
+            work = self._executions.after(execution, route, report)
         operation.start(work, call.query_timeout_seconds, statement.settled)
         if not call.run_async:
             await operation.settle()
@@ -399,122 +361,6 @@ class Dispatch:
                 self._sessions.remove_operation(session, operation.handle)
                 return Answer(failure(head, operation.error))
         return Answer(reply.execute_ok(head.seqid, operation.handle))
-
-    async def _continue(self, execution: Execution, route: Waiting, report: Report) -> ForwardedOperation:
-        """Waits for the refresh, then starts the client's statement over the session's side connection."""
-        session = execution.session
-        began = time.monotonic()
-        try:
-            await route.wait(report)
-            side = await session.side()
-        except BaseException:  # Including cancellation: the statement has ended for its route.
-            route.then.abandon(End.FAILED)
-            raise
-        execution = execution.for_the_rest(began)
-        if route.instead is not None:
-            return await self._replay(execution, side, route, report)
-        return await self._start(execution, side, route.then, execution.statement)
-
-    async def _replay(
-        self, execution: Execution, side: SideConnection, route: Waiting, report: Report
-    ) -> ForwardedOperation:
-        """Runs the text that stands in for the client's to its end. If it fails, no row of it has been seen: the
-        client's own text runs once instead."""
-        assert route.instead is not None
-        try:
-            operation = await self._start(execution, side, route.then, None)
-            await self._ended(side, operation)
-        except UpstreamLost:
-            raise
-        except FreshgateError as error:
-            return await self._continue(execution, await route.instead(error), report)
-        operation.statement = execution.statement
-        execution.statement.started(operation.handle)
-        execution.statement.end(End.SUCCEEDED)
-        return operation
-
-    async def _ended(self, side: SideConnection, operation: ForwardedOperation) -> None:
-        """Waits until the statement has succeeded. Raises StatementFailed if it has not, and UpstreamLost."""
-        status, state = request.operation_status(operation.handle), None
-        try:
-            while not operation.ended:
-                answer = await side.forward(status)
-                state = ends.status_seen(operation, answer)
-                if state is None:
-                    raise StatementFailed(message.reply_status(answer).message or "Spark does not know the statement.")
-            if state != OperationState.FINISHED:
-                raise StatementFailed(message.operation_error(answer) or "Spark ended the statement.")
-        except BaseException:  # Including cancellation: nobody needs its rows.
-            self._background.begin(self._stop(side, operation.handle))
-            operation.close()
-            raise
-
-    async def _start(
-        self, execution: Execution, side: SideConnection, route: Route, statement: Statement | None
-    ) -> ForwardedOperation:
-        """Starts a statement over the session's side connection."""
-        session, payload = execution.session, execution.with_text(route.text)
-        route.on_send()
-        started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
-        try:
-            answer = await asyncio.shield(started)
-            handle, status = message.execute_handle(answer), message.reply_status(answer)
-        except asyncio.CancelledError:
-            self._background.begin(self._stop_started(side, started, route))
-            raise
-        except BaseException as error:  # Spark may have started it: the outcome is unknown.
-            route.abandon()
-            if isinstance(error, WireError):
-                raise UpstreamLost(f"Spark's reply to the statement cannot be read: {error}.") from error
-            raise
-        if handle is None:
-            route.abandon(End.FAILED)
-            raise StatementFailed(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self._watched(execution, handle, route, statement)
-
-    async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
-        """Cancels and closes a statement at Spark whose client has gone while it was being started."""
-        try:
-            handle = message.execute_handle(await started)
-            if handle is not None:
-                await self._stop(side, handle)
-        except FreshgateError as error:
-            log.info("a statement could not be cancelled: %s", error)
-        finally:
-            route.abandon()
-
-    async def _stop(self, side: SideConnection, handle: Handle) -> None:
-        """Cancels and closes a statement at Spark."""
-        try:
-            await side.forward(request.cancel_operation(handle))
-            await side.forward(request.close_operation(handle))
-        except FreshgateError as error:
-            log.info("a statement could not be cancelled: %s", error)
-        self._sessions.cancel_jobs(handle.public_id)
-
-    def _watched(
-        self, execution: Execution, handle: Handle, route: Route, statement: Statement | None
-    ) -> ForwardedOperation:
-        operation = ForwardedOperation(handle, statement=statement)
-        if statement is not None:
-            statement.started(handle)
-        if route.unseen is not None:
-            route.unseen.started(operation)
-        if route.ends:
-            operation.on_end.append(route.on_end)
-            operation.runs_others = route.runs_others
-        if route.closes:
-            operation.on_close.append(route.on_close)
-        operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
-        if self._may_read_ahead(execution.session, operation):
-            operation.reading = Reading()
-        return operation
-
-    def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
-        """Whether pages pass unchanged, and Spark never has to go back to earlier rows."""
-        as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
-        whole = self._terms.reads_ahead() and not session.collects_in_parts
-        return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
     # --- operations --------------------------------------------------------------------------------
 
@@ -723,14 +569,6 @@ class Dispatch:
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))
-
-
-def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
-    """The request with the rest of its time limit in whole seconds; `began` is from `time.monotonic`."""
-    if not call.query_timeout_seconds:
-        return payload
-    left = call.query_timeout_seconds - int(time.monotonic() - began)
-    return message.with_query_timeout(payload, max(left, 1))
 
 
 def _rows_lost() -> UpstreamLost:

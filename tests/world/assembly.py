@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
+from fakes import FakePlans
+
 from gateway import assembly
 from gateway.config import Settings
 from gateway.mv.refresh.habits import Habits
@@ -86,6 +88,7 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
         pool(assembly.OBSERVATION_SESSIONS),
         pool(1),
         MetastorePort(short),
+        FakePlans({}),
     )
     return assembly.AtSpark(*parts)
 
