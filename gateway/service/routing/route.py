@@ -138,6 +138,7 @@ class Router:
             return None
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
+            or self._rewrites.concerns(session, look)
             or known.composes
             or (writes and self._gatekeeper.may_hide(known))
             or (writes and (_moves_files(look) or may_hold_path(look.words)))
