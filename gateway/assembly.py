@@ -52,6 +52,7 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.proving import Prover
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
@@ -423,7 +424,8 @@ def routed(
     own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
     candidates = Candidates(catalog, views.schemas)
     measures = Measures(spark.metastore)
-    rewrites = Rewrites(catalog, scope, stale_reads, candidates, measures, spark.plans, settings.rewrite)
+    prover = Prover(spark.plans, refreshes.surroundings)
+    rewrites = Rewrites(catalog, scope, stale_reads, candidates, measures, prover, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 

@@ -52,7 +52,7 @@ ROOMS = {
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
-        *("observation", "versions", "rewriting", "refresh", "jobs", "statements"),
+        *("observation", "versions", "refresh", "rewriting", "jobs", "statements"),
     ),
     "gateway.service": ("decision", "operations", "clients", "answers", "routing", "executions", "dispatch"),
 }

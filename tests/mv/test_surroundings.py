@@ -122,6 +122,12 @@ async def test_whether_a_clients_session_reads_as_the_creators(
     assert await surroundings().reads_alike(view(created), Session(**reader)) is alike
 
 
+async def test_a_session_that_reads_as_the_creators_does_not_read_as_a_refresh_with_other_settings() -> None:
+    made = view({TIME_ZONE: "UTC"}, **{f"session.{TIME_ZONE}": "Asia/Seoul"})
+    assert not await surroundings().reads_alike(made, Session())
+    assert await surroundings().reads_alike(made, Session(**{TIME_ZONE: "Asia/Seoul"}))
+
+
 async def test_a_spark_that_was_started_anew_is_asked_anew() -> None:
     habits = Habits()
     first = Session(**{APPLICATION: "one", "spark.sql.filesourceTableRelationCacheSize": "0", DEFAULT_CATALOG: "lake"})

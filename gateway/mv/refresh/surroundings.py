@@ -122,9 +122,10 @@ class Surroundings:
         return self._found[view.definition]
 
     async def reads_alike(self, view: MaterializedView, session: SqlSession) -> bool:
-        """Whether the view's definition would read the same in this client session. Raises what Spark raises."""
+        """Whether the view's definition would read the same in this client session as in a refresh. Raises what Spark
+        raises."""
         there = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
-        created = await self.created(view)
+        created = {**await self.created(view), **reading(view_properties.session_settings(view.properties))}
         for name in {*created, *reading(there)}:
             wanted = created.get(name, self._habits.settings.get(name))
             # Settings that were never set have values as well.

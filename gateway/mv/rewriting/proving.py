@@ -4,38 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.mv.ports import Plans, PlanUnavailable
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
+from gateway.mv.refresh.surroundings import Surroundings
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
 
 
-async def refutation(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
-    """Why it is not proved that the proposal answers all queries of the shape; None if it is.
+class Prover:
+    """Proves in sessions of clients."""
 
-    `definition`: the view's definition as a relation, as SQL. What the literals are must not matter, so the proof is
-    made for those at hand, and once more for others.
-    """
-    others = [
-        literal if number in proposal.pinned else changed
-        for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
-    ]
-    over = proposal.template.over(definition)
-    try:
-        stored = can_be_stored(await plans.optimized(session, f"SELECT * FROM {definition}"))
-    except PlanUnavailable as error:
-        return str(error)
-    if isinstance(stored, NotProved):
-        return stored.reason
-    for literals in dict.fromkeys((shape.literals, tuple(others))):
+    def __init__(self, plans: Plans, surroundings: Surroundings) -> None:
+        self._plans = plans
+        self._surroundings = surroundings
+
+    async def refutation(
+        self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
+    ) -> str | None:
+        """Why it is not proved that the proposal answers all queries of the shape; None if it is.
+
+        `session`: the GUID of the client's session at Spark. `sql`: runs statements in it. Raises FreshgateError.
+        """
+        if not await self._surroundings.reads_alike(view, sql):
+            # Plans do not show what readers of files do by the settings of the session.
+            return "the session has other settings than the view's creator had that affect how tables are read"
         try:
-            query = await plans.optimized(session, filled(shape, literals))
-            rewritten = await plans.optimized(session, over.fill(literals))
+            return await self._compared(session, shape, proposal, view.definition.quoted)
         except PlanUnavailable as error:
             return str(error)
-        if isinstance(found := prove(query, rewritten), NotProved):
-            return found.reason
-    return None
+
+    async def _compared(self, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
+        """Raises PlanUnavailable. What the literals are must not matter, so the proof is made for those at hand, and
+        once more for others."""
+        others = [
+            literal if number in proposal.pinned else changed
+            for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
+        ]
+        over = proposal.template.over(definition)
+        stored = can_be_stored(await self._plans.optimized(session, f"SELECT * FROM {definition}"))
+        if isinstance(stored, NotProved):
+            return stored.reason
+        for literals in dict.fromkeys((shape.literals, tuple(others))):
+            query = await self._plans.optimized(session, filled(shape, literals))
+            rewritten = await self._plans.optimized(session, over.fill(literals))
+            if isinstance(found := prove(query, rewritten), NotProved):
+                return found.reason
+        return None
 
 
 def filled(shape: Shape, literals: Sequence[str]) -> str:

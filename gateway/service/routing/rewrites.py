@@ -17,9 +17,8 @@ from gateway.errors import FreshgateError
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness
-from gateway.mv.ports import Plans
 from gateway.mv.rewriting.candidates import Candidates
-from gateway.mv.rewriting.proving import refutation
+from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.session import Session
@@ -76,7 +75,7 @@ class Rewrites:
         stale_reads: StaleReads,
         candidates: Candidates,
         measures: Measures,
-        plans: Plans,
+        prover: Prover,
         settings: Rewrite,
     ) -> None:
         self._catalog = catalog
@@ -84,7 +83,7 @@ class Rewrites:
         self._stale_reads = stale_reads
         self._candidates = candidates
         self._measures = measures
-        self._plans = plans
+        self._prover = prover
         self._settings = settings
         self._verdicts = Verdicts(settings.shapes_max)
         self._considering: dict[Key, asyncio.Task[None]] = {}
@@ -211,9 +210,8 @@ class Rewrites:
             if view is None:
                 continue
             self.counts.matched += 1
-            reason = await refutation(
-                self._plans, session.upstream_handle.guid, shape, proposal, view.definition.quoted
-            )
+            guid, sql = session.upstream_handle.guid, await session.sql()
+            reason = await self._prover.refutation(guid, sql, shape, proposal, view)
             if reason is not None:
                 refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason))
                 continue
