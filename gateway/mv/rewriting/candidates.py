@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
+from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema
 from gateway.mv.observation.schemas import Schemas
@@ -11,65 +13,98 @@ from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.names import TableName
 from sql.rewriting.candidate import RewritableView
-from sql.rewriting.view_index import ViewIndex
+from sql.words import Words
 
+READ_AT_ONCE = 20
+"""Definitions that are read while one statement waits; one takes a millisecond at most."""
 _SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 """Types that Spark's JSON calls otherwise than its SQL."""
 
 
 class Candidates:
-    """The built views that take part. What a refresh or a statement changes about them is noticed by the catalog's
-    revision."""
+    """The built views that take part. The catalog's revision changes with whatever a statement changes about them; the
+    definition of a view never changes."""
 
     def __init__(self, catalog: Catalog, schemas: Schemas) -> None:
         self._catalog = catalog
         self._schemas = schemas
-        self._words: tuple[int, frozenset[str]] = -1, frozenset()
-        self._index: tuple[int, ViewIndex] = -1, ViewIndex()
+        self._revision = -1
+        """The catalog's, when the views were taken over."""
+        self._named: dict[str, tuple[TableName, ...]] = {}
+        """By their ids, the tables and views that the definitions name; a query must name them, too."""
+        self._unread: list[MaterializedView] = []
+        """Views whose definitions are not read yet."""
+        self._words = frozenset[str]()
         self._described: dict[TableName, Schema] = {}
-        """The views, and the tables that they read, when the index was made."""
+        """Views, and the tables that they name, when a query was compared with them."""
 
     @property
     def words(self) -> frozenset[str]:
-        """The names of the tables that their definitions read. A text with none of these concerns none of them."""
-        if self._words[0] != self._catalog.revision:
-            names = frozenset(table.table for view in self._taking_part() for table in _named_in(view))
-            self._words = self._catalog.revision, names
-        return self._words[1]
+        """The names of the tables that their definitions name. A text with none of these concerns none of them."""
+        self._advance()
+        return self._words
 
-    async def index(self) -> ViewIndex:
-        """Raises FreshgateError if Spark cannot describe a view."""
-        revision = self._catalog.revision
-        if self._index[0] != revision:
-            views = self._taking_part()
-            described = await self._schemas.of({view.name for view in views}.union(*map(_named_in, views)))
-            self._described = {name: schema for name, schema in described.items() if schema is not None}
-            self._index = revision, ViewIndex(self._rewritable(view) for view in views if view.name in self._described)
-        return self._index[1]
+    async def fitting(self, words: Words) -> list[RewritableView]:
+        """The views of which a text mentions every table; `words` are those of the text. Raises FreshgateError if Spark
+        cannot describe them."""
+        turn = Turn()
+        self._advance()
+        while self._unread:
+            await turn.pause()
+            self._advance()
+        found = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
+        names = {view.name for view, _ in found}.union(*(named for _, named in found))
+        described = {name: schema for name, schema in (await self._schemas.of(names)).items() if schema is not None}
+        self._described |= described
+        return [_rewritable(view, named, described) for view, named in found if view.name in described]
 
     def columns_of(self, table: TableName) -> tuple[str, ...] | None:
-        """The columns of a table that a view reads; None for another one."""
+        """The columns of a table that a view names; None for another one."""
         found = self._described.get(table)
-        return None if found is None else tuple(name for name, _ in found.columns)
+        return None if found is None else _names(found)
 
-    def _rewritable(self, view: MaterializedView) -> RewritableView:
-        columns = self._described[view.name].columns
-        return RewritableView(
-            name=view.name,
-            columns=tuple(name for name, _ in columns),
-            types=tuple(_sql_type(kind) for _, kind in columns),
-            query=view.query,
-            namespace=view.namespace,
-            bases={table: found for table in _named_in(view) if (found := self.columns_of(table)) is not None},
-        )
+    def _advance(self) -> None:
+        """Takes over what the catalog holds now, and reads some definitions: a gateway that starts with thousands of
+        views must not stop for them."""
+        if self._revision != self._catalog.revision:
+            self._revision = self._catalog.revision
+            views = [view for view in self._catalog.views() if view_properties.rewrite_enabled(view.properties)]
+            self._named = {view.id: self._named[view.id] for view in views if view.id in self._named}
+            self._unread = [view for view in views if view.id not in self._named]
+            self._described = {}
+            self._note_words()
+        if self._unread:
+            for view in self._unread[-READ_AT_ONCE:]:
+                self._named[view.id] = bases(view.query, view.namespace).relations
+            del self._unread[-READ_AT_ONCE:]
+            self._note_words()
 
-    def _taking_part(self) -> list[MaterializedView]:
-        return [view for view in self._catalog.views() if view_properties.rewrite_enabled(view.properties)]
+    def _note_words(self) -> None:
+        self._words = frozenset(table.table for named in self._named.values() for table in named)
+
+    def _fits(self, view_id: str, named: tuple[TableName, ...], words: Words) -> MaterializedView | None:
+        if not named or not all(table.table in words for table in named):
+            return None
+        entry = self._catalog.find(view_id)
+        return None if entry is None else entry.view
 
 
-def _named_in(view: MaterializedView) -> tuple[TableName, ...]:
-    """The tables and views that the definition names; a query must name them, too."""
-    return bases(view.query, view.namespace).relations
+def _rewritable(
+    view: MaterializedView, named: tuple[TableName, ...], described: Mapping[TableName, Schema]
+) -> RewritableView:
+    columns = described[view.name].columns
+    return RewritableView(
+        name=view.name,
+        columns=tuple(name for name, _ in columns),
+        types=tuple(_sql_type(kind) for _, kind in columns),
+        query=view.query,
+        namespace=view.namespace,
+        bases={table: _names(described[table]) for table in named if table in described},
+    )
+
+
+def _names(schema: Schema) -> tuple[str, ...]:
+    return tuple(name for name, _ in schema.columns)
 
 
 def _sql_type(written: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from gateway.mv.model.view import MaterializedView
@@ -48,7 +49,7 @@ class Prover:
         for literals in dict.fromkeys((shape.literals, tuple(others))):
             query = await self._plans.optimized(session, filled(shape, literals))
             rewritten = await self._plans.optimized(session, over.fill(literals))
-            if isinstance(found := prove(query, rewritten), NotProved):
+            if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
                 return found.reason
         return None
 

@@ -197,12 +197,11 @@ class Rewrites:
     async def considered(self, session: Session, namespace: Namespace, shape: Shape, words: Words) -> Considered:
         """What each view is to the query. Raises FreshgateError."""
         revision = self._catalog.revision
-        index = await self._candidates.index()
-        views = index.fitting(words)
+        views = await self._candidates.fitting(words)
         self.counts.considered += 1
         answers: list[Answer] = []
         refusals: list[Refusal] = []
-        for proposal in propose(shape, namespace, views, self._candidates.columns_of):
+        for proposal in await asyncio.to_thread(propose, shape, namespace, views, self._candidates.columns_of):
             if isinstance(proposal, Miss):
                 refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
                 continue

@@ -1,0 +1,62 @@
+"""Which views are compared with a query that names none of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fakes import World, named
+
+from gateway.mv.rewriting import candidates
+from gateway.mv.rewriting.candidates import Candidates
+
+SALES = "SELECT count(*) AS n FROM s.sales"
+JOINED = "SELECT count(*) AS n FROM s.sales JOIN s.shops USING (shop)"
+TAKES_PART = {"use_for_rewrite": "true"}
+
+
+async def world_with_views() -> tuple[World, Candidates]:
+    world = World()
+    for table in ("s.sales", "s.shops", "s.days"):
+        world.table(table, columns=(("shop", '"string"'), ("day", '"date"')))
+    await world.view("s.one", SALES, **TAKES_PART)
+    await world.view("s.both", JOINED, **TAKES_PART)
+    await world.view("s.other", "SELECT count(*) AS n FROM s.days")
+    return world, Candidates(world.catalog, world.schemas)
+
+
+async def fitting(known: Candidates, *words: str) -> set[str]:
+    return {view.name.table for view in await known.fitting(frozenset(words))}
+
+
+async def test_a_view_fits_a_text_with_the_names_of_all_its_tables() -> None:
+    _, known = await world_with_views()
+    assert known.words == {"sales", "shops"}
+    assert await fitting(known, "select", "sales") == {"one"}
+    assert await fitting(known, "select", "sales", "shops") == {"one", "both"}
+    assert await fitting(known, "shops", "days") == set()
+    (view,) = await known.fitting(frozenset({"sales"}))
+    assert view.bases == {named("s.sales"): ("shop", "day")}
+    assert known.columns_of(named("s.sales")) == ("shop", "day")
+    assert known.columns_of(named("s.days")) is None
+
+
+async def test_a_view_that_no_longer_takes_part_fits_nothing() -> None:
+    world, known = await world_with_views()
+    assert "shops" in known.words
+    entry = world.entry("s.both")
+    async with entry.lock:
+        after = replace(entry.view, properties={"use_for_rewrite": "false"})
+        entry.alter(after, rewritten=False, watches_others=False)
+    assert known.words == {"sales"}
+    assert await fitting(known, "sales", "shops") == {"one"}
+
+
+async def test_a_statement_waits_for_a_few_definitions_only() -> None:
+    world, known = await world_with_views()
+    many = 3 * candidates.READ_AT_ONCE
+    for number in range(many):
+        world.table(f"s.t{number}")
+        await world.view(f"s.v{number}", f"SELECT count(*) AS n FROM s.t{number}", **TAKES_PART)
+    assert len(known.words) == candidates.READ_AT_ONCE
+    assert await fitting(known, "sales") == {"one"}
+    assert len(known.words) == many + 2
