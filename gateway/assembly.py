@@ -53,6 +53,7 @@ from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
@@ -88,7 +89,7 @@ from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
-from gateway.service.routing.rewrites import Rewrites
+from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
@@ -142,7 +143,8 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     refreshes = refreshed_views(settings, spark, views, versions, engine)
     subscribe(views, versions, refreshes)
     commands = own_statements(settings, spark, views, versions, refreshes)
-    router = routed(settings, spark, views, versions, refreshes, commands)
+    usages = Usages(settings.rewrite.shapes_max)
+    router = routed(settings, spark, views, versions, refreshes, usages, commands)
     service = serve(settings, engine, spark, audit, views, router)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
@@ -157,6 +159,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
         fence=views.fence,
         readiness=readiness,
         lag=LoopLag(),
+        rewrites=usages.counts,
         audit=audit_file,
     )
     monitor = Monitor(settings.metrics.host, settings.metrics.port, sources) if settings.metrics.port else None
@@ -412,6 +415,7 @@ def routed(
     views: Views,
     versions: KeptVersions,
     refreshes: Refreshes,
+    usages: Usages,
     commands: Commands,
 ) -> Router:
     catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
@@ -420,12 +424,13 @@ def routed(
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers)
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
-    tables = CatalogTables(catalog, views.schemas, Measures(spark.metastore), refreshes.jobs, refreshes.tasks)
+    rights = Rights(settings.access.administrators)
+    measures = Measures(spark.metastore)
+    tables = CatalogTables(catalog, views.schemas, measures, refreshes.jobs, refreshes.tasks, usages, rights)
     own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
     candidates = Candidates(catalog, views.schemas)
-    measures = Measures(spark.metastore)
     prover = Prover(spark.plans, refreshes.surroundings)
-    rewrites = Rewrites(catalog, scope, stale_reads, candidates, measures, prover, settings.rewrite)
+    rewrites = Rewrites(catalog, scope, stale_reads, Means(candidates, measures, prover), usages, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 

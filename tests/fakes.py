@@ -51,7 +51,11 @@ from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.usage import Usages
+from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.readers import Readers
+from gateway.service.answers.catalog_tables import CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import Handover, Logins
@@ -63,7 +67,7 @@ from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
-from gateway.service.routing.rewrites import Rewrites
+from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
@@ -75,6 +79,8 @@ from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.names import FUNCTION, Namespace, TableName
 from sql.proof.plan import Plan
+from sql.rewriting.matching import Proposal
+from sql.rewriting.shape import Shape
 from sql.statement import Command
 from sql.texts.maintenance import StorageLayout, shown_rows
 
@@ -459,6 +465,19 @@ class FakeInspector:
         return []
 
 
+class FakeProver:
+    """Replaces `mv.rewriting.proving`: believes every proposal, except those of the views in `refuted`."""
+
+    def __init__(self) -> None:
+        self.refuted: dict[str, str] = {}
+        """By the view's name, the reason."""
+
+    async def refutation(
+        self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
+    ) -> str | None:
+        return self.refuted.get(str(view.name))
+
+
 class FakeFence:
     """A fence that no other gateway takes over; `locations` are the directories of the storage database."""
 
@@ -499,6 +518,7 @@ class World:
         self.habits = Habits()
         self.tasks = FakeTasks(self.catalog)
         self.inspector = FakeInspector()
+        self.prover = FakeProver()
         self.commands = FakeCommands()
         self.sides = Sides(self.spark, 60.0)
         self.sessions = Sessions(on_end=audit.closed)
@@ -510,9 +530,12 @@ class World:
         scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
-        own = OwnAnswers(cast(Commands, self.commands), nothing, lists_storage=False)
-        candidates = Candidates(self.catalog, self.schemas)
-        rewrites = Rewrites(self.catalog, scope, stale_reads, candidates, nothing, nothing, Rewrite())
+        self.usages = Usages(100)
+        rights = Rights({"root"})
+        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, rights)
+        own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False)
+        means = Means(Candidates(self.catalog, self.schemas), nothing, cast(Prover, self.prover))
+        rewrites = Rewrites(self.catalog, scope, stale_reads, means, self.usages, Rewrite(wait=10))
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, rewrites)
         logins = Logins(Handover(PLAIN))
         self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)

@@ -98,7 +98,7 @@ class AuditFile:
 def encoded(line: Line) -> bytes:
     """The line as JSON, without passwords."""
     shown = dict(line)
-    for key in ("text", "error"):
+    for key in ("text", "rewritten", "error"):
         if isinstance(value := shown.get(key), str):
             whole = len(value) == line.get("characters") if key == "text" else len(value) < ERROR_CHARACTERS_MAX
             shown[key] = redact(value, cut=not whole)
@@ -112,7 +112,7 @@ def encoded(line: Line) -> bytes:
 def _completed(line: Line, unread: Unread) -> Line:
     found = {key: value for key, value in names(unread).items() if value}
     # The last keys stay last, because the text may be long.
-    last = {key: line[key] for key in ("characters", "text") if key in line}
+    last = {key: line[key] for key in ("characters", "text", "rewritten") if key in line}
     return {key: value for key, value in line.items() if key not in last} | found | last
 
 

@@ -19,10 +19,11 @@ from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.usage import Counts, Missed
 from gateway.mv.versions.janitor import Janitor
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
-from gateway.service.clients.audit import Counts
+from gateway.service.clients.audit import Counts as ClientCounts
 from gateway.service.clients.session import Sessions
 from gateway.tally import Histogram
 
@@ -46,7 +47,7 @@ class Sources:
 
     listener: Listener
     traffic: Traffic
-    counts: Counts
+    counts: ClientCounts
     sessions: Sessions
     catalog: Catalog
     tasks: Tasks
@@ -54,6 +55,7 @@ class Sources:
     fence: Fence
     readiness: Readiness
     lag: LoopLag
+    rewrites: Counts
     audit: Lost | None
 
     @property
@@ -154,6 +156,7 @@ class _Gateway(Collector):
         yield from self._clients()
         yield from self._statements()
         yield from self._refreshes()
+        yield from self._rewrites()
         yield from self._upstream()
         yield from self._own()
 
@@ -225,6 +228,29 @@ class _Gateway(Collector):
         yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", sources.janitor.waiting)
         yield _gauge(
             "superseded", "1 if another gateway refreshes the views of this storage", sources.fence.lost is not None
+        )
+
+    def _rewrites(self) -> Iterator[Metric]:
+        counts = self._sources.rewrites
+        yield _counter(
+            "rewrite_considered", "Shapes of queries that were compared with materialized views", counts.considered
+        )
+        yield _counter("rewrite_matched", "Proposals of how a view answers the queries of a shape", counts.matched)
+        yield _counter("rewrite_proved", "Proposals that were proved to give the same rows", counts.proved)
+        yield _counter("rewrite_used", "Queries on base tables that were answered from a view", counts.used)
+        yield _counter(
+            "rewrite_failed", "Texts on views that failed at Spark, so that the client's own text ran", counts.failed
+        )
+        refused = CounterMetricFamily(
+            "freshgate_rewrite_refused",
+            "Queries on base tables of views that take part, but sent to Spark as they came, by reason",
+            labels=["reason"],
+        )
+        for reason in Missed:
+            refused.add_metric([reason], counts.refused[reason])
+        yield refused
+        yield _counter(
+            "rewrite_saved_seconds", "Estimated time that answers from views have saved", counts.saved_seconds
         )
 
     def _upstream(self) -> Iterator[Metric]:

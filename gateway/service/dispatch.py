@@ -22,7 +22,7 @@ from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
-from gateway.service.executions import Execution, Executions, Terms
+from gateway.service.executions import Execution, Executions, Terms, follow
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
     Asked,
@@ -285,7 +285,7 @@ class Dispatch:
         if isinstance(route, Own):
             statement.taken_for_command()
             return await self._own_operation(execution, route)
-        statement.understood((route.then if isinstance(route, Waiting) else route).mentions)
+        follow(statement, route.then if isinstance(route, Waiting) else route)
         if isinstance(route, Route):
             return self._forward(execution, route)
         if not execution.call.run_async and route.instead is None:

@@ -99,7 +99,9 @@ class Executions:
         except UpstreamLost:
             raise
         except FreshgateError as error:
-            return await self.after(execution, await route.instead(error), report)
+            own = await route.instead(error)
+            follow(execution.statement, own.then)
+            return await self.after(execution, own, report)
         operation.statement = execution.statement
         execution.statement.started(operation.handle)
         execution.statement.end(End.SUCCEEDED)
@@ -187,6 +189,12 @@ class Executions:
         as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
         whole = self._terms.reads_ahead() and not session.collects_in_parts
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
+
+
+def follow(statement: Statement, route: Route) -> None:
+    """The statement takes this route."""
+    statement.understood(route.mentions)
+    statement.sent((route.text or "") if route.stands_in else "", route.took)
 
 
 def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:

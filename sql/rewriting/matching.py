@@ -61,7 +61,7 @@ def propose(
     hints = shape.hints
     return [
         _proposed(shape, blocks, view)
-        if hints.allow(str(view.name))
+        if hints.allow(f"{view.name.catalog}.{view.name.database}.{view.name.table}")
         else Miss(view.name, "a hint of the query excludes the view")
         for view in views
     ]

@@ -120,6 +120,14 @@ def shape_of(text: str) -> Shape:
     return Shape(" ".join(pieces), tuple(reader.literals), tuple(pieces), reader.trouble)
 
 
+_WRITTEN_HOLE = re.compile(f"{HOLE}\\S+")
+
+
+def readable(key: str) -> str:
+    """The key of a shape with `?` for each hole."""
+    return _WRITTEN_HOLE.sub("?", key)
+
+
 class _Reader:
     """One pass over the tokens of a text."""
 
@@ -293,7 +301,7 @@ class Hints:
     """Hints of Spark, which may name relations."""
 
     def allow(self, name: str) -> bool:
-        """Whether a view may be used; `name` is its full name."""
+        """Whether a view may be used; `name` is its full name, with its catalog."""
         if self.off or (self.without and _names(self.without, name)):
             return False
         return not self.only or _names(self.only, name)

@@ -168,8 +168,12 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
+OWN = frozenset({"materialized_views", "rewrites"})
+"""The relations freshgate.…"""
+
+
 def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str | None], ...]:
-    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views: each with its schema, and
+    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and of the relations in `OWN`: each with its schema, and
     the database that it is limited to, if any.
 
     One pair of backquotes may contain several parts (`proj.ds`.INFORMATION_SCHEMA.X), as in BigQuery. Statements that
@@ -180,7 +184,7 @@ def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str 
     found: list[tuple[Reference, str, str | None]] = []
     for reference in statement.reads:
         path = [step.lower() for part in reference.parts for step in part.split(".")]
-        if path == ["freshgate", "materialized_views"]:
+        if path[0] == "freshgate" and path[1:] and ".".join(path[1:]) in OWN:
             found.append((reference, "freshgate", None))
         elif path[-2:] == ["information_schema", "materialized_views"]:
             database = path[-3] if len(path) > 2 and not _is_everywhere(path[-3]) else None

@@ -24,6 +24,8 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
 from gateway.mv.model.view import NEVER_BUILT, Version
 from gateway.mv.refresh.tasks import RefreshTally
+from gateway.mv.rewriting.usage import Counts as RewriteCounts
+from gateway.mv.rewriting.usage import Missed
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
@@ -85,6 +87,7 @@ def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -
         rest,
         readiness,
         LoopLag(),
+        RewriteCounts(),
         None,
     )
 
@@ -172,8 +175,21 @@ def test_every_count_is_shown() -> None:
     refused = audit.begin(session_of("a"), "p", Understood("SELECT 1"))
     refused.refuse(NotAllowed("no"))
     audit.login("eve", "p", NotAllowed("no"))
-    samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(1), audit, traffic)).text()).decode())
+    sources = sources_of(catalog_of(1), audit, traffic)
+    rewrites = sources.rewrites
+    rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
+    rewrites.refused[Missed.NOT_FRESH] = 26
+    rewrites.saved_seconds = 27.5
+    samples = samples_of(asyncio.run(Metrics(sources).text()).decode())
+    assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
+    assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
     expected = {
+        "rewrite_considered_total": 21,
+        "rewrite_matched_total": 22,
+        "rewrite_proved_total": 23,
+        "rewrite_used_total": 24,
+        "rewrite_failed_total": 25,
+        "rewrite_saved_seconds_total": 27.5,
         "client_connections": 5,
         "client_connections_accepted_total": 1,
         "client_connections_refused_total": 2,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+from gateway.mv.rewriting.usage import Missed
 from sql.names import Namespace, TableName
 from sql.rewriting.template import Template
 
@@ -74,9 +75,12 @@ class Considered:
     """The catalog's, at that time."""
     text: str = ""
     """The query that was considered first."""
-    hits: int = 0
-    misses: dict[str, int] = field(default_factory=dict)
-    """How often no view was used, by the reason."""
+
+    @property
+    def missed(self) -> Missed:
+        """Why none of the views answers, if there are no answers."""
+        unproved = any(refusal.verdict is Verdict.NOT_PROVED for refusal in self.refusals)
+        return Missed.NOT_PROVED if unproved else Missed.NO_VIEW
 
 
 class Verdicts:

@@ -35,13 +35,16 @@ class Rights:
     def __init__(self, administrators: Iterable[str]) -> None:
         self._administrators = frozenset(administrators)
 
+    def is_administrator(self, user: str) -> bool:
+        return user in self._administrators
+
     def check(self, user: str, view: MaterializedView, action: str) -> None:
         """Raises NotAllowed (42501) if `user` may not do `action` ("drop it") to the view."""
         self.check_owner(user, view.owner, view.name, action)
 
     def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
         """The same by owner, for damaged views. If the owner cannot be read (None), only administrators may."""
-        if user == owner or user in self._administrators:
+        if user == owner or self.is_administrator(user):
             return
         if owner is None:
             raise NotAllowed(

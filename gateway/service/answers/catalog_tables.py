@@ -1,5 +1,5 @@
 """The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
-tasks() as in Doris, and Freshgate's own freshgate.materialized_views.
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views and freshgate.rewrites.
 
 Each is spliced into the query as an inline table.
 """
@@ -21,8 +21,11 @@ from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, Stat
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.usage import Asked, Durations, Usage, Usages
+from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
+from sql.rewriting.shape import readable
 from sql.statement import Trigger
 from sql.texts import create_text
 from sql.texts.rewrite import Value
@@ -32,6 +35,8 @@ NULL_TEXT = "\\N"
 TASK_ROWS_MAX = 10_000
 """Most rows of tasks() in a query: they become part of its text, and Spark parses only a few megabytes per second. With
 more than a hundred views, fewer of each view's last tasks are shown, but at least one."""
+REWRITE_ROWS_MAX = 1_000
+"""Most rows of freshgate.rewrites, those of the shapes that were used last, for the same reason."""
 REFRESH_INTERVAL_MINUTES = 30
 """BigQuery's default. It has no effect: a read refreshes a stale view at once."""
 
@@ -53,12 +58,23 @@ class BadArguments(FreshgateError):
 class CatalogTables:
     """Builds these tables from the catalog."""
 
-    def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures, jobs: Jobs, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        schemas: Schemas,
+        measures: Measures,
+        jobs: Jobs,
+        tasks: Tasks,
+        usages: Usages,
+        rights: Rights,
+    ) -> None:
         self._catalog = catalog
         self._schemas = schemas
         self._measures = measures
         self._schedule = jobs
         self._queue = tasks
+        self._usages = usages
+        self._rights = rights
 
     async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
         """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
@@ -158,6 +174,12 @@ class CatalogTables:
         rows = await self._rows(views, lambda view: [self._everything(view, states[view.id], measures.get(view.id))])
         return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
+    def rewrites(self, user: str) -> Table:
+        """freshgate.rewrites: the shapes of the user's own queries; of all users for an administrator."""
+        everything = self._rights.is_administrator(user)
+        found = [_rewrite(asked, usage) for asked, usage in self._usages.items() if everything or asked.user == user]
+        return Table(REWRITES, found[-REWRITE_ROWS_MAX:])
+
     def _everything(
         self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
     ) -> tuple[Value, ...]:
@@ -212,6 +234,26 @@ def _damaged(damage: Damage) -> tuple[Value, ...]:
         "storage_table": str(damage.storage),
     }
     return tuple(known.get(name) for name, _ in MATERIALIZED_VIEWS)
+
+
+def _rewrite(asked: Asked, usage: Usage) -> tuple[Value, ...]:
+    saved, misses = usage.saved_seconds, usage.misses
+    return (
+        asked.user,
+        asked.namespace.database,
+        readable(asked.shape),
+        ", ".join(str(view) for view, _ in usage.hits.most_common()) or None,
+        usage.hits.total(),
+        misses.total(),
+        ", ".join(f"{reason}: {number}" for reason, number in misses.most_common()) or None,
+        None if saved is None or not usage.hits else round(saved * 1000),
+        _milliseconds(usage.answered),
+        _milliseconds(usage.own),
+    )
+
+
+def _milliseconds(durations: Durations) -> int | None:
+    return None if durations.mean is None else round(durations.mean * 1000)
 
 
 def _minutes(text: str | None) -> int:
@@ -366,3 +408,13 @@ MATERIALIZED_VIEWS = (
     ("created_at", "TIMESTAMP"),
     *_strings("definition", "storage_table"),
 )
+REWRITES = (
+    *_strings("user_name", "database_name", "shape", "view"),
+    ("hits", "BIGINT"),
+    ("misses", "BIGINT"),
+    ("misses_by_reason", "STRING"),
+    ("saved_ms", "BIGINT"),
+    ("mean_view_ms", "BIGINT"),
+    ("mean_base_ms", "BIGINT"),
+)
+"""A row for each shape of a query that names base tables of views that take part."""

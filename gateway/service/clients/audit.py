@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -121,11 +121,14 @@ class Statement:
         "_operation",
         "_peer",
         "_refreshed",
+        "_rewritten",
+        "_sent",
         "_session",
         "_spark_operation",
         "_sqlstate",
         "_taken_for",
         "_text",
+        "_took",
         "ended",
     )
 
@@ -145,6 +148,9 @@ class Statement:
         self._taken_for: TakenFor | None = None
         self._mentions = NOTHING
         self._refreshed: dict[TableName, None] = {}
+        self._rewritten = ""
+        self._sent = self._began
+        self._took: Callable[[float], None] | None = None
         self._cancelled = False
         self._operation: Handle | None = None
         self._spark_operation: Handle | None = None
@@ -164,6 +170,12 @@ class Statement:
         self._mentions = mentions
         if mentions is not NOTHING:
             self._known = None  # Not needed any more, and the statement may run for hours.
+
+    def sent(self, rewritten: str, took: Callable[[float], None] | None) -> None:
+        """`rewritten`: the text on a materialized view that goes to Spark in the place of the client's; empty if that
+        goes itself. `took` receives the seconds from now until its success is known."""
+        self._rewritten = rewritten[: self._audit.characters]
+        self._sent, self._took = time.monotonic(), took
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
@@ -245,6 +257,8 @@ class Statement:
     def _finish(self, outcome: Outcome) -> None:
         if not self.ended:
             self.ended = True
+            if self._took is not None and outcome is Outcome.SUCCEEDED:
+                self._took(time.monotonic() - self._sent)
             self._audit.finished(self, outcome, time.monotonic() - self._began)
 
     @property
@@ -278,6 +292,7 @@ class Statement:
             "error": _first_line(self._error),
             "characters": self._characters,
             "text": self._text[:characters],
+            "rewritten": self._rewritten,
         }
         return _filled(line)
 

@@ -29,6 +29,10 @@ class Route:
     """Whether the text may run other statements. If such a text fails, part of it may have been executed."""
     unseen: Unseen | None = None
     """Set if other statements need to know when it has ended."""
+    stands_in: bool = False
+    """Whether `text` answers the client's from a materialized view that the client did not name."""
+    took: Callable[[float], None] | None = None
+    """Receives the seconds from now until its success is known."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []

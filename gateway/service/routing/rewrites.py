@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from gateway.config import Rewrite
 from gateway.errors import FreshgateError
@@ -19,6 +19,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.usage import Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.session import Session
@@ -32,8 +33,8 @@ from sql.words import Words
 
 log = logging.getLogger(__name__)
 
-FIRST_WORDS = frozenset({"select", "with", "from", ""})
-"""First words of queries; empty: a bracket."""
+FIRST_WORDS = frozenset({"select", "with", "from", "", "explain"})
+"""First words of queries, and of EXPLAIN of a query; empty: a bracket."""
 CHARACTERS_MAX = 4_000
 """Longer texts are not compared with views: a dashboard sends shorter ones."""
 WAITING_MAX = 100
@@ -42,18 +43,13 @@ CONSIDERED_SECONDS = 60.0
 _ENDING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
 
 
-@dataclass(slots=True)
-class Counts:
-    """Since the start."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With which queries are considered."""
 
-    considered: int = 0
-    matched: int = 0
-    proved: int = 0
-    used: int = 0
-    failed: int = 0
-    """Rewritings that failed at Spark, for which the client's own text ran."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Queries of proved shapes that went to Spark as they came, by the reason."""
+    candidates: Candidates
+    measures: Measures
+    prover: Prover
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,19 @@ class Hit:
     key: Key
     answer: Answer
     text: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The query goes to Spark as it came."""
+
+    reason: Missed
+    usage: Usage
+
+    def count(self) -> Callable[[float], None]:
+        """Counts it; the result receives the seconds that it takes."""
+        return self.usage.missed(self.reason)
 
 
 class Rewrites:
@@ -73,23 +82,23 @@ class Rewrites:
         catalog: Catalog,
         scope: Scope,
         stale_reads: StaleReads,
-        candidates: Candidates,
-        measures: Measures,
-        prover: Prover,
+        means: Means,
+        usages: Usages,
         settings: Rewrite,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
         self._stale_reads = stale_reads
-        self._candidates = candidates
-        self._measures = measures
-        self._prover = prover
+        self._candidates = means.candidates
+        self._measures = means.measures
+        self._prover = means.prover
+        self._usages = usages
         self._settings = settings
         self._verdicts = Verdicts(settings.shapes_max)
         self._considering: dict[Key, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._errands = Errands("considering how views answer a query")
-        self.counts = Counts()
+        self.counts = usages.counts
 
     # --- the hot path ------------------------------------------------------------------------------
 
@@ -107,37 +116,39 @@ class Rewrites:
             and not session.transaction.active
         )
 
-    async def find(self, session: Session, namespace: Namespace, words: Words, text: str) -> Hit | None:
-        """The text to run in the place of a query; None if it goes to Spark as it came."""
-        if len(text) > CHARACTERS_MAX or session.unseen or self._scope.temporary(session).mentioned(words):
-            return None
+    async def find(self, session: Session, namespace: Namespace, words: Words, text: str) -> Hit | Pass:
+        """The text to run in the place of a query, or why it goes to Spark as it came. Nothing is counted yet."""
+        if (reason := self.hindrance(session, words, text)) is not None:
+            return Pass(reason, self._usages.nothing)
         shape = shape_of(text)
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = self._verdicts.find(key)
         if found is None or self._is_old(found):
             await self._consider_soon(key, session, shape, words)
             found = self._verdicts.find(key)
+        usage = self._usages.of(shape.key, namespace, session.user)
         if found is None:
-            return None
-        return await self._hit(key, found, shape)
+            return Pass(Missed.NEW, usage)
+        reason = found.missed
+        for answer in found.answers:
+            if not answer.fits(shape.literals):
+                reason = Missed.LITERAL
+            elif not await self._is_fresh(answer):
+                reason = Missed.NOT_FRESH
+            else:
+                return Hit(key, answer, answer.template.fill(shape.literals), usage)
+        return Pass(reason, usage)
+
+    def hindrance(self, session: Session, words: Words, text: str) -> Missed | None:
+        """Why the session, or the length of the text, rules out every view."""
+        if len(text) > CHARACTERS_MAX:
+            return Missed.LENGTH
+        if session.unseen or self._scope.temporary(session).mentioned(words):
+            return Missed.SESSION
+        return None
 
     def _is_old(self, found: Considered) -> bool:
         return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
-
-    async def _hit(self, key: Key, found: Considered, shape: Shape) -> Hit | None:
-        reason = ""
-        for answer in found.answers:
-            if not answer.fits(shape.literals):
-                reason = "another literal decides about the view"
-            elif not await self._is_fresh(answer):
-                reason = "the view is not fresh"
-            else:
-                found.hits += 1
-                return Hit(key, answer, answer.template.fill(shape.literals))
-        if reason:
-            self.counts.refused[reason] += 1
-            found.misses[reason] = found.misses.get(reason, 0) + 1
-        return None
 
     async def _is_fresh(self, answer: Answer) -> bool:
         """Whether a read of the view would be answered at once. Its base tables are observed if that is due, as for
@@ -155,7 +166,6 @@ class Rewrites:
 
     def failed(self, hit: Hit, error: FreshgateError) -> None:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew."""
-        self.counts.failed += 1
         log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.view, error)
         if (found := self._verdicts.find(hit.key)) is not None:
             found.answers = tuple(each for each in found.answers if each != hit.answer)

@@ -19,6 +19,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Write
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
+from gateway.mv.rewriting.usage import Missed
 from gateway.service.answers.catalog_tables import CatalogTables, Table
 from gateway.service.answers.commands import Commands
 from gateway.service.clients import own_settings
@@ -31,14 +32,14 @@ from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subj
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.outcomes import Own, Route, Waiting
 from gateway.service.routing.reads import Reading, Reads
-from gateway.service.routing.rewrites import Hit, Rewrites
+from gateway.service.routing.rewrites import Hit, Pass, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.routing.version_reads import VersionReads
 from sql.definition.bases import function_name
 from sql.grammar import view_properties
 from sql.grammar.cursor import SyntaxProblem
 from sql.names import Namespace, TableName
-from sql.reading import catalog_functions
+from sql.reading import catalog_functions, explained
 from sql.statement import (
     AlterMaterializedView,
     BeginTransaction,
@@ -66,7 +67,7 @@ READING = _QUERYING | _TENDING
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
 ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
 """First words of statements that change only the rows of a table."""
-CATALOG_WORDS = catalog_functions.WORDS | {"materialized_views"}
+CATALOG_WORDS = catalog_functions.WORDS | rewrite.OWN
 """A text without any of these words does not query the catalog."""
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
@@ -187,27 +188,59 @@ class Router:
         if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(partial(self._own.commands.run, command, session))
         if self._rewrites.concerns(session, look):
-            hit = await self._rewrites.find(session, namespace, look.words, known.text)
-            if hit is not None and (rewritten := await self._rewritten(session, namespace, known, hit)) is not None:
-                return rewritten
+            return await self._answered(session, namespace, known, claim)
+        return await self._unanswered(session, namespace, known, claim)
+
+    async def _unanswered(
+        self, session: Session, namespace: Namespace, known: Understood, claim: Claim | None
+    ) -> Route | Waiting:
+        """The route of a statement as it came."""
         try:
             return await self._route(session, namespace, known, claim)
         except BaseException:  # Including cancellation: the statement is never sent to Spark.
             session.temporary.leaving.discard(claim)
             raise
 
-    async def _rewritten(self, session: Session, namespace: Namespace, known: Understood, hit: Hit) -> Waiting | None:
-        """The way of a statement that names the view; None if that would have to wait for a refresh."""
-        outcome = await self._route(session, namespace, Understood(hit.text), None)
+    async def _answered(
+        self, session: Session, namespace: Namespace, known: Understood, claim: Claim | None
+    ) -> Route | Waiting:
+        """The route of a query that a view may answer, or of EXPLAIN of one."""
+        start = explained.query_start(known.lexed) if known.look.keyword == "explain" else 0
+        if start is None:
+            return await self._unanswered(session, namespace, known, claim)
+        found = await self._rewrites.find(session, namespace, known.look.words, known.text[start:])
+        if isinstance(found, Hit):
+            if (waiting := await self._rewritten(session, namespace, known, found, known.text[:start])) is not None:
+                return waiting
+            found = Pass(Missed.NOT_FRESH, found.usage)
+        route = await self._unanswered(session, namespace, known, claim)
+        if not start:
+            took = found.count()
+            if isinstance(route, Route):  # Otherwise the time would contain that of a refresh.
+                route.took = took
+        return route
+
+    async def _rewritten(
+        self, session: Session, namespace: Namespace, known: Understood, hit: Hit, head: str
+    ) -> Waiting | None:
+        """The way of a statement that names the view; None if that would have to wait for a refresh. `head`: what
+        precedes the query in EXPLAIN, which shows the plan that would run, and is not counted."""
+        outcome = await self._route(session, namespace, Understood(head + hit.text), None)
         if isinstance(outcome, Waiting):
             outcome.then.abandon(End.FAILED)
             return None
-        outcome.text = outcome.text or hit.text
+        outcome.text = outcome.text or head + hit.text
+        outcome.stands_in = True
+        outcome.took = None if head else hit.usage.used(hit.answer.view)
 
         async def instead(error: FreshgateError) -> Waiting:
             self._rewrites.failed(hit, error)
             route = await self._route(session, await session.resolve_namespace(), known, None)
-            return route if isinstance(route, Waiting) else Waiting(route, _at_once)
+            took = None if head else hit.usage.failed(hit.answer.view)
+            if isinstance(route, Waiting):
+                return route
+            route.took = took
+            return Waiting(route, _at_once)
 
         return Waiting(outcome, _at_once, instead)
 
@@ -260,7 +293,7 @@ class Router:
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         subject = Subject(session, namespace, known, _may_write_after_all(known), claim.name if claim else None)
         subject = await self._gatekeeper.check(subject)
-        splices = [*versions, *await self._catalog_tables(known, changed=changed)]
+        splices = [*versions, *await self._catalog_tables(session, known, changed=changed)]
         route = Route(runs_others=_runs_others(look))
         try:
             self._gatekeeper.note(subject, claim, route)
@@ -468,8 +501,8 @@ class Router:
                 splices.append((call.end, call.end, f" AS {call.function}"))
         return spliced(text, splices)
 
-    async def _catalog_tables(self, known: Understood, *, changed: bool) -> list[rewrite.Splice]:
-        """The splices that replace INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views by rows."""
+    async def _catalog_tables(self, session: Session, known: Understood, *, changed: bool) -> list[rewrite.Splice]:
+        """The splices that replace INFORMATION_SCHEMA.MATERIALIZED_VIEWS and Freshgate's own relations by rows."""
         statement = known.sparks
         found = rewrite.catalog_references(statement)
         if (found or changed) and statement.creates_view is not None and not statement.temporary:
@@ -481,16 +514,21 @@ class Router:
         if not found:
             return []
         splices: list[rewrite.Splice] = []
-        rows: dict[tuple[str, str | None], str] = {}
+        rows: dict[tuple[str, str, str | None], str] = {}
         for reference, schema, database in found:
-            if (schema, database) not in rows:
-                rows[schema, database] = await _inline(await self._catalog_table(known, schema, database))
-            splices += rewrite.replacement(known.places, reference, rows[schema, database], "MATERIALIZED_VIEWS")
+            asked = reference.parts[-1].lower().rpartition(".")[2], schema, database
+            if asked not in rows:
+                rows[asked] = await _inline(await self._catalog_table(session, known, *asked))
+            splices += rewrite.replacement(known.places, reference, rows[asked], asked[0].upper())
         return splices
 
-    async def _catalog_table(self, known: Understood, schema: str, database: str | None) -> Table:
+    async def _catalog_table(
+        self, session: Session, known: Understood, name: str, schema: str, database: str | None
+    ) -> Table:
         if schema != "freshgate":
             return await self._own.tables.information_schema(database)
+        if name == "rewrites":
+            return self._own.tables.rewrites(session.user)
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
         return await self._own.tables.materialized_views(measured=measured)
 

@@ -1,0 +1,141 @@
+"""How often queries of a shape were answered from views, and how long they took, from views and as they came.
+
+It outlives proofs, which end with every change of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sql.names import Namespace, TableName
+
+
+class Missed(StrEnum):
+    """Why a query on the base tables of views that take part went to Spark as it came."""
+
+    NEW = "not considered yet"
+    NO_VIEW = "no view fits"
+    NOT_PROVED = "not proved"
+    LITERAL = "another literal"
+    """It was proved for other values of a literal."""
+    NOT_FRESH = "not fresh"
+    SESSION = "session"
+    """Temporary names, or a statement that may change what names and settings mean and has not ended."""
+    LENGTH = "too long"
+    FAILED = "failed"
+    """The text on the view failed at Spark."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of all queries, since the start."""
+
+    considered: int = 0
+    matched: int = 0
+    proved: int = 0
+    used: int = 0
+    failed: int = 0
+    """Rewritings that failed at Spark, for which the client's own text ran."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Queries that went to Spark as they came, by `Missed`."""
+    saved_seconds: float = 0.0
+    """Never decreases: an answer that took longer than the client's own text does not count."""
+
+
+@dataclass(slots=True)
+class Durations:
+    """Of statements that succeeded."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        return self.seconds / self.count if self.count else None
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The queries that are counted together."""
+
+    shape: str
+    namespace: Namespace
+    user: str
+
+
+@dataclass(slots=True)
+class Usage:
+    """Of the queries of one shape."""
+
+    counts: Counts
+    hits: Counter[TableName] = field(default_factory=Counter)
+    """By the view that answered."""
+    misses: Counter[Missed] = field(default_factory=Counter)
+    own: Durations = field(default_factory=Durations)
+    """Of the clients' own texts, at Spark."""
+    answered: Durations = field(default_factory=Durations)
+    """Of the texts on views."""
+
+    def missed(self, reason: Missed) -> Callable[[float], None]:
+        """A query goes to Spark as it came; the result receives the seconds that it takes."""
+        self.misses[reason] += 1
+        self.counts.refused[reason] += 1
+        return self.own.add
+
+    def used(self, view: TableName) -> Callable[[float], None]:
+        """A view answers a query; the result receives the seconds that it takes."""
+        self.hits[view] += 1
+        self.counts.used += 1
+        return self._answered
+
+    def _answered(self, seconds: float) -> None:
+        self.answered.add(seconds)
+        if (own := self.own.mean) is not None:
+            self.counts.saved_seconds += max(0.0, own - seconds)
+
+    def failed(self, view: TableName) -> Callable[[float], None]:
+        """The view did not answer after all: the client's own text runs."""
+        self.hits -= Counter({view: 1})
+        self.counts.used -= 1
+        self.counts.failed += 1
+        return self.missed(Missed.FAILED)
+
+    @property
+    def saved_seconds(self) -> float | None:
+        """Estimated: what the answered queries would have taken as they came, less what they took. None if no query of
+        the shape has run as it came."""
+        own = self.own.mean
+        return None if own is None else own * self.answered.count - self.answered.seconds
+
+
+class Usages:
+    """Of the shapes used last."""
+
+    def __init__(self, most: int) -> None:
+        self.counts = Counts()
+        self.nothing = Usage(self.counts)
+        """Of queries without a shape."""
+        self._most = most
+        self._known: OrderedDict[Asked, Usage] = OrderedDict()
+
+    def of(self, shape: str, namespace: Namespace, user: str) -> Usage:
+        asked = Asked(shape, namespace, user)
+        found = self._known.get(asked)
+        if found is None:
+            found = self._known[asked] = Usage(self.counts)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(asked)
+        return found
+
+    def items(self) -> list[tuple[Asked, Usage]]:
+        """Those used last at the end."""
+        return list(self._known.items())

@@ -1,0 +1,208 @@
+"""What can be seen of queries that are answered from views which they do not name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import ERROR, SparkOperation, World, named
+
+from gateway.monitoring.audit_file import encoded
+from gateway.mv.rewriting.usage import Missed
+from sql.names import Namespace
+
+QUERY = "SELECT item, sum(n) AS s FROM s.sales GROUP BY item"
+OTHER_DAY = "SELECT item, sum(n) AS s FROM s.sales WHERE day = DATE '{}' GROUP BY item"
+FROM_VIEW = "FROM `spark_catalog`.`s`.`daily` AS daily"
+ENABLED = {"use_for_rewrite": "true"}
+
+
+def columns_of(**kinds: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, f'"{kind}"') for name, kind in kinds.items())
+
+
+async def stage() -> World:
+    """s.daily, which takes part and groups s.sales by day and item; s.total, which does not take part."""
+    world = World()
+    world.table("s.sales", columns=columns_of(day="date", item="string", n="long"))
+    query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
+    await world.view("s.daily", query, **ENABLED)
+    await world.view("s.total", "SELECT sum(n) AS n FROM s.sales")
+    shown = await world.metastore.relation(named("s.daily"))
+    assert shown is not None
+    world.metastore.add(replace(shown, columns=columns_of(day="date", item="string", n="long", c="long")))
+    return world
+
+
+async def sent(world: World, text: str) -> str:
+    """What Spark receives in the place of a text."""
+    client = await world.client("bob")
+    await client.execute(text)
+    return world.spark.texts[-1]
+
+
+async def rewrites(world: World, user: str) -> list[str]:
+    """The rows of freshgate.rewrites that a user sees, as SQL."""
+    client = await world.client(user)
+    await client.execute("SELECT * FROM freshgate.rewrites")
+    found = world.spark.texts[-1]
+    assert found.startswith("SELECT * FROM (SELECT CAST(")
+    return [] if "WHERE FALSE" in found else found.partition("VALUES (")[2].rpartition(") AS t(")[0].split("), (")
+
+
+# --- plain EXPLAIN ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["EXPLAIN ", "explain extended ", "EXPLAIN FORMATTED\n", "EXPLAIN /* why */ COST "])
+async def test_explain_shows_the_plan_that_would_run(head: str) -> None:
+    world = await stage()
+    assert FROM_VIEW in (rewritten := await sent(world, QUERY))
+    assert await sent(world, head + QUERY) == head + rewritten
+    world.write("s.sales")
+    assert await sent(world, head + QUERY) == head + QUERY
+    assert world.usages.counts.used == 1
+
+
+async def test_explain_of_anything_else_is_sparks() -> None:
+    world = await stage()
+    for text in ("EXPLAIN", "EXPLAIN INSERT INTO s.sales SELECT * FROM s.sales", "EXPLAIN SELECT n FROM s.sales"):
+        assert await sent(world, text) == text
+
+
+# --- hints -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint", "used"),
+    [
+        ("NO_REWRITE", False),
+        ("NO_REWRITE()", False),
+        ("no_use_mv", False),
+        ("NO_USE_MV(daily)", False),
+        ("NO_USE_MV(`s`.`daily`)", False),
+        ("NO_USE_MV(other)", True),
+        ("NO_USE_MV(x.daily)", True),
+        ("REWRITE", True),
+        ("REWRITE(daily)", True),
+        ("REWRITE(s.daily)", True),
+        ("REWRITE(spark_catalog.s.daily)", True),
+        ("USE_MV(S.Daily)", True),
+        ("USE_MV(aily)", False),
+        ("USE_MV(other)", False),
+        ("USE_MV(other, daily)", True),
+        ("BROADCAST(sales)", False),
+    ],
+)
+async def test_hints_choose_among_the_views(hint: str, used: bool) -> None:
+    world = await stage()
+    text = QUERY.replace("SELECT", f"SELECT /*+ {hint} */")
+    assert (FROM_VIEW in await sent(world, text)) == used
+
+
+# --- what is counted -------------------------------------------------------------------------------------------
+
+
+async def test_hits_and_misses_are_counted_by_reason() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    for _ in range(3):
+        await bob.execute(QUERY)
+    world.write("s.sales")
+    operation = await bob.execute(QUERY)
+    await operation.poll()
+    counts = world.usages.counts
+    assert (counts.considered, counts.matched, counts.proved, counts.used) == (1, 1, 1, 3)
+    assert counts.refused == {Missed.NOT_FRESH: 1}
+    (row,) = await rewrites(world, "bob")
+    assert row.startswith(
+        "'bob', 'default', 'SELECT item , sum ( n ) AS s FROM s . sales GROUP BY item', 's.daily', 3, 1, 'not fresh: 1'"
+    )
+
+
+async def test_users_see_their_own_shapes_without_literals() -> None:
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    for day in ("2024-01-01", "2024-01-02"):
+        await bob.execute(OTHER_DAY.format(day))
+    await ada.execute(QUERY)
+    (row,) = await rewrites(world, "bob")
+    assert "WHERE day = DATE ? GROUP BY item" in row
+    assert "'s.daily', 2, 0" in row
+    assert "bob" not in "".join(await rewrites(world, "ada"))
+    assert len(await rewrites(world, "root")) == 2
+    assert await rewrites(world, "eve") == []
+
+
+async def test_a_failure_at_spark_counts_as_a_miss() -> None:
+    world = await stage()
+
+    def fail(operation: SparkOperation) -> None:
+        if FROM_VIEW in operation.text:
+            operation.finish(ERROR, "42000")
+
+    world.spark.on_start = fail
+    bob = await world.client("bob")
+    done = await bob.execute(QUERY)
+    assert done.at_spark.text == QUERY
+    counts = world.usages.counts
+    assert (counts.used, counts.failed, counts.refused) == (0, 1, {Missed.FAILED: 1})
+
+
+async def test_time_saved_is_estimated_from_both_texts() -> None:
+    world = await stage()
+    usage = world.usages.of("shape", Namespace("s"), "bob")
+    usage.used(named("s.daily"))(0.1)
+    assert usage.saved_seconds is None
+    usage.missed(Missed.NOT_FRESH)(2.0)
+    usage.missed(Missed.NOT_FRESH)(4.0)
+    usage.used(named("s.daily"))(0.5)
+    assert usage.saved_seconds == pytest.approx(2 * 3.0 - 0.6)
+    assert world.usages.counts.saved_seconds == pytest.approx(2.5)
+    usage.used(named("s.daily"))(10.0)
+    assert world.usages.counts.saved_seconds == pytest.approx(2.5)
+
+
+async def test_usage_takes_bounded_space() -> None:
+    world = await stage()
+    for number in range(300):
+        world.usages.of(f"{number}", Namespace("s"), "bob")
+    assert len(world.usages.items()) == 100
+
+
+# --- the audit -------------------------------------------------------------------------------------------------
+
+
+async def test_the_audit_has_both_texts() -> None:
+    world = await stage()
+    lines: list[dict[str, object]] = []
+    audit = world.service.audit
+    audit._write, audit.characters = lambda line, unread=None: lines.append(line), 1_000
+    bob = await world.client("bob")
+    answered = await bob.execute(QUERY)
+    assert lines[-1]["text"] == QUERY
+    assert lines[-1]["rewritten"] == answered.at_spark.text
+    assert lines[-1]["views"] == ["s.daily"]
+    assert lines[-1]["taken_for"] == "read"
+    world.write("s.sales")
+    await (await bob.execute(QUERY)).poll()
+    assert lines[-1]["text"] == QUERY
+    assert lines[-1]["reads"] == ["s.sales"]
+    assert "rewritten" not in lines[-1]
+
+
+async def test_the_audit_has_the_text_that_ran_after_a_failure() -> None:
+    world = await stage()
+    lines: list[dict[str, object]] = []
+    audit = world.service.audit
+    audit._write, audit.characters = lambda line, unread=None: lines.append(line), 1_000
+    world.spark.on_start = lambda operation: operation.finish(ERROR) if FROM_VIEW in operation.text else None
+    bob = await world.client("bob")
+    await (await bob.execute(QUERY)).poll()
+    assert lines[-1]["outcome"] == "succeeded"
+    assert lines[-1]["reads"] == ["s.sales"]
+    assert "rewritten" not in lines[-1]
+
+
+def test_a_password_in_either_text_is_redacted() -> None:
+    line = {"text": "SELECT 'a' AS x WHERE password = 'secret1'", "rewritten": "SELECT 1 WHERE password = 'secret1'"}
+    assert b"secret1" not in encoded(line)
