@@ -53,3 +53,18 @@ async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: s
     found = await prover.refutation(b"", Session(zone), shape_of(QUERY), proposal(), view)
     assert found is not None
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"partition_sync_limit": "3", "partition_sync_time_unit": "DAY"}, "only its newest partitions"),
+        ({"excluded_trigger_tables": "shops"}, "changes of d.shops do not make the view stale"),
+    ],
+)
+async def test_a_view_whose_fresh_rows_are_not_its_definitions_answers_nothing(
+    properties: dict[str, str], reason: str
+) -> None:
+    prover = Prover(FakePlans({}), Surroundings("pool", Habits(), FakeMetastore()))
+    view = replace(view_of(Version.whole(1, 1, 1, {})), properties=properties)
+    assert reason in str(await prover.refutation(b"", Session("UTC"), shape_of(QUERY), proposal(), view))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
+from sql.grammar import view_properties
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
@@ -27,6 +28,8 @@ class Prover:
 
         `session`: the GUID of the client's session at Spark. `sql`: runs statements in it. Raises FreshgateError.
         """
+        if (reason := _shortfall(view)) is not None:
+            return reason
         if not await self._surroundings.reads_alike(view, sql):
             # Plans do not show what readers of files do by the settings of the session.
             return "the session has other settings than the view's creator had that affect how tables are read"
@@ -52,6 +55,15 @@ class Prover:
             if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
                 return found.reason
         return None
+
+
+def _shortfall(view: MaterializedView) -> str | None:
+    """Why even a fresh view may have other rows than its definition; None if it has the same."""
+    if view_properties.partition_window(view.properties) is not None:
+        return "the view holds only its newest partitions (partition_sync_limit)"
+    if excluded := sorted(view.tables - view.triggers):
+        return f"changes of {excluded[0]} do not make the view stale (excluded_trigger_tables)"
+    return None
 
 
 def filled(shape: Shape, literals: Sequence[str]) -> str:
