@@ -47,8 +47,12 @@ def needed(where: Iterable[Term]) -> tuple[Term, ...]:
     """Leaves out conditions that follow from another one: `x > 2` from `x > 3`, `x IS NOT NULL` from either."""
     left = frozenset(where)
     strict = {found for condition in left for found in _strict_columns(condition)}
-    left = frozenset(each for each in left if not (each.op == "IsNotNull" and each.args[0] in strict))
-    return in_order(each for each in left if not any(other != each and implied(each, other) for other in left))
+    kept = [each for each in in_order(left) if not (each.op == "IsNotNull" and each.args[0] in strict)]
+    for each in tuple(kept):
+        # Only from one that is kept, so that of two equal ones one stays.
+        if any(other != each and implied(each, other) for other in kept):
+            kept.remove(each)
+    return tuple(kept)
 
 
 def _strict_columns(term: Term) -> Iterator[Term]:
