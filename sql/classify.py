@@ -23,7 +23,8 @@ _WHOLE = {quote: re.compile(rf"{quote}((?:[^{quote}]|{quote}{quote})*+)(?:{quote
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORDS = {
     **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),
-    **dict.fromkeys(("describe", "desc", "explain"), frozenset({"materialized"})),
+    **dict.fromkeys(("describe", "desc"), frozenset({"materialized"})),
+    "explain": frozenset({"materialized", "rewrite"}),
     "show": frozenset({"materialized", "jobs", "tasks"}),
     "call": frozenset({"refresh_materialized_view"}),
 }

@@ -336,6 +336,14 @@ class Explain:
     statement: CreateMaterializedView | RefreshMaterializedView
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainRewrite:
+    """EXPLAIN REWRITE query: which materialized views could answer the query, and why others cannot."""
+
+    query: str
+    """As written, without final semicolons."""
+
+
 Command = (
     CreateMaterializedView
     | DropMaterializedView
@@ -353,6 +361,7 @@ Command = (
     | BeginTransaction
     | EndTransaction
     | Explain
+    | ExplainRewrite
 )
 NamedCommand = (
     DropMaterializedView | AlterMaterializedView | ShowCreate | Describe | ShowPartitions | ShowProperties | Analyze

@@ -54,6 +54,7 @@ from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
+from gateway.mv.versions.measures import Measure, Measures
 from gateway.mv.versions.readers import Readers
 from gateway.service.answers.catalog_tables import CatalogTables
 from gateway.service.answers.commands import Commands
@@ -471,11 +472,22 @@ class FakeProver:
     def __init__(self) -> None:
         self.refuted: dict[str, str] = {}
         """By the view's name, the reason."""
+        self.ready = asyncio.Event()
+        """Proofs take as long as it is not set."""
+        self.ready.set()
 
     async def refutation(
         self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
     ) -> str | None:
+        await self.ready.wait()
         return self.refuted.get(str(view.name))
+
+
+class FakeMeasures:
+    """Replaces `mv.versions.measures`: versions have no bytes."""
+
+    async def of(self, views: Iterable[MaterializedView]) -> dict[str, dict[int, Measure]]:
+        return {view.id: {} for view in views}
 
 
 class FakeFence:
@@ -534,7 +546,8 @@ class World:
         rights = Rights({"root"})
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, rights)
         own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False)
-        means = Means(Candidates(self.catalog, self.schemas), nothing, cast(Prover, self.prover))
+        measures = cast(Measures, FakeMeasures())
+        means = Means(Candidates(self.catalog, self.schemas), measures, cast(Prover, self.prover))
         rewrites = Rewrites(self.catalog, scope, stale_reads, means, self.usages, Rewrite(wait=10))
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, rewrites)
         logins = Logins(Handover(PLAIN))

@@ -11,6 +11,7 @@ from sql.statement import (
     CreateMaterializedView,
     EndTransaction,
     Explain,
+    ExplainRewrite,
     Forwarded,
     Parts,
     ShowMaterializedViews,
@@ -41,6 +42,9 @@ def _forwarded(unread: Unread, statement: Forwarded) -> Line:
 def _command(unread: Unread, command: Command) -> Line:
     if isinstance(command, ShowMaterializedViews | BeginTransaction | EndTransaction):
         return {}
+    if isinstance(command, ExplainRewrite):
+        query = Understood(command.query).statement
+        return _forwarded(unread, query) if isinstance(query, Forwarded) else {}
     of = command.statement if isinstance(command, Explain) else command
     line: Line = {"views": _listed(unread, [of.name])}
     if isinstance(of, CreateMaterializedView):

@@ -24,6 +24,7 @@ from sql.statement import (
     Describe,
     DropMaterializedView,
     Explain,
+    ExplainRewrite,
     Method,
     NamedCommand,
     Parts,
@@ -230,6 +231,10 @@ def _describe(grammar: Grammar) -> Command | None:
 
 
 def _explain(grammar: Grammar) -> Command | None:
+    if grammar.accept("REWRITE"):
+        if not (query := _rest(grammar)):
+            raise grammar.problem("a query after EXPLAIN REWRITE")
+        return ExplainRewrite(query)
     grammar.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
     if grammar.accept("CREATE", "MATERIALIZED", "VIEW"):
         return Explain(create.create(grammar, or_replace=False))

@@ -24,6 +24,8 @@ HERE = Namespace("here")
         ("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", {"views": ["here.m"], "reads": ["here.t"]}),
         ("EXPLAIN REFRESH MATERIALIZED VIEW d.m", {"views": ["d.m"]}),
         ("CANCEL MATERIALIZED VIEW TASK 1 ON m", {"views": ["here.m"]}),
+        ("EXPLAIN REWRITE SELECT * FROM t", {"reads": ["here.t"]}),
+        ("EXPLAIN REWRITE EXPLAIN REWRITE SELECT 1", {}),
         ("SHOW MATERIALIZED VIEWS", {}),
         ("SELECT * FROM t WHERE (((", {}),
         ("CREATE MATERIALIZED VIEW m AS", {}),

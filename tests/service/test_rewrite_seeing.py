@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from fakes import ERROR, SparkOperation, World, named
+from fakes import ERROR, Client, SparkOperation, World, named
 
 from gateway.monitoring.audit_file import encoded
 from gateway.mv.rewriting.usage import Missed
+from gateway.service.operations.operation import Operation
+from gateway.service.routing import rewrite_explanation
 from sql.names import Namespace
 
 QUERY = "SELECT item, sum(n) AS s FROM s.sales GROUP BY item"
@@ -28,10 +31,15 @@ async def stage() -> World:
     query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
     await world.view("s.daily", query, **ENABLED)
     await world.view("s.total", "SELECT sum(n) AS n FROM s.sales")
-    shown = await world.metastore.relation(named("s.daily"))
-    assert shown is not None
-    world.metastore.add(replace(shown, columns=columns_of(day="date", item="string", n="long", c="long")))
+    await described(world, "s.daily", day="date", item="string", n="long", c="long")
     return world
+
+
+async def described(world: World, view: str, **kinds: str) -> None:
+    """Spark describes the view with these columns."""
+    shown = await world.metastore.relation(named(view))
+    assert shown is not None
+    world.metastore.add(replace(shown, columns=columns_of(**kinds)))
 
 
 async def sent(world: World, text: str) -> str:
@@ -65,7 +73,12 @@ async def test_explain_shows_the_plan_that_would_run(head: str) -> None:
 
 async def test_explain_of_anything_else_is_sparks() -> None:
     world = await stage()
-    for text in ("EXPLAIN", "EXPLAIN INSERT INTO s.sales SELECT * FROM s.sales", "EXPLAIN SELECT n FROM s.sales"):
+    for text in (
+        "EXPLAIN",
+        "EXPLAIN SELECT rewrite FROM s.sales",
+        "EXPLAIN INSERT INTO s.sales SELECT * FROM s.sales",
+        "EXPLAIN SELECT n FROM s.sales",
+    ):
         assert await sent(world, text) == text
 
 
@@ -206,3 +219,111 @@ async def test_the_audit_has_the_text_that_ran_after_a_failure() -> None:
 def test_a_password_in_either_text_is_redacted() -> None:
     line = {"text": "SELECT 'a' AS x WHERE password = 'secret1'", "rewritten": "SELECT 1 WHERE password = 'secret1'"}
     assert b"secret1" not in encoded(line)
+
+
+# --- EXPLAIN REWRITE -------------------------------------------------------------------------------------------
+
+
+async def explained(world: World, text: str, client: Client | None = None) -> list[tuple[Any, ...]]:
+    client = client or await world.client("bob")
+    done = await client.execute(f"EXPLAIN REWRITE {text}")
+    assert done.error is None
+    assert done.handle is not None
+    operation = client.session.operations[done.handle.guid]
+    assert isinstance(operation, Operation)
+    return [tuple(row) for row in operation._result.rows]
+
+
+async def test_the_chosen_view_has_its_text_laid_out() -> None:
+    world = await stage()
+    ((view, verdict, reason, text),) = await explained(world, QUERY)
+    assert (view, verdict) == ("s.daily", "CHOSEN")
+    assert reason.startswith("it is proved to give the same rows, and fresh; refreshed ")
+    assert text.split("\n")[1:] == [FROM_VIEW, "GROUP BY daily.item"]
+    assert world.usages.counts.used == world.usages.counts.refused.total() == 0
+
+
+async def test_a_stale_view_says_what_it_misses() -> None:
+    world = await stage()
+    world.write("s.sales")
+    ((view, verdict, reason, text),) = await explained(world, QUERY)
+    assert (view, verdict) == ("s.daily", "STALE")
+    assert "is stale, for " in reason
+    assert FROM_VIEW in text
+
+
+async def test_what_is_not_proved_shows_the_text() -> None:
+    world = await stage()
+    world.prover.refuted["s.daily"] = "a column is computed differently"
+    ((_, verdict, reason, text),) = await explained(world, QUERY)
+    assert (verdict, reason) == ("NOT PROVED", "a column is computed differently")
+    assert FROM_VIEW in text
+
+
+async def test_of_several_views_one_is_chosen() -> None:
+    world = await stage()
+    await world.view("s.by_item", "SELECT item, sum(n) AS n FROM s.sales GROUP BY item", **ENABLED)
+    await described(world, "s.by_item", item="string", n="long")
+    world.table("s.shops", columns=columns_of(item="string"))
+    await world.view("s.joined", "SELECT o.item FROM s.sales JOIN s.shops o ON o.item = sales.item", **ENABLED)
+    rows = await explained(world, QUERY)
+    assert [row[1] for row in rows] == ["CHOSEN", "USABLE", "REJECTED"]
+    assert rows[1][2] == f"it would give the same rows, but {rows[0][0]} has fewer bytes"
+    assert rows[2] == ("s.joined", "REJECTED", "the view reads s.shops, which the query does not name", None)
+
+
+async def test_a_query_that_no_view_answers_has_reasons() -> None:
+    world = await stage()
+    ((_, verdict, reason, text),) = await explained(world, "SELECT avg(price) FROM s.sales")
+    assert (verdict, text) == ("REJECTED", None)
+    assert reason
+    ((view, verdict, reason, text),) = await explained(world, "SELECT 1 FROM s.other")
+    assert (view, verdict, text) == (None, "REJECTED", None)
+    assert "reads a table of the query" in reason
+    ((_, verdict, reason, _),) = await explained(world, "INSERT INTO s.x SELECT item FROM s.sales")
+    assert (verdict, reason) == ("REJECTED", "it is not a query")
+
+
+async def test_without_views_that_take_part_it_says_how_to_let_one() -> None:
+    world = World()
+    world.table("s.sales")
+    ((view, verdict, reason, _),) = await explained(world, QUERY)
+    assert (view, verdict) == (None, "REJECTED")
+    assert "ENABLE QUERY REWRITE" in reason
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        ("SET freshgate.rewrite = off", "freshgate.rewrite is off"),
+        ("BEGIN", "transaction"),
+        ("SET freshgate.snapshot = session", "transaction"),
+        ("CREATE TEMPORARY VIEW sales AS SELECT 1 AS n", "temporary view"),
+        ("CREATE TEMPORARY FUNCTION sum AS 'x.Y'", "temporary view or function"),
+    ],
+)
+async def test_a_session_may_rule_out_every_view(before: str, reason: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await (await bob.execute(before)).poll()
+    ((view, verdict, said, text),) = await explained(world, QUERY, bob)
+    assert (view, verdict, text) == ("s.daily", "REJECTED", None)
+    assert reason in said
+
+
+async def test_a_hint_that_excludes_the_view_is_the_reason() -> None:
+    world = await stage()
+    ((_, verdict, reason, _),) = await explained(world, QUERY.replace("SELECT", "SELECT /*+ NO_USE_MV(daily) */"))
+    assert (verdict, reason) == ("REJECTED", "a hint of the query excludes the view")
+
+
+async def test_a_proof_that_takes_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await stage()
+    monkeypatch.setattr(rewrite_explanation, "CONSIDERED_SECONDS", 0.01)
+    world.prover.ready.clear()
+    ((_, verdict, reason, _),) = await explained(world, QUERY)
+    assert (verdict, reason) == ("CONSIDERING", "no outcome within 0.01 s; ask again")
+    world.prover.ready.set()
+    monkeypatch.setattr(rewrite_explanation, "CONSIDERED_SECONDS", 30.0)
+    ((_, verdict, _, _),) = await explained(world, QUERY)
+    assert verdict == "CHOSEN"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
@@ -44,14 +44,20 @@ class Candidates:
         self._advance()
         return self._words
 
+    async def sharing(self, named: Collection[TableName]) -> list[tuple[MaterializedView, list[TableName]]]:
+        """The views whose definitions name one of these tables, each with those that it names besides."""
+        await self._read_all()
+        found = [
+            (entry.view, [table for table in tables if table not in named])
+            for each, tables in self._named.items()
+            if any(table in named for table in tables) and (entry := self._catalog.find(each)) is not None
+        ]
+        return sorted(found, key=lambda each: each[0].name)
+
     async def fitting(self, words: Words) -> list[RewritableView]:
         """The views of which a text mentions every table; `words` are those of the text. Raises FreshgateError if Spark
         cannot describe them."""
-        turn = Turn()
-        self._advance()
-        while self._unread:
-            await turn.pause()
-            self._advance()
+        await self._read_all()
         found = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
         names = {view.name for view, _ in found}.union(*(named for _, named in found))
         described = {name: schema for name, schema in (await self._schemas.of(names)).items() if schema is not None}
@@ -62,6 +68,13 @@ class Candidates:
         """The columns of a table that a view names; None for another one."""
         found = self._described.get(table)
         return None if found is None else _names(found)
+
+    async def _read_all(self) -> None:
+        turn = Turn()
+        self._advance()
+        while self._unread:
+            await turn.pause()
+            self._advance()
 
     def _advance(self) -> None:
         """Takes over what the catalog holds now, and reads some definitions: a gateway that starts with thousands of

@@ -61,6 +61,8 @@ class Refusal:
     view: TableName
     verdict: Verdict
     reason: str
+    template: Template | None = None
+    """The text that was not proved."""
 
 
 @dataclass(slots=True)

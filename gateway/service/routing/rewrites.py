@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gateway.config import Rewrite
 from gateway.errors import FreshgateError
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.model.view import Freshness
+from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.usage import Missed, Usage, Usages
@@ -25,7 +25,7 @@ from gateway.mv.versions.measures import Measures
 from gateway.service.clients.session import Session
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import Read, StaleReads
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 from sql.rewriting.matching import Miss, propose
 from sql.rewriting.shape import Shape, shape_of
 from sql.statement import Glance
@@ -95,7 +95,7 @@ class Rewrites:
         self._usages = usages
         self._settings = settings
         self._verdicts = Verdicts(settings.shapes_max)
-        self._considering: dict[Key, asyncio.Task[None]] = {}
+        self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
         self._turn = asyncio.Lock()
         self._errands = Errands("considering how views answer a query")
         self.counts = usages.counts
@@ -124,7 +124,9 @@ class Rewrites:
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = self._verdicts.find(key)
         if found is None or self._is_old(found):
-            await self._consider_soon(key, session, shape, words)
+            # Waits for the outcome for at most `rewrite.wait` seconds.
+            if (task := self._consider_soon(key, session, shape, words)) is not None and self._settings.wait:
+                await asyncio.wait([task], timeout=self._settings.wait)
             found = self._verdicts.find(key)
         usage = self._usages.of(shape.key, namespace, session.user)
         if found is None:
@@ -146,6 +148,40 @@ class Rewrites:
         if session.unseen or self._scope.temporary(session).mentioned(words):
             return Missed.SESSION
         return None
+
+    async def standing(self, answer: Answer, shape: Shape) -> tuple[Verdict, str]:
+        """Whether the answer could be given now: CHOSEN if so."""
+        if not answer.fits(shape.literals):
+            return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
+        fresh = await self._is_fresh(answer)
+        view = self._catalog.named(answer.view)
+        if view is None or view.id != answer.view_id:
+            return Verdict.REJECTED, "the view is gone"
+        if not view.complete:
+            return Verdict.STALE, "the view has not been built yet"
+        now = time.time()
+        state = self._catalog.freshness(view.id)
+        found = self._catalog.staleness(view.id)
+        if fresh:
+            since = f"refreshed {now - view.current.published_at / 1000:.0f} s ago"
+            word = "fresh" if state is Freshness.FRESH else "fresh enough"
+            return Verdict.CHOSEN, f"it is proved to give the same rows, and {word}; {since}"
+        if found is None or state is Freshness.UNKNOWN:
+            return Verdict.STALE, "it is not known whether the view misses a write"
+        age = f", for {now - found.since / 1000:.0f} s" if found.since else ""
+        return Verdict.STALE, f"it would give the same rows if it were fresh, but is stale{age}: {found.reason}"
+
+    def off(self, session: Session) -> str | None:
+        """Why nothing is rewritten in the session now."""
+        if not session.settings.rewrites:
+            return "freshgate.rewrite is off in this session"
+        if session.transaction.active:
+            return "reads of this transaction see the versions of its beginning"
+        return None
+
+    async def sharing(self, named: Collection[TableName]) -> list[tuple[MaterializedView, list[TableName]]]:
+        """The views that take part and read one of these tables, each with what else its definition names."""
+        return await self._candidates.sharing(named)
 
     def _is_old(self, found: Considered) -> bool:
         return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
@@ -178,31 +214,47 @@ class Rewrites:
 
     # --- considering -------------------------------------------------------------------------------
 
-    async def _consider_soon(self, key: Key, session: Session, shape: Shape, words: Words) -> None:
-        """Considers the shape in the background; waits for the outcome for at most `rewrite.wait` seconds."""
+    async def learn(
+        self, session: Session, namespace: Namespace, shape: Shape, words: Words, seconds: float
+    ) -> Considered | str | None:
+        """What is known of a shape, which is considered if need be; a text says why nothing is known. None: it is still
+        being considered after that time."""
+        key = Key(shape.key, namespace, session.user, session.settings.id)
+        found = self._verdicts.find(key)
+        if found is not None and not self._is_old(found):
+            return found
+        task = self._consider_soon(key, session, shape, words)
+        if task is None or not (await asyncio.wait([task], timeout=seconds))[0]:
+            return None
+        return task.result()
+
+    def _consider_soon(
+        self, key: Key, session: Session, shape: Shape, words: Words
+    ) -> asyncio.Task[Considered | str] | None:
+        """Considers the shape in the background; None if too many shapes wait for that."""
         task = self._considering.get(key)
-        if task is None:
-            if len(self._considering) >= WAITING_MAX:
-                return
+        if task is None and len(self._considering) < WAITING_MAX:
             task = self._errands.begin(self._consider(key, session, shape, words))
             self._considering[key] = task
             task.add_done_callback(lambda _: self._considering.pop(key, None))
-        if self._settings.wait:
-            await asyncio.wait([task], timeout=self._settings.wait)
+        return task
 
-    async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> None:
+    async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | str:
+        """The outcome, or why there is none."""
         async with self._turn:
             try:
                 async with asyncio.timeout(CONSIDERED_SECONDS):
                     found = await self.considered(session, key.namespace, shape, words)
             except (FreshgateError, TimeoutError) as error:
-                log.info("how views answer a query is not known: %s", str(error) or "no answer in time")
-                return
+                problem = str(error) or "no answer in time"
+                log.info("how views answer a query is not known: %s", problem)
+                return problem
             for refusal in found.refusals:
                 log.debug("%s does not answer %s: %s", refusal.view, shape.key, refusal.reason)
             # Otherwise a statement has changed the settings meanwhile, or something that the proof depends on.
             if session.settings.id == key.settings and not session.unseen and found.revision == self._catalog.revision:
                 self._verdicts.put(key, found)
+            return found
 
     async def considered(self, session: Session, namespace: Namespace, shape: Shape, words: Words) -> Considered:
         """What each view is to the query. Raises FreshgateError."""
@@ -222,7 +274,7 @@ class Rewrites:
             guid, sql = session.upstream_handle.guid, await session.sql()
             reason = await self._prover.refutation(guid, sql, shape, proposal, view)
             if reason is not None:
-                refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason))
+                refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
                 continue
             self.counts.proved += 1
             pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))

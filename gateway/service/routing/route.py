@@ -27,7 +27,7 @@ from gateway.service.clients.audit import Mentions
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import INCREMENTAL_COLLECT, Session
 from gateway.service.operations.operation import NO_ROWS, End, Result
-from gateway.service.routing import script_reads, stale_reads
+from gateway.service.routing import rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.outcomes import Own, Route, Waiting
@@ -46,6 +46,7 @@ from sql.statement import (
     CreateMaterializedView,
     DropMaterializedView,
     EndTransaction,
+    ExplainRewrite,
     Forwarded,
     Glance,
     NamedCommand,
@@ -175,6 +176,8 @@ class Router:
             return plain
         if isinstance(statement, BeginTransaction | EndTransaction):
             return Own(partial(self._transaction, statement, session))
+        if isinstance(statement, ExplainRewrite):
+            return Own(partial(rewrite_explanation.explain, self._rewrites, statement, session))
         if not isinstance(statement, Forwarded):
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
                 await self._gatekeeper.check_location(statement.clauses.location)

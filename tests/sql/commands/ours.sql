@@ -45,3 +45,11 @@ SHOW JOBS;
 --> SyntaxProblem SHOW JOBS is not supported: SELECT * FROM jobs("type"="mv") lists jobs of materialized views (line 1, column 10)
 SHOW TASKS FROM sales;
 --> SyntaxProblem SHOW TASKS is not supported: SELECT * FROM tasks("type"="mv") lists tasks of materialized views (line 1, column 12)
+EXPLAIN REWRITE SELECT a, sum(b) AS s FROM t GROUP BY a;
+--> ExplainRewrite query='SELECT a, sum(b) AS s FROM t GROUP BY a'
+EXPLAIN /* why */ REWRITE WITH c AS (SELECT 1 AS a) SELECT /*+ NO_REWRITE */ a FROM c;
+--> ExplainRewrite query='WITH c AS (SELECT 1 AS a) SELECT /*+ NO_REWRITE */ a FROM c'
+explain rewrite INSERT INTO t SELECT 1;
+--> ExplainRewrite query='INSERT INTO t SELECT 1'
+EXPLAIN REWRITE;
+--> SyntaxProblem expected a query after EXPLAIN REWRITE, found the end of the statement (line 1, column 16)

@@ -1,0 +1,124 @@
+"""EXPLAIN REWRITE: what each view is to a query, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.refresh.progress import Report
+from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.verdicts import Considered, Verdict
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import Result
+from gateway.service.routing.rewrites import CHARACTERS_MAX, FIRST_WORDS, Rewrites
+from gateway.wire.rowset import Column
+from sql.definition.bases import bases
+from sql.names import TableName
+from sql.rewriting.shape import Shape, shape_of
+from sql.statement import ExplainRewrite
+from sql.texts.indentation import indented
+from sql.understood import Understood
+
+COLUMNS = (
+    Column("view", comment="Materialized view; NULL if none takes part that reads a table of the query"),
+    Column("verdict", comment="CHOSEN, USABLE, STALE, NOT PROVED, REJECTED or CONSIDERING"),
+    Column("reason"),
+    Column("text", comment="The query on the view; NULL if there is none"),
+)
+CONSIDERED_SECONDS = 30.0
+"""How long the statement waits until the shape has been considered."""
+_ORDER = list(Verdict)
+_HINDRANCES = {
+    Missed.LENGTH: f"the query has more than {CHARACTERS_MAX:,} characters",
+    Missed.SESSION: "the query mentions a temporary view or function of the session, or another statement of the "
+    "session that may change what names and settings mean has not ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    view: TableName
+    verdict: Verdict
+    reason: str
+    text: str | None = None
+
+
+async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Session, _: Report) -> Result:
+    """A row for each view that takes part and reads a table of the query, the one that would answer it first."""
+    namespace = await session.resolve_namespace()
+    query = statement.query
+    named = await asyncio.to_thread(bases, query, namespace)
+    sharing = await rewrites.sharing(named.relations)
+    if not sharing:
+        return Result(COLUMNS, [(None, Verdict.REJECTED, _why_none(rewrites), None)])
+    views = [view for view, _ in sharing]
+    known = Understood(query)
+    if (reason := _obstacle(rewrites, session, known)) is not None:
+        return await _shown([_Row(view.name, Verdict.REJECTED, reason) for view in views])
+    shape = shape_of(query)
+    found = await rewrites.learn(session, namespace, shape, known.look.words, CONSIDERED_SECONDS)
+    if found is None:
+        reason = f"no outcome within {CONSIDERED_SECONDS:g} s; ask again"
+        return await _shown([_Row(view.name, Verdict.CONSIDERING, reason) for view in views])
+    if isinstance(found, str):
+        return await _shown([_Row(view.name, Verdict.NOT_PROVED, found) for view in views])
+    rows = {row.view: row for row in await _considered(rewrites, found, shape)}
+    rows |= {row.view: row for row in _not_compared(sharing) if row.view not in rows}
+    return await _shown(list(rows.values()))
+
+
+def _why_none(rewrites: Rewrites) -> str:
+    if rewrites.active:
+        return "no materialized view that takes part in rewriting reads a table of the query"
+    return "no materialized view takes part in rewriting: ALTER MATERIALIZED VIEW … ENABLE QUERY REWRITE lets one"
+
+
+def _obstacle(rewrites: Rewrites, session: Session, known: Understood) -> str | None:
+    """Why no view can answer the query in this session."""
+    if known.look.keyword not in FIRST_WORDS or known.look.keyword == "explain":
+        return "it is not a query"
+    if (reason := rewrites.off(session)) is not None:
+        return reason
+    hindrance = rewrites.hindrance(session, known.look.words, known.text)
+    return None if hindrance is None else _HINDRANCES[hindrance]
+
+
+async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> list[_Row]:
+    rows, chosen = list[_Row](), None
+    for answer in found.answers:
+        verdict, reason = await rewrites.standing(answer, shape)
+        if verdict is Verdict.CHOSEN and chosen is not None:
+            verdict, reason = Verdict.USABLE, f"it would give the same rows, but {chosen} has fewer bytes"
+        elif verdict is Verdict.CHOSEN:
+            chosen = answer.view
+        rows.append(_Row(answer.view, verdict, reason, answer.template.fill(shape.literals)))
+    for refusal in found.refusals:
+        text = None if refusal.template is None else refusal.template.fill(shape.literals)
+        rows.append(_Row(refusal.view, refusal.verdict, refusal.reason, text))
+    return rows
+
+
+def _not_compared(sharing: list[tuple[MaterializedView, list[TableName]]]) -> Iterator[_Row]:
+    for view, others in sharing:
+        names = ", ".join(map(str, others))
+        reason = (
+            f"the view reads {names}, which the query does not name" if others else "Spark cannot describe the view"
+        )
+        yield _Row(view.name, Verdict.REJECTED, reason)
+
+
+async def _shown(rows: list[_Row]) -> Result:
+    """The rows in the order of their verdicts."""
+    rows.sort(key=lambda row: _ORDER.index(row.verdict))
+    shown = [
+        (
+            str(row.view),
+            row.verdict,
+            row.reason,
+            None if row.text is None else await asyncio.to_thread(indented, row.text),
+        )
+        for row in rows
+    ]
+    return Result(COLUMNS, shown)
