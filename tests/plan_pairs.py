@@ -19,7 +19,8 @@ VIEWS = {
             sum(x) FILTER (WHERE y > 1) AS fx, try_sum(x) AS tx, sum(y) AS sy, sum(q) AS sq FROM t GROUP BY g, d, k""",
     "unsafe": "SELECT g, f, u, sum(x) AS sx FROM t GROUP BY g, f, u",
     "joined": "SELECT o.n, t.g, sum(t.x) AS sx, count(*) AS c FROM t JOIN o ON t.k = o.k WHERE t.x > 0 GROUP BY 1, 2",
-    "outer_joined": "SELECT o.n, t.g, count(o.r) AS c FROM t LEFT JOIN o ON t.k = o.k GROUP BY 1, 2",
+    "outer_joined": """SELECT o.n, t.g, count(o.r) AS c, max(x) AS mx, count(*) AS rc FROM t LEFT JOIN o ON t.k = o.k
+                       GROUP BY 1, 2""",
     "outer_rows": "SELECT t.k, t.x, o.n, o.k AS ok FROM t LEFT JOIN o ON t.k = o.k",
     "by_day": "SELECT to_date(ts) AS dd, sum(x) AS sx FROM t GROUP BY 1",
     "by_hour": "SELECT date_trunc('hour', ts) AS hh, sum(x) AS sx FROM t GROUP BY 1",
@@ -287,6 +288,17 @@ PAIRS = (
         "a LEFT JOIN rolled up",
         "SELECT n, count(r) c FROM t LEFT JOIN o ON t.k = o.k GROUP BY n",
         "SELECT n, sum(c) c FROM outer_joined GROUP BY n",
+    ),
+    Pair(
+        "a LEFT JOIN that adds nothing",
+        "SELECT g, max(x) m FROM t LEFT JOIN o ON t.k = o.k GROUP BY g",
+        "SELECT g, max(mx) m FROM outer_joined GROUP BY g",
+    ),
+    Pair(
+        "a LEFT JOIN that repeats rows",
+        "SELECT g, count(*) c FROM t GROUP BY g",
+        "SELECT g, sum(rc) c FROM outer_joined GROUP BY g",
+        "differ",
     ),
     Pair(
         "20: HAVING of smaller groups",

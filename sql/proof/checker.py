@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
-from sql.proof.merging import merge
+from sql.proof.merging import merge, without_outer_join
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
 from sql.proof.terms import NotUnderstood, Term, column, conditions, in_order, literal, names_of, within
 from sql.proof.understood_classes import (
@@ -286,8 +286,9 @@ def _grouped(
     relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: tuple[tuple[str, Term], ...]
 ) -> Rows:
     for source in relations:
-        if (merged := merge(source, relations, where, keys, output)) is not None:
-            return _grouped(*merged)
+        for lemma in (merge, without_outer_join):
+            if (groups := lemma(source, relations, where, keys, output)) is not None:
+                return _grouped(*groups)
     source = Term("grouped", (core(relations, where), Term("keys", in_order(keys))))
 
     def above(term: Term) -> Term:

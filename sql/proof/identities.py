@@ -15,7 +15,7 @@ IF = ("predicate=#", "trueValue=#", "falseValue=#")
 
 def compose(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text: str) -> Term:
     """An expression in canonical form. Raises NotUnderstood where an operand may stand only by itself."""
-    for each in args:
+    for each in args if op != "key" else ():
         if is_collated(each.type):
             raise NotUnderstood(f"it computes with a string of a collation ({each.type})")
         if not has_identity(each.type) and is_key(each):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sql.proof.identities import IF, ONE, compose, filtered, replaced
-from sql.proof.terms import Term, columns_of, conditions, literal
+from sql.proof.terms import Term, columns_of, conditions, literal, within
 from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, decimal, has_identity, is_collated
 
 Output: TypeAlias = tuple[tuple[str, Term], ...]
@@ -40,6 +40,41 @@ def merge(
         conjuncts = {part for each in where for part in conditions(merging.by_key(each))}
         merged = tuple((each, merging.merged(term)) for each, term in output)
         return together, frozenset(conjuncts.union(inner_where.args)), frozenset(map(merging.by_key, keys)), merged
+    except _Unmergeable:
+        return None
+
+
+def without_outer_join(
+    source: Term, relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: Output
+) -> Groups | None:
+    """The same groups without a LEFT JOIN of which only the left side is used; None if that is not certain.
+
+    It keeps every row of the left side, perhaps several times. So no aggregate may count repetitions.
+    """
+    calls = [term for _, value in output for term in within(value) if term.op == "AggregateExpression"]
+    if source.op != "LeftOuter" or any(each.args[0].op not in DUPLICATES_IGNORED for each in calls):
+        return None
+    kept_relations, kept_where = source.args[0].args
+    together = (*(each for each in relations if each != source), *kept_relations.args)
+    if len(set(together)) < len(together):
+        return None
+
+    def below(each: Term) -> Term:
+        if each.args[0] != source:
+            return each
+        if each.args[1].op != "left":
+            raise _Unmergeable
+        return each.args[1].args[0]
+
+    try:
+        conjuncts = {part for each in where for part in conditions(replaced(each, below))}
+        values = tuple((each, replaced(term, below)) for each, term in output)
+        return (
+            together,
+            frozenset(conjuncts.union(kept_where.args)),
+            frozenset(replaced(key, below) for key in keys),
+            values,
+        )
     except _Unmergeable:
         return None
 
