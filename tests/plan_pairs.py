@@ -16,7 +16,9 @@ TABLES = (
 VIEWS = {
     "v": """SELECT g, d, k, sum(x) AS sx, sum(m) AS sm, count(*) AS c, count(x) AS cx, min(x) AS mn, max(f) AS mf,
             sum(f) AS sf, avg(x) AS ax, sum(w) AS sw, count(DISTINCT x) AS dx, bit_or(s) AS bs, bool_and(b) AS ab,
-            sum(x) FILTER (WHERE y > 1) AS fx, try_sum(x) AS tx, sum(y) AS sy, sum(q) AS sq FROM t GROUP BY g, d, k""",
+            sum(x) FILTER (WHERE y > 1) AS fx, try_sum(x) AS tx, sum(y) AS sy, sum(q) AS sq,
+            count(y) AS cy, count(m) AS cm, count(f) AS cf
+            FROM t GROUP BY g, d, k""",
     "unsafe": "SELECT g, f, u, sum(x) AS sx FROM t GROUP BY g, f, u",
     "joined": "SELECT o.n, t.g, sum(t.x) AS sx, count(*) AS c FROM t JOIN o ON t.k = o.k WHERE t.x > 0 GROUP BY 1, 2",
     "outer_joined": """SELECT o.n, t.g, count(o.r) AS c, max(x) AS mx, count(*) AS rc FROM t LEFT JOIN o ON t.k = o.k
@@ -88,6 +90,62 @@ PAIRS = (
         "SELECT g, coalesce(sum(c), 0) c FROM v GROUP BY g",
     ),
     Pair("7: avg of avg", "SELECT g, avg(x) a FROM t GROUP BY g", "SELECT g, avg(ax) a FROM v GROUP BY g", GROUPS),
+    Pair(
+        "an average of integers",
+        "SELECT g, avg(x) a, avg(x) FILTER (WHERE k > 3) f, avg(CASE WHEN k > 3 THEN x END) c FROM t GROUP BY g",
+        """SELECT g, CAST(sum(sx) AS DOUBLE) / CAST(sum(cx) AS DOUBLE) a,
+           sum(sx) FILTER (WHERE k > 3) / sum(cx) FILTER (WHERE k > 3) f,
+           sum(CASE WHEN k > 3 THEN sx END) / sum(CASE WHEN k > 3 THEN cx END) c FROM v GROUP BY g""",
+    ),
+    Pair("an average of everything", "SELECT avg(x) a FROM t", "SELECT sum(sx) / sum(cx) a FROM v"),
+    Pair(
+        "an average of the same groups",
+        "SELECT g, d, k, avg(x) a, avg(m) b FROM t GROUP BY g, d, k",
+        """SELECT g, d, k, sx / cx a, CAST(sm / CAST(cm AS DECIMAL(20,0)) AS DECIMAL(14,6)) b FROM v""",
+    ),
+    Pair(
+        "an average of decimals",
+        "SELECT g, avg(m) a FROM t GROUP BY g",
+        """SELECT g, CAST(CAST(sum(sm) AS DECIMAL(20,2)) / CAST(sum(cm) AS DECIMAL(20,0)) AS DECIMAL(14,6)) a
+           FROM v GROUP BY g""",
+    ),
+    Pair(
+        "an average of decimals that is rounded twice",
+        "SELECT g, avg(m) a FROM t GROUP BY g",
+        """SELECT g, CAST(CAST(CAST(sum(sm) AS DECIMAL(20,2)) / CAST(sum(cm) AS DECIMAL(20,0)) AS DECIMAL(15,7))
+           AS DECIMAL(14,6)) a FROM v GROUP BY g""",
+        VALUE,
+    ),
+    Pair(
+        "an average with the rows that are NULL",
+        "SELECT g, avg(x) a FROM t GROUP BY g",
+        "SELECT g, sum(sx) / sum(c) a FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "an average of another sum",
+        "SELECT g, avg(x) a FROM t GROUP BY g",
+        "SELECT g, sum(sx) / sum(cy) a FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "an average of another filter",
+        "SELECT g, avg(x) FILTER (WHERE k > 3) a FROM t GROUP BY g",
+        "SELECT g, sum(sx) FILTER (WHERE k > 3) / sum(cx) FILTER (WHERE k > 2) a FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "an average of large integers",
+        "SELECT g, avg(y) a FROM t GROUP BY g",
+        "SELECT g, sum(sy) / sum(cy) a FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "an average of floating-point numbers",
+        "SELECT g, avg(f) a FROM t GROUP BY g",
+        "SELECT g, sum(sf) / sum(cf) a FROM v GROUP BY g",
+        GROUPS,
+    ),
     Pair(
         "8: a sum of distinct counts",
         "SELECT g, count(DISTINCT x) a FROM t GROUP BY g",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from sql.proof.averages import of_decimals, of_integers, plain
 from sql.proof.implication import implied
 from sql.proof.terms import NotUnderstood, Term, in_order, is_key, literal, null
 from sql.proof.understood_classes import COMMUTATIVE, FLIPPED, NULL_IGNORED, STRICT, has_identity, is_collated
@@ -81,9 +82,9 @@ def _case(term: Term) -> Term:
 
 
 def _cast(term: Term) -> Term:
-    """A decimal with more digits, cast back."""
+    """A decimal with more digits, cast back; an average."""
     (operand,) = term.args
-    return operand.args[0] if operand.op == "widened" and operand.args[0].type == term.type else term
+    return operand.args[0] if operand.op == "widened" and operand.args[0].type == term.type else of_decimals(term)
 
 
 def _coalesce(term: Term) -> Term:
@@ -111,6 +112,8 @@ def _aggregate(term: Term) -> Term:
         if function.op == "Count" and operand.op == "Literal" and operand != null(operand.type):
             operand = ONE
         function = Term(function.op, (operand,), function.detail, function.type)
+        if function.op == "Average":
+            function = plain(function)
     return Term(term.op, (function, *tests), filtered(term.detail) if tests else term.detail, term.type)
 
 
@@ -163,6 +166,7 @@ _IDENTITIES: Mapping[str, Callable[[Term], Term]] = {
     "In": _in,
     "CaseWhen": _case,
     "Cast": _cast,
+    "Divide": of_integers,
     "Coalesce": _coalesce,
     "AggregateExpression": _aggregate,
     "TruncTimestamp": _truncated,

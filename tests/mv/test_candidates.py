@@ -60,3 +60,14 @@ async def test_a_statement_waits_for_a_few_definitions_only() -> None:
     assert len(known.words) == candidates.READ_AT_ONCE
     assert await fitting(known, "sales") == {"one"}
     assert len(known.words) == many + 2
+
+
+async def test_the_types_of_a_view_are_those_that_spark_writes() -> None:
+    world = World()
+    world.table("s.t", columns=(("d", '{"name": "date"}'),))
+    await world.view("s.v", "SELECT d, sum(price) AS p FROM t GROUP BY d", **TAKES_PART)
+    total = '{"name": "decimal", "precision": 20, "scale": 2}'
+    shown = world.metastore.relations[named("s.v")]
+    world.metastore.add(replace(shown, columns=(("d", '{"name": "date"}'), ("p", total))))
+    (view,) = await Candidates(world.catalog, world.schemas).fitting(frozenset({"t"}))
+    assert view.types == ("date", "decimal(20,2)")

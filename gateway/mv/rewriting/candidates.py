@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema
-from gateway.mv.observation.schemas import Schemas
+from gateway.mv.observation.schemas import Schemas, sql_type
 from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.names import TableName
@@ -17,8 +16,6 @@ from sql.words import Words
 
 READ_AT_ONCE = 20
 """Definitions that are read while one statement waits; one takes a millisecond at most."""
-_SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""Types that Spark's JSON calls otherwise than its SQL."""
 
 
 class Candidates:
@@ -109,7 +106,7 @@ def _rewritable(
     return RewritableView(
         name=view.name,
         columns=tuple(name for name, _ in columns),
-        types=tuple(_sql_type(kind) for _, kind in columns),
+        types=tuple(sql_type(kind) for _, kind in columns),
         query=view.query,
         namespace=view.namespace,
         bases={table: _names(described[table]) for table in named if table in described},
@@ -118,9 +115,3 @@ def _rewritable(
 
 def _names(schema: Schema) -> tuple[str, ...]:
     return tuple(name for name, _ in schema.columns)
-
-
-def _sql_type(written: str) -> str:
-    """The SQL of a type in Spark's JSON; of a nested one only its kind, because nothing is cast to it."""
-    kind = json.loads(written)
-    return _SQL_TYPES.get(kind, str(kind)) if isinstance(kind, str) else str(kind.get("type", ""))

@@ -88,6 +88,11 @@ VIEWS = {
             "SELECT date_trunc('week', ts), country, count(*) FROM events GROUP BY date_trunc('week', ts), country",
         ),
         view(
+            "flagged",
+            "hour TIMESTAMP; flag BOOLEAN; n BIGINT",
+            "SELECT date_trunc('hour', ts), flag, count(*) FROM events GROUP BY date_trunc('hour', ts), flag",
+        ),
+        view(
             "dated",
             "day DATE; country STRING; hits BIGINT",
             "SELECT to_date(ts), country, count(*) FROM events GROUP BY to_date(ts), country",

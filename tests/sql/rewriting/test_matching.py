@@ -84,6 +84,12 @@ RULES = [
         "shipped",
         "SELECT count(*) AS n FROM shipped AS shipped WHERE shipped.order_status = 'O'",
     ),
+    # A column is no condition in brackets, which Spark could read as the columns of a table's alias.
+    (
+        "SELECT count(*) AS n FROM events WHERE (flag) AND (NOT (flag)) GROUP BY date_trunc('hour', ts), flag",
+        "flagged",
+        "SELECT flagged.n FROM flagged AS flagged WHERE flagged.flag AND NOT flagged.flag",
+    ),
     # An average from a sum and a count, of the groups of the view and of others.
     (
         "SELECT avg(clicks) AS a FROM events",

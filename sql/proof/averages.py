@@ -1,0 +1,70 @@
+"""Averages: sums divided by the counts of the same values."""
+
+from __future__ import annotations
+
+from sql.proof.terms import Term, column
+from sql.proof.understood_classes import decimal
+
+SUMMED_EXACTLY = frozenset({"tinyint", "smallint", "int"})
+"""Spark adds up the integers of an average as DOUBLE, which is exact as long as the sum has no more than 53 bits."""
+_COUNT = (20, 0)
+"""The decimal type of a count."""
+_MORE_DIGITS = 9
+"""Digits of a quotient that the average drops: with fewer than 10^9 values it is rounded as if it was rounded once."""
+_PLAIN = ("child=#",)
+
+
+def plain(function: Term) -> Term:
+    """An average without its mode, which matters only if the sum overflows."""
+    operand = function.args[0]
+    if "TRY" in "".join(function.detail) or (operand.type not in SUMMED_EXACTLY and _sum_of(operand.type) is None):
+        return function
+    return Term(function.op, (operand,), _PLAIN, function.type)
+
+
+def of_integers(quotient: Term) -> Term:
+    """`CAST(sum(x) AS DOUBLE) / CAST(count(x) AS DOUBLE)` is `avg(x)`; any other quotient stays."""
+    parts = [each.args[0] for each in quotient.args if each.op == "Cast" and each.type == quotient.type == "double"]
+    if len(parts) < 2 or any(each.type != "bigint" for each in parts):
+        return quotient
+    return _average(parts[0], parts[1], SUMMED_EXACTLY, quotient.type) or quotient
+
+
+def of_decimals(cast: Term) -> Term:
+    """`CAST(sum(x) / CAST(count(x) AS DECIMAL(20,0)) AS …)` is `avg(x)` if the cast is to its type."""
+    (quotient,) = cast.args
+    result = decimal(cast.type)
+    if result is None or quotient.op != "Divide" or quotient.args[1].op != "Cast":
+        return cast
+    summed, counted = quotient.args
+    operand, divided = (result[0] - 4, result[1] - 4), decimal(quotient.type)
+    written = f"decimal({operand[0]},{operand[1]})"
+    if divided is None or divided[1] < result[1] + _MORE_DIGITS or decimal(counted.type) != _COUNT:
+        return cast
+    if operand[1] < 0 or decimal(summed.type) != _sum_of(written):
+        return cast
+    return _average(summed, counted.args[0], frozenset({written}), cast.type) or cast
+
+
+def _average(summed: Term, counted: Term, types: frozenset[str], result: str) -> Term | None:
+    """The average of values of these types, if both are of the same values, groups and filters."""
+    source = None
+    if counted.op == "null for none":
+        counted = counted.args[0]
+    if summed.op == counted.op == "column" and summed.args[0] == counted.args[0]:
+        source, summed, counted = summed.args[0], summed.args[1], counted.args[1]
+    if not summed.op == counted.op == "AggregateExpression" or summed.detail != counted.detail:
+        return None
+    (total, *tests), (count, *others) = summed.args, counted.args
+    if total.op != "Sum" or count.op != "Count" or total.args != count.args or tests != others:
+        return None
+    if total.args[0].type not in types or "TRY" in "".join(total.detail):
+        return None
+    call = Term(summed.op, (Term("Average", total.args, _PLAIN, result), *tests), summed.detail, result)
+    return call if source is None else column(source, call)
+
+
+def _sum_of(type_text: str) -> tuple[int, int] | None:
+    """The type of a sum of decimals of which fewer than 10^10 do not overflow."""
+    known = decimal(type_text)
+    return (known[0] + 10, known[1]) if known is not None and known[0] <= 28 else None
