@@ -52,7 +52,9 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
@@ -174,6 +176,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> Non
     news.unread.add(views.observer.forget)
     news.moved.add(views.relations.forget_sources)
     news.stale.add(refreshes.scheduler.changed)
+    news.vouched.add(views.quarantine.release)
     news.published.add(refreshes.scheduler.published)
     news.leftover.add(versions.janitor.retire)
     views.observer.looked.add(views.inspector.forget_unread)
@@ -294,6 +297,7 @@ class Views:
     schemas: Schemas
     observer: Observer
     inspector: Inspector
+    quarantine: Quarantine
 
 
 def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:
@@ -311,7 +315,8 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     observer = Observer(metastore, spark.looks, settings.staleness.look_timeout)
     inspector = Inspector(catalog, relations, observer, settlement, settings.staleness.probe_interval)
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
-    return Views(fence, catalog, loading, settlement, guard, relations, schemas, observer, inspector)
+    quarantine = Quarantine()
+    return Views(fence, catalog, loading, settlement, guard, relations, schemas, observer, inspector, quarantine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +435,8 @@ def routed(
     own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
     candidates = Candidates(catalog, views.schemas)
     prover = Prover(spark.plans, refreshes.surroundings)
-    rewrites = Rewrites(catalog, scope, stale_reads, Means(candidates, measures, prover), usages, settings.rewrite)
+    standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
+    rewrites = Rewrites(catalog, scope, standing, Means(candidates, measures, prover), usages, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 

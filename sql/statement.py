@@ -61,6 +61,19 @@ class WhenStale(StrEnum):
     FAIL = "FAIL"
 
 
+class Consistency(StrEnum):
+    """How fresh a view must be to answer a query that does not name it."""
+
+    CHECKED = "CHECKED"
+    """Fresh, by an observation of the base tables that is as recent as for reads of the view."""
+    STRICT = "STRICT"
+    """Fresh, by an observation that began after the query came."""
+    LOOSE = "LOOSE"
+    """Fresh, or within its grace period."""
+    OFF = "OFF"
+    """However old."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Either `every` units, the first at `starts` (local time, `yyyy-MM-dd HH:mm:ss`), or by `cron` in a time zone."""

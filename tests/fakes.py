@@ -42,7 +42,7 @@ from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.view import Cause, MaterializedView, Version
-from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.relations import Relations, definition_reads
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import Function, PlanUnavailable, Relation, RelationKind, SqlSession
@@ -51,7 +51,9 @@ from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
@@ -465,6 +467,9 @@ class FakeInspector:
     async def cached(self, view: MaterializedView) -> list[TableName]:
         return []
 
+    async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
+        return Inspection({}, {})
+
 
 class FakeProver:
     """Replaces `mv.rewriting.proving`: believes every proposal, except those of the views in `refuted`."""
@@ -475,10 +480,12 @@ class FakeProver:
         self.ready = asyncio.Event()
         """Proofs take as long as it is not set."""
         self.ready.set()
+        self.asked = 0
 
     async def refutation(
         self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
     ) -> str | None:
+        self.asked += 1
         await self.ready.wait()
         return self.refuted.get(str(view.name))
 
@@ -506,7 +513,7 @@ class FakeFence:
 class World:
     """A gateway in front of a fake Spark."""
 
-    def __init__(self, **terms: Any) -> None:
+    def __init__(self, rewrite: Rewrite | None = None, **terms: Any) -> None:
         """`terms` are those of the service."""
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
@@ -546,10 +553,13 @@ class World:
         rights = Rights({"root"})
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, rights)
         own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False)
+        self.quarantine = Quarantine()
+        inspector = cast(Inspector, self.inspector)
+        standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         measures = cast(Measures, FakeMeasures())
         means = Means(Candidates(self.catalog, self.schemas), measures, cast(Prover, self.prover))
-        rewrites = Rewrites(self.catalog, scope, stale_reads, means, self.usages, Rewrite(wait=10))
-        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, rewrites)
+        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, rewrite or Rewrite(wait=10))
+        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
         logins = Logins(Handover(PLAIN))
         self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
 

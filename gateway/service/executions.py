@@ -17,7 +17,7 @@ from gateway.service.clients.audit import Statement
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.operations import ends
-from gateway.service.operations.operation import End, ForwardedOperation, OperationState
+from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, timed_out
 from gateway.service.routing.outcomes import Route, Waiting
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
@@ -95,10 +95,10 @@ class Executions:
         assert route.instead is not None
         try:
             operation = await self._start(execution, side, route.then, None)
-            await self._ended(side, operation)
-        except UpstreamLost:
-            raise
+            await self._ended(side, operation, execution.call.query_timeout_seconds)
         except FreshgateError as error:
+            if isinstance(error, UpstreamLost) or error.sqlstate == TIMED_OUT:
+                raise
             own = await route.instead(error)
             follow(execution.statement, own.then)
             return await self.after(execution, own, report)
@@ -107,8 +107,8 @@ class Executions:
         execution.statement.end(End.SUCCEEDED)
         return operation
 
-    async def _ended(self, side: SideConnection, operation: ForwardedOperation) -> None:
-        """Waits until the statement has succeeded. Raises StatementFailed if it has not, and UpstreamLost."""
+    async def _ended(self, side: SideConnection, operation: ForwardedOperation, seconds: int) -> None:
+        """Waits until the statement, whose time limit is `seconds`, has succeeded; raises FreshgateError otherwise."""
         status, state = request.operation_status(operation.handle), None
         try:
             while not operation.ended:
@@ -116,6 +116,8 @@ class Executions:
                 state = ends.status_seen(operation, answer)
                 if state is None:
                     raise StatementFailed(message.reply_status(answer).message or "Spark does not know the statement.")
+            if state == OperationState.TIMEDOUT:
+                raise timed_out(seconds)
             if state != OperationState.FINISHED:
                 raise StatementFailed(message.operation_error(answer) or "Spark ended the statement.")
         except BaseException:  # Including cancellation: nobody needs its rows.

@@ -16,12 +16,13 @@ from sql.grammar import intervals
 from sql.grammar.cursor import WRONG_VALUE, SyntaxProblem
 from sql.grammar.refresh_settings import is_offered
 from sql.names import TableName
-from sql.statement import Pairs, Trigger, WhenStale
+from sql.statement import Consistency, Pairs, Trigger, WhenStale
 from sql.texts.maintenance import STAGED
 
 OWN_PREFIX = "freshgate."
 """The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
 REWRITE = "use_for_rewrite"
+CONSISTENCY = "rewrite_consistency"
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
 """Spark sets another setting instead of these, and RESET of these does not reset it."""
@@ -83,6 +84,7 @@ _MEANING: Mapping[str, _Known] = {
     "partition_date_format": _TEXT,
     "enable_nondeterministic_function": _BOOLEAN,
     REWRITE: _BOOLEAN,
+    CONSISTENCY: _one_of(*Consistency),
     "probe_interval": _SECONDS,
     "max_staleness": _Known(
         "an interval of fixed length, such as INTERVAL '30' MINUTE",
@@ -281,6 +283,12 @@ def allows_nondeterministic(properties: Mapping[str, str]) -> bool:
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:
     """Whether the view may answer queries that do not name it (ENABLE QUERY REWRITE)."""
     return properties.get(REWRITE, "false").lower() == "true"
+
+
+def consistency(properties: Mapping[str, str]) -> Consistency | None:
+    """How fresh the view must be to answer queries that do not name it; None: the default."""
+    given = properties.get(CONSISTENCY, "").upper()
+    return Consistency(given) if given in list(Consistency) else None
 
 
 def is_clause(name: str) -> bool:

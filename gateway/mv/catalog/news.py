@@ -21,6 +21,8 @@ class News:
         """The views with these ids have become stale; and what has changed."""
         self.moved: Subscribers[[]] = Subscribers()
         """Names now belong to other views, or to none."""
+        self.vouched: Subscribers[[str]] = Subscribers()
+        """Somebody has said that the view with this id may answer queries that do not name it."""
         self.published: Subscribers[[str]] = Subscribers()
         """The view with this id has a new version."""
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()

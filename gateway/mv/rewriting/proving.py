@@ -61,7 +61,7 @@ def _shortfall(view: MaterializedView) -> str | None:
     """Why even a fresh view may have other rows than its definition; None if it has the same."""
     if view_properties.partition_window(view.properties) is not None:
         return "the view holds only its newest partitions (partition_sync_limit)"
-    if excluded := sorted(view.tables - view.triggers):
+    if excluded := sorted(filter(view.excludes, {*view.tables, *view.view_names.values()})):
         return f"changes of {excluded[0]} do not make the view stale (excluded_trigger_tables)"
     return None
 

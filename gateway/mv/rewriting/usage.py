@@ -25,6 +25,8 @@ class Missed(StrEnum):
     SESSION = "session"
     """Temporary names, or a statement that may change what names and settings mean and has not ended."""
     LENGTH = "too long"
+    QUARANTINED = "quarantined"
+    """The view once gave other rows than its base tables."""
     FAILED = "failed"
     """The text on the view failed at Spark."""
 

@@ -21,6 +21,7 @@ from gateway.mv.statements.free_names import Names
 from gateway.mv.statements.renaming import Renaming, show_properties
 from gateway.mv.statements.rights import Caller, Rights, log_change
 from sql.definition.following import CannotFollow
+from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import (
     AlterMaterializedView,
@@ -134,6 +135,8 @@ class ViewSettings:
                 self._catalog.news.touched.tell(entry.view.triggers - before.triggers)
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
+        if isinstance(change, SetProperties) and view_properties.rewrite_enabled(dict(change.properties)):
+            self._catalog.news.vouched.tell(after.id)
 
     async def _name_owner(self, view: MaterializedView) -> None:
         """Stores the owner on the definition as well, where it is used if the storage table is lost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -95,14 +95,12 @@ class Reads:
 
     def must_wait(self, reading: Reading) -> bool:
         """Whether the statement must be prepared before it can be forwarded."""
+        if self._readers.is_held(reading.read.all) or self._gatekeeper.watches(reading.read.sure):
+            return True
+        if reading.place.vouched is not None:
+            return not reading.place.vouched()
         unpinned = reading.unpinned
-        return (
-            self._readers.is_held(reading.read.all)
-            or self._gatekeeper.watches(reading.read.sure)
-            or bool(self._unseen_writes(unpinned))
-            or self._stale_reads.due(unpinned)
-            or self._wanted(reading).anything
-        )
+        return bool(self._unseen_writes(unpinned)) or self._stale_reads.due(unpinned) or self._wanted(reading).anything
 
     async def prepare(self, reading: Reading, report: Report) -> None:
         """Observes and refreshes, until the statement's names mean the views that were refreshed."""
@@ -170,8 +168,11 @@ class Reads:
     def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Unseen | None]:
         """The open writes to the views' base tables that may have ended unnoticed, by their numbers. None: this cannot
         be found out, because Spark was told to cancel the write."""
+        return self._unseen_of(self._stale_reads.mattering(read.all))
+
+    def _unseen_of(self, views: Iterable[str]) -> dict[int, Unseen | None]:
         found = {}
-        for view_id in self._stale_reads.mattering(read.all):
+        for view_id in views:
             for below in self._catalog.reads(view_id):
                 entry = self._catalog.find(below)
                 for number in entry.ledger.open if entry is not None else ():
@@ -181,8 +182,14 @@ class Reads:
         return found
 
     async def _see_writes(self, read: stale_reads.Read) -> None:
+        await self._look(self._unseen_writes(read))
+
+    async def see_writes_to(self, view_id: str) -> None:
+        """Finds out which writes to a view's base tables have ended, also for a view that is served in any case."""
+        await self._look(self._unseen_of([view_id]))
+
+    async def _look(self, unseen: Mapping[int, Unseen | None]) -> None:
         """Finds out which writes have ended. A write counts as ended if Spark does not tell."""
-        unseen = self._unseen_writes(read)
         if not unseen:
             return
 

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from gateway.config import Rewrite
 from gateway.errors import FreshgateError
@@ -18,13 +19,13 @@ from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.usage import Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.session import Session
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.stale_reads import Read, StaleReads
 from sql.names import Namespace, TableName
 from sql.rewriting.matching import Miss, propose
 from sql.rewriting.shape import Shape, shape_of
@@ -60,6 +61,8 @@ class Hit:
     answer: Answer
     text: str
     usage: Usage
+    vouched: Callable[[], bool]
+    """Whether the view may still answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,14 @@ class Rewrites:
         self,
         catalog: Catalog,
         scope: Scope,
-        stale_reads: StaleReads,
+        standing: Standing,
         means: Means,
         usages: Usages,
         settings: Rewrite,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
-        self._stale_reads = stale_reads
+        self._standing = standing
         self._candidates = means.candidates
         self._measures = means.measures
         self._prover = means.prover
@@ -135,10 +138,11 @@ class Rewrites:
         for answer in found.answers:
             if not answer.fits(shape.literals):
                 reason = Missed.LITERAL
-            elif not await self._is_fresh(answer):
-                reason = Missed.NOT_FRESH
+            elif await self._standing.objection(answer.view_id, answer.view) is not None:
+                reason = Missed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else Missed.NOT_FRESH
             else:
-                return Hit(key, answer, answer.template.fill(shape.literals), usage)
+                vouched = partial(self._standing.holds, answer.view_id)
+                return Hit(key, answer, answer.template.fill(shape.literals), usage, vouched)
         return Pass(reason, usage)
 
     def hindrance(self, session: Session, words: Words, text: str) -> Missed | None:
@@ -153,21 +157,25 @@ class Rewrites:
         """Whether the answer could be given now: CHOSEN if so."""
         if not answer.fits(shape.literals):
             return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
-        fresh = await self._is_fresh(answer)
+        objection = await self._standing.objection(answer.view_id, answer.view)
         view = self._catalog.named(answer.view)
         if view is None or view.id != answer.view_id:
             return Verdict.REJECTED, "the view is gone"
+        if self._standing.is_quarantined(view.id):
+            return Verdict.REJECTED, str(objection)
         if not view.complete:
             return Verdict.STALE, "the view has not been built yet"
         now = time.time()
         state = self._catalog.freshness(view.id)
         found = self._catalog.staleness(view.id)
-        if fresh:
+        if objection is None:
             since = f"refreshed {now - view.current.published_at / 1000:.0f} s ago"
             word = "fresh" if state is Freshness.FRESH else "fresh enough"
             return Verdict.CHOSEN, f"it is proved to give the same rows, and {word}; {since}"
         if found is None or state is Freshness.UNKNOWN:
             return Verdict.STALE, "it is not known whether the view misses a write"
+        if objection != STALE:
+            return Verdict.STALE, objection
         age = f", for {now - found.since / 1000:.0f} s" if found.since else ""
         return Verdict.STALE, f"it would give the same rows if it were fresh, but is stale{age}: {found.reason}"
 
@@ -185,20 +193,6 @@ class Rewrites:
 
     def _is_old(self, found: Considered) -> bool:
         return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
-
-    async def _is_fresh(self, answer: Answer) -> bool:
-        """Whether a read of the view would be answered at once. Its base tables are observed if that is due, as for
-        such a read; a rewriting never causes a refresh."""
-        entry = self._catalog.find(answer.view_id)
-        if entry is None or entry.view.name != answer.view or not entry.view.complete:
-            return False
-        read = Read(direct=frozenset({answer.view_id}))
-        if self._stale_reads.due(read):
-            try:
-                await self._stale_reads.look(read)
-            except FreshgateError:
-                return False
-        return self._catalog.freshness(answer.view_id) is Freshness.FRESH
 
     def failed(self, hit: Hit, error: FreshgateError) -> None:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -228,7 +228,13 @@ class Router:
     ) -> Waiting | None:
         """The way of a statement that names the view; None if that would have to wait for a refresh. `head`: what
         precedes the query in EXPLAIN, which shows the plan that would run, and is not counted."""
-        outcome = await self._route(session, namespace, Understood(head + hit.text), None)
+        try:
+            text = Understood(head + hit.text)
+            outcome = await self._forward(session, namespace, text, None, changed=False, vouched=hit.vouched)
+        except FreshgateError as error:
+            # The client has not named the view, so nothing about the view is an error of the client's statement.
+            log.info("%s does not answer a query in the place of its base tables: %s", hit.answer.view, error)
+            return None
         if isinstance(outcome, Waiting):
             outcome.then.abandon(End.FAILED)
             return None
@@ -283,8 +289,10 @@ class Router:
         versions: Sequence[rewrite.Splice] = (),
         *,
         changed: bool,
+        vouched: Callable[[], bool] | None = None,
     ) -> Route | Waiting:
-        """`versions`: the splices that replace views by versions. `changed`: the text is no longer the client's."""
+        """`versions`: the splices that replace views by versions. `changed`: the text is no longer the client's.
+        `vouched`: as in `Place`."""
         statement, look = known.sparks, known.look
         if not self._catalog.idle:
             await self._scope.learn(session, namespace, look.words)
@@ -319,7 +327,7 @@ class Router:
             self._note_meanings(route, session, known)
             if changed or splices:
                 route.text = spliced(known.text, splices)
-            place = stale_reads.Place(known, namespace)
+            place = stale_reads.Place(known, namespace, vouched)
             return await self._read(session, route, place, splices, write, targets, composed=composed)
         except BaseException:  # Including cancellation: the statement is never sent to Spark.
             route.abandon(End.FAILED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
@@ -68,6 +68,9 @@ class Place:
 
     known: Understood
     namespace: Namespace
+    vouched: Callable[[], bool] | None = None
+    """For a text that stands in for a client's: whether the view that it reads may still answer. Such a text is never
+    prepared."""
 
     @property
     def statement(self) -> Forwarded:

@@ -1,0 +1,243 @@
+"""What becomes of queries on base tables that a view may answer: with fakes of Spark and of the proofs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fakes import CANCELED, ERROR, World, named
+from views import given
+
+from gateway.mv.model.view import MaterializedView
+from gateway.service.operations.operation import TIMED_OUT, OperationState
+
+DEFINITION = "SELECT k, count(*) AS n FROM s.t GROUP BY k"
+QUERY = "SELECT k, count(*) AS n FROM s.t GROUP BY k"
+ALL = "SELECT count(*) AS n FROM s.t"
+INSERT = "INSERT INTO s.t VALUES ('a')"
+COLUMNS = (("k", '{"name": "string"}'), ("n", '{"name": "bigint"}'))
+
+
+async def stage(**properties: str) -> World:
+    """ada's s.mv takes part; a query of a new shape waits for the outcome."""
+    world = World()
+    world.table("s.t", columns=(("k", '{"name": "string"}'),))
+    await add_view(world, "s.mv", **{"use_for_rewrite": "true", **properties})
+    return world
+
+
+async def add_view(world: World, dotted: str, **properties: str) -> MaterializedView:
+    view = await world.view(dotted, DEFINITION, **properties)
+    given(world.entry(dotted), columns=("k", "n"))
+    described = world.metastore.relations[view.name]
+    world.metastore.relations[view.name] = replace(described, columns=COLUMNS)
+    return view
+
+
+def sent(world: World) -> list[str]:
+    """Which of the views and tables the clients' queries have read so far, by their texts."""
+    return ["mv" if "`mv`" in text else "t" for text in world.spark.texts if text.startswith("SELECT")]
+
+
+async def test_a_query_is_answered_from_the_view() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    executed = await bob.execute(QUERY)
+    assert executed.error is None
+    assert sent(world) == ["mv"]
+    assert world.rewrites.counts.proved == 1
+    await bob.execute(QUERY)
+    assert world.prover.asked == 1
+    assert world.refreshed == []
+
+
+async def test_a_stale_view_is_neither_read_nor_refreshed() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    await (await bob.execute(INSERT)).poll()
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv", "t"]
+    assert world.refreshed == []
+
+
+async def test_a_view_whose_reads_fail_when_it_is_stale_fails_no_query_that_does_not_name_it() -> None:
+    world = await stage(when_stale="FAIL")
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    world.write("s.t")
+    executed = await bob.execute(QUERY)
+    assert executed.error is None
+    assert sent(world) == ["mv", "t"]
+
+
+async def test_a_write_whose_end_nobody_asks_for_is_seen_by_a_view_that_is_served_stale() -> None:
+    world = await stage(when_stale="SERVE")
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    await bob.execute(INSERT)
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv", "t"]
+
+
+async def test_a_view_that_is_observed_at_each_read_answers() -> None:
+    """An observation is due again as soon as it has ended."""
+    world = await stage()
+    world.inspector.due = lambda _: True  # type: ignore[method-assign]
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv"]
+
+
+async def test_a_write_that_ends_while_the_query_is_routed_counts() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    learn = world.relations.learn
+
+    async def write_meanwhile(*arguments: Any) -> None:
+        world.write("s.t")
+        await learn(*arguments)
+
+    world.relations.learn = write_meanwhile  # type: ignore[method-assign]
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv", "t"]
+
+
+async def test_what_is_not_proved_is_not_used() -> None:
+    world = await stage()
+    world.prover.refuted["s.mv"] = "it is a test"
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    assert sent(world) == ["t"]
+
+
+# --- sessions ----------------------------------------------------------------------------------------------
+
+
+async def test_proofs_are_of_one_user_and_his_settings() -> None:
+    world = await stage()
+    for user, proofs in (("bob", 1), ("bob", 1), ("carl", 2)):
+        client = await world.client(user)
+        await client.execute(QUERY)
+        assert world.prover.asked == proofs
+    await client.execute("SET spark.sql.ansi.enabled=false")
+    await client.execute(QUERY)
+    assert world.prover.asked == 3
+    assert set(sent(world)) == {"mv"}
+
+
+async def test_a_session_decides_for_itself() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute("SET freshgate.rewrite = off")
+    await bob.execute(QUERY)
+    await bob.execute("RESET freshgate.rewrite")
+    await bob.execute(QUERY)
+    assert sent(world) == ["t", "mv"]
+
+
+async def test_a_temporary_view_a_database_and_a_transaction() -> None:
+    world = await stage()
+    bob = await world.client("bob", {"use:database": "s"})
+    unqualified = QUERY.replace("s.t", "t")
+    for text in (
+        *(unqualified, "USE other", unqualified, "USE s", unqualified, "BEGIN", unqualified, "COMMIT", unqualified),
+        *("CREATE TEMPORARY VIEW t AS SELECT 1 AS k", unqualified),
+    ):
+        await bob.execute(text)
+    assert sent(world) == ["mv", "t", "mv", "t", "mv", "t"]
+
+
+async def test_disable_ends_it_at_once() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    given(world.entry("s.mv"), properties={"use_for_rewrite": "false"})
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv", "t"]
+
+
+async def test_a_change_of_the_table_ends_a_proof() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    await bob.execute("ALTER TABLE s.t ADD COLUMN x INT")
+    world.ledger("s.mv").publish(world.ledger("s.mv").events)
+    await bob.execute(QUERY)
+    assert world.prover.asked == 2
+
+
+# --- replay ------------------------------------------------------------------------------------------------
+
+
+def ending(world: World, state: OperationState) -> None:
+    """Statements on the view end so."""
+    finish = world.spark.on_start
+
+    def start(operation: Any) -> None:
+        finish(operation)
+        if "`mv`" in operation.text:
+            operation.finish(state)
+
+    world.spark.on_start = start
+
+
+async def test_after_an_error_the_clients_text_runs_once() -> None:
+    world = await stage()
+    ending(world, ERROR)
+    bob = await world.client("bob")
+    executed = await bob.execute(QUERY)
+    assert executed.error is None
+    assert world.spark.texts[1:] == [QUERY]
+    assert executed.at_spark.text == QUERY
+    assert world.rewrites.counts.failed == 1
+    await bob.execute(QUERY)
+    assert sent(world) == ["mv", "t", "t"]
+
+
+async def test_a_synchronous_client_gets_the_rows_of_its_own_text_after_an_error() -> None:
+    world = await stage()
+    ending(world, ERROR)
+    bob = await world.client("bob")
+    executed = await bob.execute(QUERY, run_async=False)
+    assert executed.error is None
+    assert executed.at_spark.text == QUERY
+    assert sent(world) == ["mv", "t"]
+
+
+async def test_at_the_time_limit_nothing_runs_instead() -> None:
+    """The view is used for the next query."""
+    world = await stage()
+    ending(world, OperationState.TIMEDOUT)
+    bob = await world.client("bob")
+    executed = await bob.execute(QUERY)
+    assert executed.sqlstate == TIMED_OUT
+    assert sent(world) == ["mv"]
+    assert world.rewrites.counts.failed == 0
+
+
+async def test_a_cancelled_query_ends_at_spark() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    (text,) = world.spark.texts
+    world.spark.holds(text)
+    executed = await bob.execute(QUERY, settle=False)
+    while len(world.spark.texts) < 2:
+        await executed.client.world.settlement.look(world.entry("s.mv"))
+    await executed.cancel()
+    await executed.close()
+    assert world.spark.operation(text).state in (CANCELED, OperationState.CLOSED)
+    assert sent(world) == ["mv", "mv"]
+
+
+async def test_the_view_with_this_name_is_the_one_that_was_proved() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    entry = world.entry("s.mv")
+    world.catalog.rename({named("s.other"): entry})
+    await bob.execute(QUERY)
+    assert sent(world)[0] == "mv"
+    assert "`mv`" not in world.spark.texts[-1]
