@@ -10,6 +10,7 @@ from fakes import ERROR, Client, SparkOperation, World, named
 
 from gateway.monitoring.audit_file import encoded
 from gateway.mv.rewriting.usage import Missed
+from gateway.service.answers import catalog_tables
 from gateway.service.operations.operation import Operation
 from gateway.service.routing import rewrite_explanation
 from sql.names import Namespace
@@ -327,3 +328,15 @@ async def test_a_proof_that_takes_long_is_not_waited_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(rewrite_explanation, "CONSIDERED_SECONDS", 30.0)
     ((_, verdict, _, _),) = await explained(world, QUERY)
     assert verdict == "CHOSEN"
+
+
+async def test_the_shapes_used_last_are_listed_first_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await stage()
+    for number in range(5):
+        world.usages.of(f"SELECT {number}", Namespace("s"), "bob").missed(Missed.NO_VIEW)
+    world.usages.of("SELECT 1", Namespace("s"), "bob")
+    monkeypatch.setattr(catalog_tables, "REWRITE_ROWS_MAX", 3)
+    found = await rewrites(world, "bob")
+    assert ["SELECT 1" in found[0], "SELECT 4" in found[1], "SELECT 3" in found[2], len(found)] == [True, True, True, 3]
+    monkeypatch.setattr(catalog_tables, "REWRITE_CHARACTERS_MAX", len("SELECT 1"))
+    assert len(await rewrites(world, "bob")) == 1

@@ -35,8 +35,8 @@ NULL_TEXT = "\\N"
 TASK_ROWS_MAX = 10_000
 """Most rows of tasks() in a query: they become part of its text, and Spark parses only a few megabytes per second. With
 more than a hundred views, fewer of each view's last tasks are shown, but at least one."""
-REWRITE_ROWS_MAX = 1_000
-"""Most rows of freshgate.rewrites, those of the shapes that were used last, for the same reason."""
+REWRITE_ROWS_MAX, REWRITE_CHARACTERS_MAX = 1_000, 1_000_000
+"""Most rows of freshgate.rewrites, and characters of their shapes, for the same reason. Those used last come first."""
 REFRESH_INTERVAL_MINUTES = 30
 """BigQuery's default. It has no effect: a read refreshes a stale view at once."""
 
@@ -177,8 +177,15 @@ class CatalogTables:
     def rewrites(self, user: str) -> Table:
         """freshgate.rewrites: the shapes of the user's own queries; of all users for an administrator."""
         everything = self._rights.is_administrator(user)
-        found = [_rewrite(asked, usage) for asked, usage in self._usages.items() if everything or asked.user == user]
-        return Table(REWRITES, found[-REWRITE_ROWS_MAX:])
+        rows, characters = list[tuple[Value, ...]](), 0
+        for asked, usage in reversed(self._usages.items()):
+            if not everything and asked.user != user:
+                continue
+            characters += len(asked.shape)
+            if len(rows) == REWRITE_ROWS_MAX or characters > REWRITE_CHARACTERS_MAX:
+                break
+            rows.append(_rewrite(asked, usage))
+        return Table(REWRITES, rows)
 
     def _everything(
         self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
