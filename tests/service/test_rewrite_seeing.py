@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,17 +23,17 @@ ENABLED = {"use_for_rewrite": "true"}
 
 
 def columns_of(**kinds: str) -> tuple[tuple[str, str], ...]:
-    return tuple((name, f'"{kind}"') for name, kind in kinds.items())
+    return tuple((name, json.dumps({"name": kind})) for name, kind in kinds.items())
 
 
 async def stage() -> World:
     """s.daily, which takes part and groups s.sales by day and item; s.total, which does not take part."""
     world = World()
-    world.table("s.sales", columns=columns_of(day="date", item="string", n="long"))
+    world.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
     query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
     await world.view("s.daily", query, **ENABLED)
     await world.view("s.total", "SELECT sum(n) AS n FROM s.sales")
-    await described(world, "s.daily", day="date", item="string", n="long", c="long")
+    await described(world, "s.daily", day="date", item="string", n="bigint", c="bigint")
     return world
 
 
@@ -264,7 +265,7 @@ async def test_what_is_not_proved_shows_the_text() -> None:
 async def test_of_several_views_one_is_chosen() -> None:
     world = await stage()
     await world.view("s.by_item", "SELECT item, sum(n) AS n FROM s.sales GROUP BY item", **ENABLED)
-    await described(world, "s.by_item", item="string", n="long")
+    await described(world, "s.by_item", item="string", n="bigint")
     world.table("s.shops", columns=columns_of(item="string"))
     await world.view("s.joined", "SELECT o.item FROM s.sales JOIN s.shops o ON o.item = sales.item", **ENABLED)
     rows = await explained(world, QUERY)
