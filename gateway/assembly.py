@@ -55,6 +55,8 @@ from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.suggestions import Suggestions
+from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
@@ -431,9 +433,12 @@ def routed(
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
-    tables = CatalogTables(catalog, views.schemas, measures, refreshes.jobs, refreshes.tasks, usages, rights)
-    own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
     candidates = Candidates(catalog, views.schemas)
+    unanswered = Unanswered(settings.rewrite.shapes_max if settings.rewrite.advice else 0)
+    suggestions = Suggestions(catalog, views.schemas, spark.metastore, candidates, unanswered)
+    jobs, tasks = refreshes.jobs, refreshes.tasks
+    tables = CatalogTables(catalog, views.schemas, measures, jobs, tasks, usages, suggestions, rights)
+    own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed, unanswered=unanswered)
     prover = Prover(spark.plans, refreshes.surroundings)
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
     rewrites = Rewrites(catalog, scope, standing, Means(candidates, measures, prover), usages, settings.rewrite)

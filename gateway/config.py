@@ -568,6 +568,12 @@ class Rewrite:
         "time are forgotten first.",
         _at_least(1),
     )
+    advice: bool = _setting(
+        False,
+        "Whether queries that no view answers are counted by their shapes, so that freshgate.suggested_views can say "
+        "which views would answer them. That costs up to a tenth of a millisecond after each query, and the memory of "
+        "at most shapes_max texts.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

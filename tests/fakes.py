@@ -54,6 +54,8 @@ from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.suggestions import Suggestions
+from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
@@ -551,14 +553,17 @@ class World:
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         self.usages = Usages(100)
         rights = Rights({"root"})
-        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, rights)
-        own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False)
+        settings = rewrite or Rewrite(wait=10)
+        candidates = Candidates(self.catalog, self.schemas)
+        self.unanswered = Unanswered(settings.shapes_max if settings.advice else 0)
+        suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
+        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, rights)
+        own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False, unanswered=self.unanswered)
         self.quarantine = Quarantine()
         inspector = cast(Inspector, self.inspector)
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
-        measures = cast(Measures, FakeMeasures())
-        means = Means(Candidates(self.catalog, self.schemas), measures, cast(Prover, self.prover))
-        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, rewrite or Rewrite(wait=10))
+        means = Means(candidates, cast(Measures, FakeMeasures()), cast(Prover, self.prover))
+        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, settings)
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
         logins = Logins(Handover(PLAIN))
         self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)

@@ -262,7 +262,11 @@ class Dispatch:
             statement.taken_for_command()
             return self._own_operation(execution, Own(partial(healing.names_first, known.text, session)))
         route = self._service.router.plain(session, known)
-        return self._considered(execution) if route is None else self._forward(execution, route)
+        if route is None:
+            return self._considered(execution)
+        if route.took is not None:
+            statement.sent("", route.took)
+        return self._forward(execution, route)
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
         """Why this statement, or every statement, is refused; None if it is not."""

@@ -53,9 +53,9 @@ _FORMAT_NAMES = """
     to_number format_number format_string round bround ceil ceiling floor lag lead nth_value percentile
     percentile_approx approx_percentile approx_count_distinct conv from_json schema_of_json from_csv collate
 """
-_FORMATS = frozenset(_FORMAT_NAMES.split())
+FORMATS = frozenset(_FORMAT_NAMES.split())
 """Calls in which a literal behind the first argument decides the meaning or the type."""
-_UNITS = frozenset(
+UNITS = frozenset(
     {
         "date_trunc",
         "date_part",
@@ -236,7 +236,7 @@ class _Reader:
     def _decides(self, previous: str) -> bool:
         """Whether a literal here decides the meaning of the call around it."""
         call = self._calls[-1].lower()
-        return call in _UNITS or (previous != "(" and call in _FORMATS)
+        return call in UNITS or (previous != "(" and call in FORMATS)
 
     def _hole(self, kind: str, token: str) -> str:
         self.literals.append(token)

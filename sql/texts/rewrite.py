@@ -168,7 +168,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
-OWN = frozenset({"materialized_views", "rewrites"})
+OWN = frozenset({"materialized_views", "rewrites", "suggested_views"})
 """The relations freshgate.…"""
 
 

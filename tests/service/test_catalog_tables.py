@@ -42,6 +42,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("tasks", catalog_tables.TASKS),
         ("freshgate.materialized_views", catalog_tables.MATERIALIZED_VIEWS),
         ("freshgate.rewrites", catalog_tables.REWRITES),
+        ("freshgate.suggested_views", catalog_tables.SUGGESTED_VIEWS),
     ],
 )
 def test_all_columns_are_documented_in_their_order(relation: str, columns: tuple[tuple[str, str], ...]) -> None:
@@ -68,7 +69,9 @@ def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relati
 
     async def listed() -> catalog_tables.Table:
         jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
-        tables = catalog_tables.CatalogTables(catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody)
+        tables = catalog_tables.CatalogTables(
+            catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, nobody
+        )
         if relation == "mv_infos":
             return await tables.function(relation, {"database": "d"})
         return await tables.materialized_views(measured=False)

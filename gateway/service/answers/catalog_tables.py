@@ -1,5 +1,5 @@
 """The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
-tasks() as in Doris, and Freshgate's own freshgate.materialized_views and freshgate.rewrites.
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites and freshgate.suggested_views.
 
 Each is spliced into the query as an inline table.
 """
@@ -21,6 +21,7 @@ from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, Stat
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.suggestions import Advice, Suggestions
 from gateway.mv.rewriting.usage import Asked, Durations, Usage, Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
@@ -37,6 +38,8 @@ TASK_ROWS_MAX = 10_000
 more than a hundred views, fewer of each view's last tasks are shown, but at least one."""
 REWRITE_ROWS_MAX, REWRITE_CHARACTERS_MAX = 1_000, 1_000_000
 """Most rows of freshgate.rewrites, and characters of their shapes, for the same reason. Those used last come first."""
+SUGGESTION_ROWS_MAX = 100
+"""Most rows of freshgate.suggested_views, those for the queries that took the longest in all."""
 REFRESH_INTERVAL_MINUTES = 30
 """BigQuery's default. It has no effect: a read refreshes a stale view at once."""
 
@@ -66,6 +69,7 @@ class CatalogTables:
         jobs: Jobs,
         tasks: Tasks,
         usages: Usages,
+        suggestions: Suggestions,
         rights: Rights,
     ) -> None:
         self._catalog = catalog
@@ -74,6 +78,7 @@ class CatalogTables:
         self._schedule = jobs
         self._queue = tasks
         self._usages = usages
+        self._suggestions = suggestions
         self._rights = rights
 
     async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
@@ -187,6 +192,11 @@ class CatalogTables:
             rows.append(_rewrite(asked, usage))
         return Table(REWRITES, rows)
 
+    async def suggested_views(self, user: str) -> Table:
+        """freshgate.suggested_views: for the user's own queries; for those of all users for an administrator."""
+        found = await self._suggestions.of(None if self._rights.is_administrator(user) else user)
+        return Table(SUGGESTED_VIEWS, [_suggestion(each) for each in found[:SUGGESTION_ROWS_MAX]])
+
     def _everything(
         self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
     ) -> tuple[Value, ...]:
@@ -256,6 +266,26 @@ def _rewrite(asked: Asked, usage: Usage) -> tuple[Value, ...]:
         None if saved is None or not usage.hits else round(saved * 1000),
         _milliseconds(usage.answered),
         _milliseconds(usage.own),
+    )
+
+
+def _suggestion(advice: Advice) -> tuple[Value, ...]:
+    view = advice.suggestion.view
+    return (
+        view.name.database,
+        view.name.table,
+        advice.suggestion.statement,
+        advice.queries,
+        advice.runs,
+        round(advice.seconds * 1000),
+        round(advice.seconds * 1000 / advice.runs),
+        ", ".join(sorted(advice.users)),
+        advice.example,
+        ", ".join(map(str, view.bases)),
+        advice.base_rows,
+        advice.base_bytes,
+        round(advice.longest * 1000),
+        advice.suggestion.rows,
     )
 
 
@@ -425,3 +455,16 @@ REWRITES = (
     ("mean_base_ms", "BIGINT"),
 )
 """A row for each shape of a query that names base tables of views that take part."""
+SUGGESTED_VIEWS = (
+    *_strings("database_name", "name", "statement"),
+    ("queries", "BIGINT"),
+    ("runs", "BIGINT"),
+    ("total_ms", "BIGINT"),
+    ("mean_ms", "BIGINT"),
+    *_strings("users", "example", "base_tables"),
+    ("base_rows", "BIGINT"),
+    ("base_bytes", "BIGINT"),
+    ("estimated_refresh_ms", "BIGINT"),
+    ("estimated_rows", "BIGINT"),
+)
+"""A row for each view that would have answered queries."""

@@ -19,6 +19,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Write
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
+from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Missed
 from gateway.service.answers.catalog_tables import CatalogTables, Table
 from gateway.service.answers.commands import Commands
@@ -32,7 +33,7 @@ from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subj
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.outcomes import Own, Route, Waiting
 from gateway.service.routing.reads import Reading, Reads
-from gateway.service.routing.rewrites import Hit, Pass, Rewrites
+from gateway.service.routing.rewrites import FIRST_WORDS, Hit, Pass, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.routing.version_reads import VersionReads
 from sql.definition.bases import function_name
@@ -63,6 +64,7 @@ LATE_COMMIT_SECONDS = 30.0
 """How long a cancelled statement may still commit. Spark has been observed to take two seconds."""
 _QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
 _TENDING = frozenset({"set", "reset", "use", "cache", "uncache", "refresh", "clear", "analyze"})
+QUERIES = FIRST_WORDS - {"explain"}
 READING = _QUERYING | _TENDING
 """First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
@@ -91,6 +93,8 @@ class OwnAnswers:
     tables: CatalogTables
     lists_storage: bool
     """Whether SHOW DATABASES goes to Spark, which also lists the storage database."""
+    unanswered: Unanswered
+    """Counts the queries for which views are suggested."""
 
 
 class Router:
@@ -115,6 +119,7 @@ class Router:
         self._gatekeeper = gatekeeper
         self._own = own
         self._rewrites = rewrites
+        self._unanswered = own.unanswered
         self._texts = gatekeeper.texts
 
     async def close(self) -> None:
@@ -146,7 +151,12 @@ class Router:
             or (writes and (_moves_files(look) or may_hold_path(look.words)))
         ):
             return None
-        route = Route(runs_others=_runs_others(look))
+        took = None
+        if self._unanswered.counts and look.keyword in QUERIES:
+            if session.namespace is None:
+                return None
+            took = self._counting(session, session.namespace, known)
+        route = Route(runs_others=_runs_others(look), took=took)
         if writes:
             self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
         if _may_change_namespace(look):
@@ -192,17 +202,28 @@ class Router:
             return Own(partial(self._own.commands.run, command, session))
         if self._rewrites.concerns(session, look):
             return await self._answered(session, namespace, known, claim)
-        return await self._unanswered(session, namespace, known, claim)
+        return await self._as_it_came(session, namespace, known, claim)
 
-    async def _unanswered(
+    async def _as_it_came(
         self, session: Session, namespace: Namespace, known: Understood, claim: Claim | None
     ) -> Route | Waiting:
         """The route of a statement as it came."""
         try:
-            return await self._route(session, namespace, known, claim)
+            route = await self._route(session, namespace, known, claim)
         except BaseException:  # Including cancellation: the statement is never sent to Spark.
             session.temporary.leaving.discard(claim)
             raise
+        counted = self._unanswered.counts and known.look.keyword in QUERIES
+        if counted and isinstance(route, Route) and not route.mentions.views:
+            route.took = self._counting(session, namespace, known)
+        return route
+
+    def _counting(self, session: Session, namespace: Namespace, known: Understood) -> Callable[[float], None] | None:
+        """Receives the seconds that a query took which no view answers, for which views may be suggested."""
+        words = known.look.words
+        if not words.isdisjoint(CATALOG_WORDS) or self._scope.temporary(session).mentioned(words):
+            return None
+        return self._unanswered.receiver(known.text, namespace, session.user)
 
     async def _answered(
         self, session: Session, namespace: Namespace, known: Understood, claim: Claim | None
@@ -210,17 +231,17 @@ class Router:
         """The route of a query that a view may answer, or of EXPLAIN of one."""
         start = explained.query_start(known.lexed) if known.look.keyword == "explain" else 0
         if start is None:
-            return await self._unanswered(session, namespace, known, claim)
+            return await self._as_it_came(session, namespace, known, claim)
         found = await self._rewrites.find(session, namespace, known.look.words, known.text[start:])
         if isinstance(found, Hit):
             if (waiting := await self._rewritten(session, namespace, known, found, known.text[:start])) is not None:
                 return waiting
             found = Pass(Missed.NOT_FRESH, found.usage)
-        route = await self._unanswered(session, namespace, known, claim)
+        route = await self._as_it_came(session, namespace, known, claim)
         if not start:
             took = found.count()
             if isinstance(route, Route):  # Otherwise the time would contain that of a refresh.
-                route.took = took
+                route.took = took if route.took is None else _both(took, route.took)
         return route
 
     async def _rewritten(
@@ -540,8 +561,18 @@ class Router:
             return await self._own.tables.information_schema(database)
         if name == "rewrites":
             return self._own.tables.rewrites(session.user)
+        if name == "suggested_views":
+            return await self._own.tables.suggested_views(session.user)
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
         return await self._own.tables.materialized_views(measured=measured)
+
+
+def _both(one: Callable[[float], None], other: Callable[[float], None]) -> Callable[[float], None]:
+    def took(seconds: float) -> None:
+        one(seconds)
+        other(seconds)
+
+    return took
 
 
 async def _inline(table: Table) -> str:
