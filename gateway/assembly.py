@@ -91,6 +91,7 @@ from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
+from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
@@ -148,7 +149,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     subscribe(views, versions, refreshes)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages = Usages(settings.rewrite.shapes_max)
-    router = routed(settings, spark, views, versions, refreshes, usages, commands)
+    router = routed(settings, spark, views, versions, refreshes, usages, audit, commands)
     service = serve(settings, engine, spark, audit, views, router)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
@@ -423,6 +424,7 @@ def routed(
     versions: KeptVersions,
     refreshes: Refreshes,
     usages: Usages,
+    audit: Audit,
     commands: Commands,
 ) -> Router:
     catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
@@ -441,7 +443,10 @@ def routed(
     own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed, unanswered=unanswered)
     prover = Prover(spark.plans, refreshes.surroundings)
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
-    rewrites = Rewrites(catalog, scope, standing, Means(candidates, measures, prover), usages, settings.rewrite)
+    every, tell = settings.rewrite.canary, audit.rewrite_differed
+    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell)
+    means = Means(candidates, measures, prover)
+    rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 

@@ -562,6 +562,12 @@ class Rewrite:
         "without the gateway.",
         _at_least(1),
     )
+    canary: int = _setting(
+        300,
+        "One of so many answers from views, chosen by chance, is compared with that of the client's own text, in the "
+        "background and one at a time. If they differ, the view answers no further queries. 0: none is compared.",
+        _at_least(0),
+    )
     shapes_max: int = _setting(
         2_000,
         "Most shapes of queries whose proofs, or reasons against one, are remembered. Those not used for the longest "

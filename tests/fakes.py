@@ -70,6 +70,7 @@ from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
+from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
@@ -90,6 +91,7 @@ from sql.statement import Command
 from sql.texts.maintenance import StorageLayout, shown_rows
 
 STORAGE = "storage"
+ROOT = Rights({"root"})
 FINISHED, ERROR, CANCELED = OperationState.FINISHED, OperationState.ERROR, OperationState.CANCELED
 NAMESPACE_QUESTION = "SELECT current_catalog(), current_database()"
 
@@ -545,25 +547,26 @@ class World:
         self.sessions = Sessions(on_end=audit.closed)
         nothing = cast(Any, SimpleNamespace())
         surroundings = Surroundings("pool", self.habits, self.metastore)
-        stale_reads = StaleReads(self.catalog, cast(Inspector, self.inspector), self.habits, surroundings)
+        inspector = cast(Inspector, self.inspector)
+        stale_reads = StaleReads(self.catalog, inspector, self.habits, surroundings)
         version_reads = VersionReads(self.catalog, nothing, self.readers)
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
         scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         self.usages = Usages(100)
-        rights = Rights({"root"})
-        settings = rewrite or Rewrite(wait=10)
+        settings = rewrite or Rewrite(wait=10, canary=0)
         candidates = Candidates(self.catalog, self.schemas)
         self.unanswered = Unanswered(settings.shapes_max if settings.advice else 0)
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
-        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, rights)
+        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
         own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False, unanswered=self.unanswered)
         self.quarantine = Quarantine()
-        inspector = cast(Inspector, self.inspector)
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         means = Means(candidates, cast(Measures, FakeMeasures()), cast(Prover, self.prover))
-        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, settings)
+        tell = audit.rewrite_differed
+        self.canary = Canary(self.catalog, inspector, self.quarantine, self.usages.counts, settings.canary, tell)
+        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
         logins = Logins(Handover(PLAIN))
         self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
@@ -635,6 +638,10 @@ class World:
     def plan(self, text: str, *views: str) -> None:
         """Makes EXPLAIN of a text show that it reads the rows of these views, given by their ids."""
         self.spark.answers.say(f"^EXPLAIN EXTENDED {re.escape(text)}$", plan_of(*views))
+
+    async def canary_ended(self) -> None:
+        """Waits for the comparison that runs."""
+        await self.canary._errands.finish(10)
 
     # --- clients
 

@@ -237,6 +237,10 @@ class _Gateway(Collector):
         )
         yield _counter("rewrite_matched", "Proposals of how a view answers the queries of a shape", counts.matched)
         yield _counter("rewrite_proved", "Proposals that were proved to give the same rows", counts.proved)
+        yield _counter(
+            "rewrite_compared", "Answers from views compared with those of clients' texts", counts.answers_compared
+        )
+        yield _counter("rewrite_differed", "Compared answers that differed", counts.answers_differed)
         yield _counter("rewrite_used", "Queries on base tables that were answered from a view", counts.used)
         yield _counter(
             "rewrite_failed", "Texts on views that failed at Spark, so that the client's own text ran", counts.failed

@@ -8,6 +8,7 @@ from typing import Any
 from fakes import CANCELED, ERROR, World, named
 from views import given
 
+from gateway.config import Rewrite
 from gateway.mv.model.view import MaterializedView
 from gateway.service.operations.operation import TIMED_OUT, OperationState
 
@@ -18,9 +19,9 @@ INSERT = "INSERT INTO s.t VALUES ('a')"
 COLUMNS = (("k", '{"name": "string"}'), ("n", '{"name": "bigint"}'))
 
 
-async def stage(**properties: str) -> World:
+async def stage(rewrite: Rewrite | None = None, **properties: str) -> World:
     """ada's s.mv takes part; a query of a new shape waits for the outcome."""
-    world = World()
+    world = World(rewrite)
     world.table("s.t", columns=(("k", '{"name": "string"}'),))
     await add_view(world, "s.mv", **{"use_for_rewrite": "true", **properties})
     return world

@@ -41,6 +41,9 @@ class Counts:
     used: int = 0
     failed: int = 0
     """Rewritings that failed at Spark, for which the client's own text ran."""
+    answers_compared: int = 0
+    """Answers from views that were compared with those of the clients' own texts."""
+    answers_differed: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     """Queries that went to Spark as they came, by `Missed`."""
     saved_seconds: float = 0.0

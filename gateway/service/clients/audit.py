@@ -366,6 +366,21 @@ class Audit:
             }
             self._write(_filled(line))
 
+    def rewrite_differed(self, session: Session, view: TableName, what: str, text: str, rewritten: str) -> None:
+        """Records that a text on a view has given other rows than the client's text in whose place it ran."""
+        if self._write is None:
+            return
+        line: Line = {
+            "time": _time(time.time()),
+            "event": "rewrite_difference",
+            **_whose(Origin(session.user, session.handle.public_id), session.peer),
+            "views": [str(view)],
+            "error": what,
+            "text": text[: self.characters],
+            "rewritten": rewritten[: self.characters],
+        }
+        self._write(_filled(line))
+
     def opened(self) -> None:
         """Records that a session was opened."""
         self.counts.sessions += 1

@@ -25,6 +25,8 @@ from gateway.mv.rewriting.usage import Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.session import Session
+from gateway.service.operations.operation import End
+from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.scope import Scope
 from sql.names import Namespace, TableName
 from sql.rewriting.matching import Miss, propose
@@ -87,6 +89,7 @@ class Rewrites:
         standing: Standing,
         means: Means,
         usages: Usages,
+        canary: Canary,
         settings: Rewrite,
     ) -> None:
         self._catalog = catalog
@@ -96,6 +99,7 @@ class Rewrites:
         self._measures = means.measures
         self._prover = means.prover
         self._usages = usages
+        self._canary = canary
         self._settings = settings
         self._verdicts = Verdicts(settings.shapes_max)
         self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
@@ -193,6 +197,19 @@ class Rewrites:
 
     def _is_old(self, found: Considered) -> bool:
         return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
+
+    def succeeded(self, session: Session, words: Words, text: str, hit: Hit, end: End) -> None:
+        """The text on the view has ended at Spark. If it has succeeded, its answer may be compared with the client's
+        own."""
+        if end is not End.SUCCEEDED:
+            return
+
+        def unchanged() -> bool:
+            same = session.settings.id == hit.key.settings and session.namespace == hit.key.namespace
+            return same and not session.closed and self.hindrance(session, words, text) is None
+
+        answer = hit.answer
+        self._canary.consider(Answered(session, answer.view_id, answer.view, text, hit.text, unchanged))
 
     def failed(self, hit: Hit, error: FreshgateError) -> None:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew."""

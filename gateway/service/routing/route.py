@@ -261,7 +261,9 @@ class Router:
             return None
         outcome.text = outcome.text or head + hit.text
         outcome.stands_in = True
-        outcome.took = None if head else hit.usage.used(hit.answer.view)
+        if not head:
+            outcome.took = hit.usage.used(hit.answer.view)
+            outcome.ends.append(partial(self._rewrites.succeeded, session, known.look.words, known.text, hit))
 
         async def instead(error: FreshgateError) -> Waiting:
             self._rewrites.failed(hit, error)

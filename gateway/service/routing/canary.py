@@ -1,0 +1,156 @@
+"""Checks some of the answers from views: the client's own text and the one that ran are compared in the background.
+
+A proof rules out other rows, so a difference is a bug, or somebody has changed the stored rows. Both texts run in the
+client's session, as its user, one comparison at a time. Only what is certain counts: if the base tables or the session
+may have changed meanwhile, nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.errors import FreshgateError
+from gateway.loops import Errands
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import Freshness
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.ports import SqlSession
+from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.usage import Counts
+from gateway.service.clients.session import Session
+from sql.names import TableName
+from sql.rewriting import comparison
+from sql.texts import maintenance
+
+log = logging.getLogger(__name__)
+
+COMPARED_SECONDS = 300.0
+"""A comparison that takes longer is given up."""
+MARK = "/* freshgate: comparison */ "
+"""Begins the statements, for whoever looks at Spark's."""
+State = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A query that was answered from a view."""
+
+    session: Session
+    view_id: str
+    view: TableName
+    query: str
+    """The client's text."""
+    rewritten: str
+    unchanged: Callable[[], bool]
+    """Whether names and settings still mean the same in the session."""
+
+
+Tell = Callable[[Session, TableName, str, str, str], None]
+"""Receives a difference: the session, the view, what differs, the client's text and the one that ran."""
+
+
+class Canary:
+    """Compares one of `every` answers; none if that is 0."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        inspector: Inspector,
+        quarantine: Quarantine,
+        counts: Counts,
+        every: int,
+        tell: Tell,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._catalog = catalog
+        self._inspector = inspector
+        self._quarantine = quarantine
+        self._counts = counts
+        self._every = every
+        self._tell = tell
+        self._chance = chance
+        self._comparing: asyncio.Task[None] | None = None
+        self._errands = Errands("comparing an answer from a view with its base tables")
+
+    def consider(self, answered: Answered) -> None:
+        """Compares the answer if its turn has come. By chance, because dashboards repeat their queries in turn."""
+        busy = self._comparing is not None and not self._comparing.done()
+        if not self._every or busy or self._chance() * self._every >= 1:
+            return
+        self._comparing = self._errands.begin(self._compare(answered))
+
+    async def _compare(self, answered: Answered) -> None:
+        query, rewritten = comparison.determined(answered.query), comparison.determined(answered.rewritten)
+        if query is None or rewritten is None:
+            return
+        try:
+            async with asyncio.timeout(COMPARED_SECONDS):
+                found = await self._difference(answered, query, rewritten)
+        except TimeoutError:
+            log.info("a comparison of %s with its base tables took too long", answered.view)
+            return
+        except FreshgateError as error:
+            log.info("%s was not compared with its base tables: %s", answered.view, error)
+            return
+        if found is not None:
+            self._counts.answers_differed += 1
+            self._quarantine.add(answered.view_id, f"the view gave other rows than its base tables: {found}")
+            log.error("%s gave other rows than its base tables: %s. %s", answered.view, found, _ADVICE)
+            self._tell(answered.session, answered.view, found, answered.query, answered.rewritten)
+
+    async def _difference(self, answered: Answered, query: str, rewritten: str) -> str | None:
+        """Raises FreshgateError if the texts fail."""
+        before = self._state(answered)
+        if before is None:
+            return None
+        async with answered.session.spare() as side:
+            sql = side.session(answered.session.upstream_handle)
+            found = await _difference(sql, query, rewritten)
+            if found is not None:
+                # The session may have an old listing of the tables' files, in which the client's own text misses rows.
+                for table in sorted(self._tables(answered.view_id)):
+                    await sql.run(maintenance.refresh_listing(table))
+                found = await _difference(sql, query, rewritten)
+        await self._inspector.check([answered.view_id], not_before=time.monotonic())
+        if self._state(answered) != before:
+            return None
+        self._counts.answers_compared += 1
+        return found
+
+    def _state(self, answered: Answered) -> State | None:
+        """The versions of the view and of those below it, and what was written to their base tables. None if the view
+        is not fresh, a write has not ended, or the session has changed: nothing can be concluded then."""
+        if not answered.unchanged() or self._catalog.freshness(answered.view_id) is not Freshness.FRESH:
+            return None
+        entries = [entry for each in self._catalog.reads(answered.view_id) if (entry := self._catalog.find(each))]
+        if any(entry.ledger.open for entry in entries) or self._catalog.current(answered.view_id) < 0:
+            return None
+        return {entry.view.id: (entry.view.current.number, entry.ledger.events) for entry in entries}
+
+    def _tables(self, view_id: str) -> set[TableName]:
+        entries = [entry for each in self._catalog.reads(view_id) if (entry := self._catalog.find(each))]
+        return {table for entry in entries for table in entry.view.tables if not table.aspect}
+
+
+_ADVICE = (
+    "It answers no queries any more that do not name it. Please report this. To use it again, refresh it and run ALTER "
+    "MATERIALIZED VIEW ... ENABLE QUERY REWRITE."
+)
+
+
+async def _difference(sql: SqlSession, query: str, rewritten: str) -> str | None:
+    columns = [await _columns(sql, each) for each in (query, rewritten)]
+    if columns[0] != columns[1]:
+        return "other names or types of columns"
+    types = [kind for _, kind in columns[0]]
+    rows = [(await sql.run(MARK + comparison.summary(each, types))).rows[0] for each in (rewritten, query)]
+    return comparison.difference(rows[1], rows[0], types)
+
+
+async def _columns(sql: SqlSession, query: str) -> list[tuple[str, str]]:
+    return [(str(name), str(kind)) for name, kind, *_ in (await sql.run(comparison.describe(query))).rows]
