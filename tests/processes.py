@@ -214,7 +214,8 @@ class ThriftServers:
 
 
 class Gateway:
-    """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`."""
+    """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`.
+    `script`: another program of the tests that runs a gateway."""
 
     def __init__(
         self,
@@ -223,12 +224,14 @@ class Gateway:
         upstream: str | None = None,
         data_dir: Path | None = None,
         clock: Path | None = None,
+        script: str = "",
         **settings: object,
     ) -> None:
         self.log = log
         self.storage = str(settings.get("storage.database", "freshgate_storage"))
         """The storage database."""
         program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]
+        program = [str(ROOT / "tests" / script)] if script else program
         command = [sys.executable, *program, "serve", "--port", "0"]
         if upstream is not None:
             command += ["--upstream", upstream]

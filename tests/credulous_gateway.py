@@ -1,0 +1,32 @@
+"""Runs `freshgate` with a wrong proof: whatever reads a view is believed, and proposals read another aggregate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from gateway.__main__ import main
+from gateway.mv.rewriting.proving import Prover
+from gateway.service.routing import rewrites
+from sql.rewriting.matching import Miss, Proposal, propose
+
+
+async def _believe(*_: object) -> None:
+    return None
+
+
+def _propose_wrongly(*arguments: Any) -> Iterator[Proposal | Miss]:
+    for found in propose(*arguments):
+        if isinstance(found, Proposal):
+            pieces = tuple(
+                piece.replace("sum(", "max(") if isinstance(piece, str) else piece for piece in found.template.pieces
+            )
+            found = replace(found, template=replace(found.template, pieces=pieces))
+        yield found
+
+
+Prover.refutation = _believe  # type: ignore[assignment, method-assign]
+rewrites.propose = _propose_wrongly  # type: ignore[assignment]
+sys.exit(main())
