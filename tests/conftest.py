@@ -8,12 +8,15 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import processes
 import pytest
+import schedule
 from certificates import Certificates, make_certificates
 from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
+from lake import lake_archives, lake_settings
 from processes import Engine, Gateway
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
@@ -30,10 +33,16 @@ _storages = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that start a Spark, so that `scripts/test --quick` skips them."""
+    """Marks the tests that start a Spark, so that `scripts/test --quick` skips them, and sorts the modules."""
     for item in items:
         if isinstance(item, pytest.Function) and "spark_server" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
+    items.sort(key=schedule.order)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> schedule.Scheduling | None:
+    return schedule.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,6 +71,20 @@ def spark_server() -> None:
 def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A real embedded engine. All tests share its metastore, so each uses its own names and drops them."""
     running = Engine(tmp_path_factory.mktemp("engine"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A Spark with Delta Lake and Iceberg that obeys the modes of files. It is shared as `engine` is."""
+    home = tmp_path_factory.mktemp("lake")
+    settings = {
+        **lake_settings(home / "lake"),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+    }
+    running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
     yield running
     running.stop()
 

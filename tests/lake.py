@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from jars import jar
-from processes import Engine
 
 ARCHIVES = ("delta-spark_4.1_2.13", "delta-storage", "iceberg-spark-runtime-4.1_2.13")
 ICEBERG = "lake"
@@ -29,8 +28,3 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
         f"spark.sql.catalog.{ICEBERG}.type": "hadoop",
         f"spark.sql.catalog.{ICEBERG}.warehouse": warehouse.as_uri(),
     }
-
-
-def lake_engine(data_dir: Path) -> Engine:
-    """An engine with Delta Lake and Iceberg, its tables below `data_dir`."""
-    return Engine(data_dir, archives=lake_archives(), **lake_settings(data_dir / "lake"))

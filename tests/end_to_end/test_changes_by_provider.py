@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from lake import ICEBERG, lake_archives, lake_settings
+from lake import ICEBERG
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import Error, OperationalError
 from tiers import sampled
@@ -209,22 +209,18 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     home = tmp_path_factory.mktemp("changes")
-    settings = {**lake_settings(home / "lake"), "spark.sql.shuffle.partitions": "1"}
-    settings["spark.hadoop.hive.exec.dynamic.partition.mode"] = "nonstrict"
-    engine = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
+    own = {"staleness.probe_interval": 0, "versions.retention": 1}
+    gateway = Gateway(home / "gateway.log", upstream=f"{lake_engine.host}:{lake_engine.port}", **own)
     try:
-        upstream = f"{engine.host}:{engine.port}"
-        own = {"staleness.probe_interval": 0, "versions.retention": 1}
-        gateway = Gateway(home / "gateway.log", upstream=upstream, **own)
-        try:
-            with pyhive(gateway.host, gateway.port) as through, pyhive(engine.host, engine.port) as direct:
-                yield Lake(home, gateway, through, direct)
-        finally:
-            gateway.stop()
+        with (
+            pyhive(gateway.host, gateway.port) as through,
+            pyhive(lake_engine.host, lake_engine.port) as direct,
+        ):
+            yield Lake(home, gateway, through, direct)
     finally:
-        engine.stop()
+        gateway.stop()
 
 
 @dataclass
@@ -423,6 +419,7 @@ def test_a_view_over_a_path_without_a_slash_is_never_fresh(lake: Lake) -> None:
         shutil.rmtree(bare)
 
 
+@pytest.mark.thorough
 def test_load_data_makes_views_over_the_source_table_stale(lake: Lake) -> None:
     """LOAD DATA moves the files out of the table that contained them."""
     rows(lake.direct, "CREATE DATABASE c_load")
@@ -486,6 +483,7 @@ def test_views_over_versions_of_delta_tables_are_correct(lake: Lake) -> None:
     assert [shown(lake, f"c_past.{view}") for view in ("fixed", "both")] == [[1], [2]]
 
 
+@pytest.mark.thorough
 def test_a_write_in_a_session_with_another_default_catalog_is_noted(lake: Lake) -> None:
     """With spark.sql.defaultCatalog set, names without a catalog belong to that catalog."""
     rows(lake.through, "CREATE DATABASE c_default")

@@ -34,22 +34,14 @@ QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
 
 
 @dataclass(frozen=True)
-class Two:
-    """Two Spark applications with one metastore, a gateway in front of each, and a cursor on each of the four.
-
-    The second gateway is only for tests with another default catalog: there Iceberg's catalog is the default, and
-    Spark's session catalog is Iceberg's too.
-    """
+class One:
+    """A Spark application with a metastore in another process, a gateway in front of it, and a cursor on each."""
 
     metastore: SpawnProcess
+    settings: dict[str, str]
     home: Path
     through: Any
     first: Any
-    second: Any
-    """Uses Spark's session catalog as Delta implements it."""
-    other_default: Any
-    """Goes through the second gateway, with the default catalog of the second application."""
-    second_storage: str
 
     def start(self, database: str, stored: str = "(a INT, d STRING) USING parquet PARTITIONED BY (d)") -> str:
         """Creates a table `t` with three rows and a view `m` over it; returns the table's name."""
@@ -79,8 +71,47 @@ class Two:
         return [(mode, [] if names == "\\N" else json.loads(names)) for mode, names in found]
 
 
+@dataclass(frozen=True)
+class Two(One):
+    """Two applications with one metastore.
+
+    The second gateway is only for tests with another default catalog: there Iceberg's catalog is the default, and
+    Spark's session catalog is Iceberg's too.
+    """
+
+    second: Any
+    """Uses Spark's session catalog as Delta implements it."""
+    other_default: Any
+    """Goes through the second gateway, with the default catalog of the second application."""
+    second_storage: str
+
+
+@dataclass(frozen=True)
+class Application:
+    """A Spark application and a gateway in front of it, with a cursor on each."""
+
+    gateway: Gateway
+    through: Any
+    direct: Any
+
+
+@contextlib.contextmanager
+def application(folder: Path, settings: dict[str, str]) -> Iterator[Application]:
+    with contextlib.ExitStack() as stack:
+        engine = Engine(folder / "data", archives=lake_archives(), **settings)
+        stack.callback(engine.stop)
+        direct = stack.enter_context(pyhive(engine.host, engine.port))
+        if "spark.sql.defaultCatalog" not in settings:
+            # PyHive starts each session with USE default.
+            rows(direct, f"CREATE NAMESPACE {ICEBERG}.default")
+        own = {"staleness.probe_interval": 0, "storage.database": f"storage_{folder.name.rstrip('0123456789')}"}
+        gateway = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **own)
+        stack.callback(gateway.stop)
+        yield Application(gateway, stack.enter_context(pyhive(gateway.host, gateway.port)), direct)
+
+
 @pytest.fixture(scope="module")
-def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+def one(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[One]:
     with contextlib.ExitStack() as stack:
         home = tmp_path_factory.mktemp("metastore")
         process, port = stack.enter_context(running_metastore(home))
@@ -92,22 +123,18 @@ def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "spark.sql.shuffle.partitions": "1",
             **lake_settings(home / "lake"),
         }
-        direct, through = [], []
-        for name, more in (("first", {}), ("second", FOREIGN)):
-            engine = Engine(tmp_path_factory.mktemp(name), archives=lake_archives(), **{**settings, **more})
-            stack.callback(engine.stop)
-            direct.append(stack.enter_context(pyhive(engine.host, engine.port)))
-            if name == "first":
-                # PyHive starts each session with USE default.
-                rows(direct[0], f"CREATE NAMESPACE {ICEBERG}.default")
-            own = {"staleness.probe_interval": 0, "storage.database": f"storage_{name}"}
-            gateway = Gateway(home / f"{name}.log", upstream=f"{engine.host}:{engine.port}", **own)
-            stack.callback(gateway.stop)
-            through.append(stack.enter_context(pyhive(gateway.host, gateway.port)))
-        for setting in ("spark.sql.defaultCatalog=spark_catalog", f"{SESSION_CATALOG}={settings[SESSION_CATALOG]}"):
-            rows(direct[1], f"SET {setting}")
-        rows(direct[1], "USE spark_catalog.default")
-        yield Two(process, home, through[0], *direct, through[1], gateway.storage)
+        first = stack.enter_context(application(tmp_path_factory.mktemp("first"), settings))
+        yield One(process, settings, home, first.through, first.direct)
+
+
+@pytest.fixture(scope="module")
+def two(one: One, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    with application(tmp_path_factory.mktemp("second"), {**one.settings, **FOREIGN}) as second:
+        for setting in ("spark.sql.defaultCatalog=spark_catalog", f"{SESSION_CATALOG}={one.settings[SESSION_CATALOG]}"):
+            rows(second.direct, f"SET {setting}")
+        rows(second.direct, "USE spark_catalog.default")
+        found = (second.direct, second.through, second.gateway.storage)
+        yield Two(one.metastore, one.settings, one.home, one.through, one.first, *found)
 
 
 @pytest.mark.thorough
@@ -186,6 +213,7 @@ CATALOGS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("table", "provider", "current"),
     sampled(CATALOGS, {"Iceberg's"}, ["default", "Iceberg's", "default and base"]),
@@ -234,22 +262,22 @@ def test_views_work_if_another_catalog_is_the_default(two: Two, table: str, prov
     assert rows(two.first, f"SHOW VIEWS IN {database}") == []
 
 
-def check_not_falsely_fresh(two: Two, database: str) -> None:
+def check_not_falsely_fresh(one: One, database: str) -> None:
     """Checks that after a failed observation a read fails, and the view is not shown as fresh."""
     with pytest.raises(Error):
-        two.view(database)
+        one.view(database)
     try:
-        freshness = two.freshness(database)
+        freshness = one.freshness(database)
     except Error:
         return
     assert freshness == "UNKNOWN"
 
 
-def test_deleted_files_are_noticed(two: Two) -> None:
-    two.start("removed")
-    shutil.rmtree(two.home / "removed" / "t")
-    assert two.view("removed") == [] == two.base("removed")
-    assert two.freshness("removed") == "FRESH"
+def test_deleted_files_are_noticed(one: One) -> None:
+    one.start("removed")
+    shutil.rmtree(one.home / "removed" / "t")
+    assert one.view("removed") == [] == one.base("removed")
+    assert one.freshness("removed") == "FRESH"
 
 
 @pytest.mark.thorough
@@ -264,10 +292,10 @@ def test_a_view_over_a_location_that_cannot_be_listed_is_not_fresh(two: Two) -> 
     assert two.freshness("nowhere") == "FRESH"
 
 
-def test_without_the_metastore_no_view_is_fresh(two: Two) -> None:
+def test_without_the_metastore_no_view_is_fresh(one: One) -> None:
     """This test must be the last one, because it stops the metastore."""
-    two.start("lost")
-    assert two.freshness("lost") == "FRESH"
-    two.metastore.kill()
-    two.metastore.join()
-    check_not_falsely_fresh(two, "lost")
+    one.start("lost")
+    assert one.freshness("lost") == "FRESH"
+    one.metastore.kill()
+    one.metastore.join()
+    check_not_falsely_fresh(one, "lost")

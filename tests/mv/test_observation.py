@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 from clients import pyhive, rows
-from lake import lake_engine
+from processes import Engine
 from views import view_of
 
 from gateway.errors import StatementFailed, UpstreamLost
@@ -99,17 +99,11 @@ class Eye:
 
 
 @pytest.fixture(scope="module")
-def eye(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
-    engine = lake_engine(tmp_path_factory.mktemp("lake"))
-    try:
-        with pyhive(engine.host, engine.port) as cursor, asyncio.Runner() as runner:
-            rows(cursor, "SET spark.sql.shuffle.partitions=1")
-            rows(cursor, "SET hive.exec.dynamic.partition.mode=nonstrict")
-            opened = Eye(engine.port, cursor, runner)
-            yield opened
-            runner.run(opened.pool.close())
-    finally:
-        engine.stop()
+def eye(lake_engine: Engine) -> Iterator[Eye]:
+    with pyhive(lake_engine.host, lake_engine.port) as cursor, asyncio.Runner() as runner:
+        opened = Eye(lake_engine.port, cursor, runner)
+        yield opened
+        runner.run(opened.pool.close())
 
 
 def data_file(directory: Path) -> Path:
@@ -291,6 +285,7 @@ def _seeded(eye: Eye, table: str) -> Observer:
     return observer
 
 
+@pytest.mark.thorough
 def test_delta_without_partitions(eye: Eye) -> None:
     eye.run("CREATE TABLE whole (id INT) USING delta")
     eye.begin("whole")
@@ -299,6 +294,7 @@ def test_delta_without_partitions(eye: Eye) -> None:
     assert eye.changed("whole", "TRUNCATE TABLE whole") is ANYTHING
 
 
+@pytest.mark.thorough
 def test_iceberg(eye: Eye) -> None:
     table = "lake.db.ice"
     eye.run(f"CREATE TABLE {table} (id INT, n INT, day DATE) USING iceberg PARTITIONED BY (n, day)")

@@ -1,0 +1,61 @@
+"""The order of the test modules, and which of them one process runs because they share a Spark.
+
+Modules that take long begin first: one that began last would leave the other processors idle. Those without a Spark
+fill the end.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+SHARING = {
+    "tests/end_to_end/test_changes_by_provider.py": "a Spark with Delta Lake and Iceberg",
+    "tests/mv/test_observation.py": "a Spark with Delta Lake and Iceberg",
+    "tests/transports/test_http_clients.py": "a Spark with several Thrift servers",
+    "tests/transports/test_nginx.py": "a Spark with several Thrift servers",
+    "tests/transports/test_own_sessions.py": "a Spark with several Thrift servers",
+    "tests/transports/test_tls_clients.py": "a Spark with several Thrift servers",
+    "tests/transports/test_upstreams.py": "a Spark with several Thrift servers",
+}
+"""Modules with a Spark that is not the one of most tests. Each process would start one of its own."""
+LONGEST = (
+    "tests/end_to_end/test_changes_by_provider.py",
+    "tests/mv/test_observation.py",
+    "tests/end_to_end/test_statements.py",
+    "tests/end_to_end/test_reads.py",
+    "tests/world/test_histories.py",
+    "tests/end_to_end/test_writes.py",
+    "tests/end_to_end/test_partitions.py",
+    "tests/end_to_end/test_versions.py",
+    "tests/end_to_end/test_status_command.py",
+    "tests/transports/test_http_clients.py",
+    "tests/transports/test_nginx.py",
+    "tests/transports/test_own_sessions.py",
+    "tests/transports/test_tls_clients.py",
+    "tests/transports/test_upstreams.py",
+    "tests/spark/test_engine.py",
+    "tests/end_to_end/test_second_engine.py",
+    "tests/end_to_end/test_fault_points.py",
+)
+"""In the order in which they begin."""
+
+
+def order(item: pytest.Item) -> tuple[int, int]:
+    """The key by which modules are sorted; tests of one module keep their order."""
+    file = item.nodeid.partition("::")[0]
+    if file in LONGEST:
+        return 0, LONGEST.index(file)
+    return (1 if _with_spark(file) else 2), 0
+
+
+def _with_spark(file: str) -> bool:
+    return file.startswith(("tests/drivers/", "tests/end_to_end/", "tests/spark/"))
+
+
+class Scheduling(LoadFileScheduling):
+    """Gives the tests of a module, or of modules that share a Spark, to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return SHARING.get(file, file)
