@@ -24,8 +24,9 @@ from sql.rewriting.forms import COUNT_OF_ROWS, call_of, form, mapped
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import HOLE, Shape, shape_of
 
-KEYS_MAX = 6
-"""Drafts are merged up to so many keys: with each key, a view has more rows."""
+KEYS_MAX, UNKNOWN_KEYS_MAX = 6, 4
+"""Drafts are merged up to so many keys, because with each key a view has more rows: if statistics tell how many, and if
+they do not."""
 COLUMNS_MAX = 60
 NAME_CHARACTERS_MAX = 60
 _HIDDEN = "?"
@@ -114,15 +115,18 @@ def suggested(
     tables: Tables,
     taken: Collection[TableName] = (),
     is_answered: Callable[[Shape, Namespace], bool] = lambda _shape, _namespace: False,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> list[Suggestion]:
     """The views for the queries, of which the most important come first.
 
     `tables`: all that the queries read; a query that reads another one gets no view. `taken`: names of relations that
-    exist. `is_answered`: whether a view that exists answers a query.
+    exist. `is_answered`: whether a view that exists answers a query. `is_late`: whether no further query is read.
     """
     read: dict[int, _Query] = {}
     plans: list[_Plan] = []
     for number, (text, namespace) in enumerate(queries):
+        if is_late():
+            break
         query = _Query(text, namespace, tables)
         if query.drafts and not is_answered(query.shape, namespace):
             read[number] = query
@@ -192,7 +196,7 @@ def _add(plans: list[_Plan], drafts: Iterable[Draft], number: int, tables: Table
     """Adds drafts of a query: to the first plan of the same rows that they fit."""
     for draft in drafts:
         for plan in plans:
-            if (both := _both(plan.draft, draft)) is not None and _is_small(both, tables):
+            if (both := _both(plan.draft, draft, tables)) is not None:
                 plan.draft = both
                 plan.queries.append(number)
                 break
@@ -200,17 +204,19 @@ def _add(plans: list[_Plan], drafts: Iterable[Draft], number: int, tables: Table
             plans.append(_Plan(draft, [number]))
 
 
-def _both(one: Draft, other: Draft) -> Draft | None:
+def _both(one: Draft, other: Draft, tables: Tables) -> Draft | None:
     """One draft that serves what both do; None if they should not be merged."""
     if one.source != other.source or one.is_exact != other.is_exact:
         return None
     if one.new_counted(other) or other.new_counted(one) or (one.is_exact and one.key_forms != other.key_forms):
         return None
     both = one.joined(other)
-    includes = one.includes(other) or other.includes(one)
-    keys = len(both.key_forms)
-    if keys + len(both.measures) > COLUMNS_MAX or (both.groups and keys > KEYS_MAX and not includes):
+    if len(both.key_forms) + len(both.measures) > COLUMNS_MAX or not _is_small(both, tables):
         return None
+    if both.groups and not one.includes(other) and not other.includes(one):
+        is_known = None not in (_distinct(key, both, tables) for key in both.all_keys)
+        if len(both.key_forms) > (KEYS_MAX if is_known else UNKNOWN_KEYS_MAX):
+            return None
     return both
 
 
@@ -308,7 +314,8 @@ def _from(draft: Draft, aliases: Mapping[str, str], written: Callable[[exp.Expr]
     left = list(draft.joins.values())
     seen: set[str] = set()
     text = ""
-    for key, relation in draft.relations.items():
+    for key in _order(draft):
+        relation = draft.relations[key]
         assert relation.table is not None
         seen.add(key)
         table = name_as_sql(relation.table)
@@ -323,6 +330,24 @@ def _from(draft: Draft, aliases: Mapping[str, str], written: Callable[[exp.Expr]
         conditions = " AND ".join(map(written, own))
         text += f" {kind} {table}{f' ON {conditions}' if own else ''}"
     return text + (f" WHERE {' AND '.join(map(written, left))}" if left else "")
+
+
+def _order(draft: Draft) -> list[str]:
+    """The relations so that each is joined with one before it, if possible; as they were if there is an outer join."""
+    left = list(draft.relations)
+    if any(each.on is not None for each in draft.relations.values()):
+        return left
+    found: list[str] = []
+    while left:
+        seen = set(found)
+        joined = (
+            key for each in draft.joins.values() for key in _relations_in(each) - seen if _relations_in(each) & seen
+        )
+        reachable = set(joined)
+        key = next((key for key in left if key in reachable), left[0])
+        left.remove(key)
+        found.append(key)
+    return found
 
 
 def _relations_in(node: exp.Expr) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from sql.rewriting.shape import Shape, shape_of
 
 QUERIES_MAX = 500
 """Shapes that are read: those that took the longest in all. One takes some milliseconds of a thread."""
+READING_SECONDS = 10.0
+"""How long they are read."""
 NAMINGS_MAX = 5
 """How often other names are looked for if those of the suggestions are taken."""
 
@@ -80,7 +83,8 @@ class Suggestions:
 
         texts = [(each.runs.text, each.namespace) for each in queries]
         taken = {view.name for view in self._catalog.views()} | schemas.keys()
-        found = await asyncio.to_thread(suggested, texts, tables, taken, is_answered)
+        until = time.monotonic() + READING_SECONDS
+        found = await asyncio.to_thread(suggested, texts, tables, taken, is_answered, lambda: time.monotonic() > until)
         advice = [_advice(each, queries, tables) for each in await self._named(found, taken)]
         return sorted(advice, key=lambda each: -each.seconds)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sql.names import Namespace, TableName
-from sql.rewriting.advice import KEYS_MAX, Described, Suggestion, suggested, tables_of, without_literals
+from sql.rewriting.advice import UNKNOWN_KEYS_MAX, Described, Suggestion, suggested, tables_of, without_literals
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import shape_of
 from sql.statement import CreateMaterializedView
@@ -124,6 +124,20 @@ def test_joins_are_those_of_the_queries() -> None:
     )
 
 
+def test_each_table_is_joined_with_one_before_it() -> None:
+    text = "SELECT n_name, p_brand, count(*) AS n FROM nation, part, customer, orders, lineitem"
+    text += " WHERE p_partkey = l_partkey AND n_nationkey = c_nationkey"
+    text += " AND c_custkey = o_custkey AND l_orderkey = o_orderkey GROUP BY 1, 2"
+    joined = only(text)
+    assert "CROSS" not in joined
+    assert joined.count("INNER JOIN") == 4
+
+
+def test_no_query_is_read_when_it_is_late() -> None:
+    text = "SELECT o_orderstatus, count(*) AS n FROM orders GROUP BY 1"
+    assert suggested([(text, SHOP)], DESCRIBED, is_late=lambda: True) == []
+
+
 def test_sums_of_doubles_get_their_own_groups() -> None:
     text = "SELECT country, sum(amount) AS a FROM events GROUP BY country"
     assert only(text) == (
@@ -160,7 +174,7 @@ def test_counted_values_do_not_make_the_view_of_others_large() -> None:
 def test_a_view_has_few_keys_unless_a_query_needs_more() -> None:
     columns = [*TABLES[TableName("shop", "lineitem")]][:8]
     single = [f"SELECT {column}, count(*) AS n FROM lineitem GROUP BY 1" for column in columns]
-    assert all(len(each.view.columns) <= KEYS_MAX + 1 for each in advised(*single))
+    assert all(len(each.view.columns) <= UNKNOWN_KEYS_MAX + 1 for each in advised(*single))
     assert len(advised(*single)) == 2
     names = ", ".join(columns)
     assert len(advised(f"SELECT {names}, count(*) AS n FROM lineitem GROUP BY {names}", *single)) == 1
