@@ -40,7 +40,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
-from gateway.mv.ports import Plans, StageProgress
+from gateway.mv.ports import Plans, PlanTexts, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -87,6 +87,7 @@ from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
+from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
@@ -102,6 +103,7 @@ from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
@@ -256,6 +258,8 @@ class AtSpark:
     probes: SessionPool
     metastore: SparkMetastore
     plans: Plans
+    plan_texts: PlanTexts | None
+    """Of a Spark whose plans are read from texts."""
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:
@@ -272,7 +276,9 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), EnginePlans(engine))
+    texts = TextPlans() if account.address else None
+    plans = EnginePlans(engine) if texts is None else texts
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans, texts)
 
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
@@ -445,7 +451,7 @@ def routed(
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
     canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell)
-    means = Means(candidates, measures, prover)
+    means = Means(candidates, measures, prover, ProofSessions(spark.plan_texts))
     rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 

@@ -88,6 +88,15 @@ class Plans(Protocol):
         ...
 
 
+class PlanTexts(Protocol):
+    """Plans from the text of EXPLAIN, which needs a session with settings of its own."""
+
+    def of(self, session: SqlSession) -> AbstractAsyncContextManager[bytes]:
+        """The name, for `Plans.optimized`, of a session that serves for nothing but plans. Entering it changes the
+        session's settings, and raises what Spark raises."""
+        ...
+
+
 class RelationKind(Enum):
     TABLE = "TABLE"
     VIEW = "VIEW"

@@ -7,35 +7,9 @@ from pathlib import Path
 from py4j.java_gateway import JavaGateway, JavaObject
 from pyspark import SparkContext
 
+from gateway.spark.plan_settings import SETTINGS
+
 SOURCE = Path(__file__).with_name("PlanWriter.java")
-_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
-_FILES = "org.apache.spark.sql.execution.datasources."
-EXCLUDED = (
-    # Conditions that follow from others, in other places of different plans.
-    _OPTIMIZER + "InferFiltersFromConstraints",
-    _OPTIMIZER + "InferFiltersFromGenerate",
-    # Sums of other types, where that is faster.
-    _OPTIMIZER + "DecimalAggregates",
-    # Depend on statistics.
-    _OPTIMIZER + "CostBasedJoinReorder",
-    # Limits of parts of the rows.
-    _OPTIMIZER + "LimitPushDown",
-    _OPTIMIZER + "LimitPushDownThroughWindow",
-    # List the files, and keep the conditions anyway.
-    _FILES + "PruneFileSourcePartitions",
-    "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
-)
-SETTINGS = {
-    "spark.sql.optimizer.excludedRules": ",".join(EXCLUDED),
-    # A long IN list would become a set, whose values the writer does not show.
-    "spark.sql.optimizer.inSetConversionThreshold": "100000",
-    # A table would have a type of its own in each query.
-    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
-    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-    "spark.sql.optimizer.metadataOnly": "false",
-}
-"""In the clone of a session: plans that depend on nothing but the text and the tables' columns."""
 
 
 class PlanWriting:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 
-def _names(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-BOOLEAN = _names("And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual In IsNull IsNotNull IsNaN")
-SCALAR = BOOLEAN | _names("""
+BOOLEAN = words("And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual In IsNull IsNotNull IsNaN")
+SCALAR = BOOLEAN | words("""
     Literal GreaterThan GreaterThanOrEqual If CaseWhen Coalesce NaNvl Greatest Least Cast
     Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus UnaryPositive Abs Signum
     Round BRound Ceil Floor RoundCeil RoundFloor Sqrt Cbrt Exp Expm1 Log Log2 Log10 Log1p Pow
@@ -31,15 +31,15 @@ SCALAR = BOOLEAN | _names("""
     SecondsToTimestamp MillisToTimestamp MicrosToTimestamp UnixDate UnixSeconds UnixMillis UnixMicros DateFromUnixDate
     FromUTCTimestamp ToUTCTimestamp
     """)
-AGGREGATE = _names("""
+AGGREGATE = words("""
     Sum Count Min Max Average BitAndAgg BitOrAgg BitXorAgg StddevSamp StddevPop VarianceSamp VariancePop
     CovSample CovPopulation Corr Percentile HyperLogLogPlusPlus
     """)
-MERGED_BY_ITSELF = _names("Min Max BitAndAgg BitOrAgg BitXorAgg")
+MERGED_BY_ITSELF = words("Min Max BitAndAgg BitOrAgg BitXorAgg")
 """f(f(A), f(B)) = f(A and B), with NULL for nothing on both sides."""
-NULL_IGNORED = MERGED_BY_ITSELF | _names("Sum Count Average StddevSamp StddevPop VarianceSamp VariancePop")
-DUPLICATES_IGNORED = _names("Min Max BitAndAgg BitOrAgg HyperLogLogPlusPlus")
-WINDOW = _names("""
+NULL_IGNORED = MERGED_BY_ITSELF | words("Sum Count Average StddevSamp StddevPop VarianceSamp VariancePop")
+DUPLICATES_IGNORED = words("Min Max BitAndAgg BitOrAgg HyperLogLogPlusPlus")
+WINDOW = words("""
     WindowExpression WindowSpecDefinition SpecifiedWindowFrame RowFrame RangeFrame CurrentRow UnboundedPreceding
     UnboundedFollowing RowNumber Rank DenseRank PercentRank CumeDist NTile Lag Lead
     """)
@@ -54,7 +54,7 @@ CONSTANT = (
 """Classes without a column that may be replaced by their value while Spark plans, as it is the same on every day."""
 STRUCTURE = frozenset({"NumericEvalContext", "scala.Tuple2"})
 """Parts of an expression that are not expressions."""
-STRICT = _names("""
+STRICT = words("""
     EqualTo LessThan LessThanOrEqual In Not StartsWith EndsWith Contains Like RLike Cast Add Subtract Multiply Divide
     Remainder UnaryMinus Abs Substring Upper Lower Length Year Quarter Month DayOfMonth DayOfWeek TruncDate
     TruncTimestamp DateAdd DateSub
@@ -62,7 +62,7 @@ STRICT = _names("""
 """NULL if an operand is NULL (of `In`: the first operand)."""
 COMMUTATIVE = frozenset({"EqualTo", "EqualNullSafe", "Add", "Multiply"})
 FLIPPED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
-OUTER_JOINS = _names("LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
+OUTER_JOINS = words("LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
 ORDER_MATTERS = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Window"})
 """Nodes that a definition may not have: a stored answer has no order, and keeps one of several right answers."""
 

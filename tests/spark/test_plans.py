@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from planning import Planner, planner
 from processes import Engine
-from record_plans import plans_of, recorded
+from record_plans import database, plans_of, recorded
 
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
@@ -108,7 +108,8 @@ def test_recorded_plans_are_those_of_spark(engine: Engine) -> None:
     """`tests/record_plans.py` records them again. Ids of columns differ from one run to the next."""
 
     async def check(working: Planner) -> None:
-        plans = await plans_of(working)
+        async with database(working):
+            plans = await plans_of(working)
         assert plans.keys() == recorded().keys()
         differing = [text for text, plan in recorded().items() if shape(plan) != shape(plans[text])]
         assert differing == []

@@ -8,7 +8,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from gateway import loops
@@ -243,6 +243,24 @@ class Session:
             if asked_after == self.moved:
                 self.namespace = found
         return found
+
+    @contextlib.asynccontextmanager
+    async def twin(self) -> AsyncIterator[SqlSession]:
+        """Another session at Spark, opened by the same request as this one was. Raises UpstreamLost."""
+        side = await self._sides.connect(self._login)
+        try:
+            answer = opened(await side.forward(self._open_payload))
+            if answer is None:
+                raise UpstreamLost("Spark refuses to open another session.")
+            try:
+                yield side.session(answer[0])
+            finally:
+                with contextlib.suppress(FreshgateError, WireError, TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await side.forward(request.close_session(answer[0]))
+        finally:
+            # Not kept for others: the session may still be open.
+            await side.close()
 
     async def reopen(self) -> None:
         """Reopens the session with its first configuration after Spark went away. Concurrent calls reopen it once."""

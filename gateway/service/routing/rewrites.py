@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.config import Rewrite
@@ -18,18 +18,20 @@ from gateway.errors import FreshgateError
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
+from gateway.mv.ports import PlanUnavailable
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.usage import Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
 from gateway.mv.versions.measures import Measures
+from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End
 from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.scope import Scope
 from sql.names import Namespace, TableName
-from sql.rewriting.matching import Miss, propose
+from sql.rewriting.matching import Miss, Proposal, propose
 from sql.rewriting.shape import Shape, shape_of
 from sql.statement import Glance
 from sql.words import Words
@@ -53,6 +55,7 @@ class Means:
     candidates: Candidates
     measures: Measures
     prover: Prover
+    sessions: ProofSessions = field(default_factory=ProofSessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class Rewrites:
         self._candidates = means.candidates
         self._measures = means.measures
         self._prover = means.prover
+        self._sessions = means.sessions
         self._usages = usages
         self._canary = canary
         self._settings = settings
@@ -274,25 +278,35 @@ class Rewrites:
         self.counts.considered += 1
         answers: list[Answer] = []
         refusals: list[Refusal] = []
-        for proposal in await asyncio.to_thread(propose, shape, namespace, views, self._candidates.columns_of):
-            if isinstance(proposal, Miss):
-                refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
-                continue
-            view = self._catalog.named(proposal.view)
-            if view is None:
-                continue
-            self.counts.matched += 1
-            guid, sql = session.upstream_handle.guid, await session.sql()
-            reason = await self._prover.refutation(guid, sql, shape, proposal, view)
-            if reason is not None:
-                refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
-                continue
-            self.counts.proved += 1
-            pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-            answers.append(Answer(view.id, view.name, proposal.template, pinned))
+        async with self._sessions.of(session, namespace) as planning:
+            for proposal in await asyncio.to_thread(propose, shape, namespace, views, self._candidates.columns_of):
+                if isinstance(proposal, Miss):
+                    refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
+                    continue
+                view = self._catalog.named(proposal.view)
+                if view is None:
+                    continue
+                self.counts.matched += 1
+                reason = await self._refutation(session, planning, shape, proposal, view)
+                if reason is not None:
+                    refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
+                    continue
+                self.counts.proved += 1
+                pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
+                answers.append(Answer(view.id, view.name, proposal.template, pinned))
         return Considered(
             tuple(await self._smallest_first(answers)), tuple(refusals), time.monotonic(), revision, shape.key
         )
+
+    async def _refutation(
+        self, session: Session, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView
+    ) -> str | None:
+        """Raises FreshgateError."""
+        try:
+            name = await planning.name()
+        except PlanUnavailable as error:
+            return str(error)
+        return await self._prover.refutation(name, await session.sql(), shape, proposal, view)
 
     async def _smallest_first(self, answers: list[Answer]) -> list[Answer]:
         if len(answers) < 2:

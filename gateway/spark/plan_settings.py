@@ -1,0 +1,33 @@
+"""The settings under which Spark plans what is proved."""
+
+from __future__ import annotations
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+_FILES = "org.apache.spark.sql.execution.datasources."
+EXCLUDED = (
+    # Conditions that follow from others, in other places of different plans.
+    _OPTIMIZER + "InferFiltersFromConstraints",
+    _OPTIMIZER + "InferFiltersFromGenerate",
+    # Sums of other types, where that is faster.
+    _OPTIMIZER + "DecimalAggregates",
+    # Depend on statistics.
+    _OPTIMIZER + "CostBasedJoinReorder",
+    # Limits of parts of the rows.
+    _OPTIMIZER + "LimitPushDown",
+    _OPTIMIZER + "LimitPushDownThroughWindow",
+    # List the files, and keep the conditions anyway.
+    _FILES + "PruneFileSourcePartitions",
+    "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
+)
+EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
+SETTINGS = {
+    EXCLUDED_RULES: ",".join(EXCLUDED),
+    # A long IN list would become a set, whose values the writer does not show.
+    "spark.sql.optimizer.inSetConversionThreshold": "100000",
+    # A table would have a type of its own in each query.
+    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.metadataOnly": "false",
+}
+"""In a session for proofs: plans that depend on nothing but the text and the tables' columns."""

@@ -1,0 +1,186 @@
+"""Reads plans from the text of EXPLAIN EXTENDED, for a Spark that no process of the gateway's can ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gateway.errors import StatementFailed
+from gateway.mv.ports import PlanUnavailable, Relation, RelationKind, Rows, SqlSession
+from gateway.spark.metastore import SparkMetastore
+from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
+from sql.names import TableName, quote
+from sql.proof import plan_text
+from sql.proof.plan import Plan
+
+ANSI = "spark.sql.ansi.enabled"
+PRECISION = "spark.sql.decimalOperations.allowPrecisionLoss"
+ZONE = "spark.sql.session.timeZone"
+TEXT_SETTINGS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "8000000"}
+"""Nothing is left out of a text."""
+EXPLAINED_MAX = 3
+"""The first text says only what is read."""
+FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "hive"})
+"""Tables of which a plan's text shows what is read: all of their files. Others have older versions."""
+_SHOWN_NOWHERE = re.compile(r"spark\.sql\.(?:ansi|decimalOperations|legacy|session\.timeZone|timestampType).*")
+"""Settings that a text does not show, although expressions depend on them."""
+_OF_GATEWAY = frozenset({EXCLUDED_RULES, *SETTINGS, *TEXT_SETTINGS})
+
+
+class TextPlans:
+    """Implements `mv.ports.Plans` and `mv.ports.Explained`."""
+
+    def __init__(self) -> None:
+        self._explaining: dict[bytes, _Explaining] = {}
+
+    @asynccontextmanager
+    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
+        """The name, for `optimized`, of a session that serves for nothing but plans. Raises what Spark raises."""
+        explaining, name = _Explaining(session), secrets.token_bytes(16)
+        await explaining.prepare()
+        self._explaining[name] = explaining
+        try:
+            yield name
+        finally:
+            del self._explaining[name]
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        try:
+            return await self._explaining[session].plan(text)
+        except RecursionError as error:
+            raise PlanUnavailable("the plan is nested too deeply") from error
+        except (ValueError, StatementFailed) as error:
+            raise PlanUnavailable(str(error)) from error
+
+
+class _Explaining:
+    """Plans in one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self._metastore = SparkMetastore(_Lent(session))
+        self._listed: dict[str, str] = {}
+        """The settings of the session, but for those of the gateway."""
+        self._known: dict[str, str] = {}
+        self._before: dict[TableName, Relation] = {}
+        """What was read, as it was described last."""
+
+    async def prepare(self) -> None:
+        self._listed = listed(await self._session.run("SET"))
+        for name, value in {**SETTINGS, **TEXT_SETTINGS}.items():
+            before = self._listed.get(name, "") if name == EXCLUDED_RULES else ""
+            await self._session.run(f"SET {name}={before + ',' if before else ''}{value}")
+
+    async def plan(self, text: str) -> Plan:
+        """Raises ValueError, and what Spark raises."""
+        explained, relations = await self._explained(text)
+        for relation in relations.values():
+            if relation.kind is RelationKind.VIEW:
+                await self._check_settings(relation)
+            elif relation.provider not in FORMATS:
+                raise ValueError(
+                    f"a plan's text does not show what is read of a table of the format {relation.provider}"
+                )
+        output = [(str(name), str(kind)) for name, kind, *_ in (await self._session.run(f"DESCRIBE QUERY {text}")).rows]
+        tables = {_shown(name): _table(each) for name, each in relations.items() if each.kind is RelationKind.TABLE}
+        views = [each.view_text for each in relations.values() if each.kind is RelationKind.VIEW]
+        settings = plan_text.Settings(
+            ansi=await self._value(ANSI) == "true",
+            loses_precision=await self._value(PRECISION) == "true",
+            zone=await self._value(ZONE),
+        )
+        return await asyncio.to_thread(plan_text.read, explained, tuple(output), tables, (text, *views), settings)
+
+    async def _explained(self, text: str) -> tuple[str, Mapping[TableName, Relation]]:
+        """The plan's text, and what it reads, which was the same before and after Spark planned."""
+        for _ in range(EXPLAINED_MAX):
+            explained = await self._explain(text)
+            found = {name: await self._relation(name) for name in _names_in(explained)}
+            if all(self._before.get(name) == each for name, each in found.items()):
+                return explained, found
+            self._before |= found
+        raise ValueError("a table or view that it reads is being changed")
+
+    async def _explain(self, text: str) -> str:
+        return "\n".join(str(row[0]) for row in (await self._session.run(f"EXPLAIN EXTENDED {text}")).rows)
+
+    async def _relation(self, name: TableName) -> Relation:
+        found = await self._metastore.relation(name)
+        if found is None:
+            raise ValueError(f"{name} does not exist any more")
+        return found
+
+    async def _check_settings(self, view: Relation) -> None:
+        """Raises ValueError if the view's query is analyzed under other settings than the statement."""
+        hidden = {name: value for name, value in self._listed.items() if _SHOWN_NOWHERE.fullmatch(name)}
+        for name in sorted(hidden.keys() | (view.settings.keys() - _OF_GATEWAY)):
+            if view.settings.get(name) != (hidden.get(name) or await self._value(name)):
+                raise ValueError(f"the session has another {name} than the creator of {view.name} had")
+
+    async def _value(self, name: str) -> str:
+        if name not in self._known:
+            self._known[name] = self._listed.get(name) or str(
+                (await self._session.run(f"SET {quote(name)}")).rows[0][1]
+            )
+        return self._known[name]
+
+
+class _Lent:
+    """Implements `mv.ports.Sessions` with one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+
+    @asynccontextmanager
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        yield self._session
+
+
+def listed(answer: Rows) -> dict[str, str]:
+    """The settings that SET lists."""
+    return {str(name): str(value) for name, value, *_ in answer.rows}
+
+
+def _names_in(explained: str) -> frozenset[TableName]:
+    quoted = (name.strip("`").split("`.`") for name in plan_text.views_in(explained))
+    plain = (name.split(".") for name in plan_text.tables_in(explained))
+    parts = [*quoted, *plain]
+    if any(len(each) != 3 for each in parts):
+        raise ValueError("it reads rows that are not a table of the catalog")
+    return frozenset(TableName(database, table, catalog) for catalog, database, table in parts)
+
+
+def _shown(name: TableName) -> str:
+    return f"{name.catalog}.{name.database}.{name.table}"
+
+
+def _table(table: Relation) -> plan_text.Table:
+    columns = tuple((name, _type(json.loads(kind))) for name, kind in table.columns)
+    return plan_text.Table(
+        columns, (_shown(table.name), table.created, table.location), (table.provider, table.reading)
+    )
+
+
+def _type(kind: Any) -> str:
+    """A type as Spark prints it; empty for a nested one."""
+    if not isinstance(kind, dict):
+        return ""
+    name = str(kind.get("name", ""))
+    if name == "decimal":
+        return f"decimal({kind['precision']},{kind['scale']})"
+    if name == "string":
+        return name if kind.get("collation", "UTF8_BINARY") == "UTF8_BINARY" else f"string collate {kind['collation']}"
+    return _PRINTED.get(name, "")
+
+
+_PRINTED = {"timestamp_ltz": "timestamp"} | {
+    name: name
+    for name in (
+        *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "binary", "date", "timestamp_ntz"),
+    )
+}
