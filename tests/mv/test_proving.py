@@ -42,7 +42,7 @@ def proposal() -> Proposal:
 
 
 @pytest.mark.parametrize(
-    ("zone", "reason"), [("Asia/Tokyo", "other settings than the view's creator"), ("UTC", "There is no plan of")]
+    ("zone", "reason"), [("Asia/Tokyo", "is Asia/Tokyo in this session, and UTC where"), ("UTC", "There is no plan of")]
 )
 async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: str) -> None:
     """The plans of both texts are equal in every time zone, but CSV files yield other times in Tokyo."""

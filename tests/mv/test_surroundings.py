@@ -122,6 +122,12 @@ async def test_whether_a_clients_session_reads_as_the_creators(
     assert await surroundings().reads_alike(view(created), Session(**reader)) is alike
 
 
+async def test_the_setting_that_differs_is_named() -> None:
+    made, ansi = view({TIME_ZONE: "UTC", "spark.sql.ansi.enabled": "true"}), "spark.sql.ansi.enabled"
+    found = await surroundings().difference(made, Session(**{TIME_ZONE: "UTC", ansi: "false"}))
+    assert found == f"{ansi} is false in this session, and true where the view is computed"
+
+
 async def test_a_session_that_reads_as_the_creators_does_not_read_as_a_refresh_with_other_settings() -> None:
     made = view({TIME_ZONE: "UTC"}, **{f"session.{TIME_ZONE}": "Asia/Seoul"})
     assert not await surroundings().reads_alike(made, Session())

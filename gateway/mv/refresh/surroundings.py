@@ -124,17 +124,22 @@ class Surroundings:
     async def reads_alike(self, view: MaterializedView, session: SqlSession) -> bool:
         """Whether the view's definition would read the same in this client session as in a refresh. Raises what Spark
         raises."""
+        return await self.difference(view, session) is None
+
+    async def difference(self, view: MaterializedView, session: SqlSession) -> str | None:
+        """A setting by which the view's definition would read other values in this client session than in a refresh.
+        Raises what Spark raises."""
         there = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
         created = {**await self.created(view), **reading(view_properties.session_settings(view.properties))}
-        for name in {*created, *reading(there)}:
+        for name in sorted({*created, *reading(there)}):
             wanted = created.get(name, self._habits.settings.get(name))
             # Settings that were never set have values as well.
             found = there.get(name) or str((await session.run(f"SET {quote(name)}")).rows[0][1])
-            if wanted is not None and wanted != found:
-                return False
             if wanted is None and name in there:
-                return False
-        return True
+                return f"{name} is {found} in this session, and is not set where the view is computed"
+            if wanted is not None and wanted != found:
+                return f"{name} is {found} in this session, and {wanted} where the view is computed"
+        return None
 
 
 class RefreshSessions:

@@ -30,9 +30,9 @@ class Prover:
         """
         if (reason := _shortfall(view)) is not None:
             return reason
-        if not await self._surroundings.reads_alike(view, sql):
+        if (reason := await self._surroundings.difference(view, sql)) is not None:
             # Plans do not show what readers of files do by the settings of the session.
-            return "the session has other settings than the view's creator had that affect how tables are read"
+            return reason
         try:
             return await self._compared(session, shape, proposal, view.definition.quoted)
         except PlanUnavailable as error:
