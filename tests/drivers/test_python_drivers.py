@@ -330,6 +330,7 @@ def test_superset_lists_views(server: Server) -> None:
     assert {row[2] for row in listed} == {False}
 
 
+@pytest.mark.thorough
 def test_the_life_cycle_of_a_view_runs_in_sqlalchemy(through: Server, life_database: str) -> None:
     engine = sqlalchemy.create_engine(f"hive://{USER}@{through.host}:{through.port}/{life_database}")
     try:

@@ -16,7 +16,7 @@ from clients import pyhive, rows
 from lake import ICEBERG
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import Error, OperationalError
-from tiers import sampled
+from tiers import EVERYTHING, sampled
 
 GATEWAY, DIRECT = "through the gateway", "on the engine"
 HOUR = "3600"
@@ -635,6 +635,8 @@ def test_views_can_be_created_and_used_while_another_catalog_is_current(lake: La
 
 
 ODD = ["", " ", "  ", "a ", "a", "a_", "it's", 'say "hi"', "back\\slash", "\\", "50%", "ü€", "n\nl", "${x}", "/", "`"]
+LITERALS = (("false", "false"), ("true", "false"), ("true", "true"))
+"""Values of the settings escapedStringLiterals and doubleQuotedIdentifiers."""
 
 
 def test_unusual_partition_values_are_refreshed_under_any_literal_settings(lake: Lake, in_iceberg: Any) -> None:
@@ -643,7 +645,7 @@ def test_unusual_partition_values_are_refreshed_under_any_literal_settings(lake:
     values = ", ".join(f"(1, CAST(X'{value.encode().hex()}' AS STRING))" for value in ODD)
     rows(in_iceberg, f"INSERT INTO b VALUES {values}, (1, NULL)")
     rows(in_iceberg, f"CREATE MATERIALIZED VIEW spark_catalog.abroad.odd PARTITION BY (p) AS {query}")
-    for settings in (("false", "false"), ("true", "false"), ("true", "true")):
+    for settings in LITERALS if EVERYTHING else LITERALS[-1:]:
         with pyhive(lake.gateway.host, lake.gateway.port) as cursor:
             rows(cursor, f"SET spark.sql.parser.escapedStringLiterals={settings[0]}")
             rows(cursor, f"SET spark.sql.ansi.doubleQuotedIdentifiers={settings[1]}")

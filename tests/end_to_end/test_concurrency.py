@@ -182,6 +182,7 @@ def test_creation_fails_if_a_spark_view_it_reads_is_replaced_meanwhile(database:
     assert database.rows("SELECT n, below FROM top") == [(1, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clause", sampled(["WHEN STALE SERVE", "GRACE PERIOD 1 HOUR"], {"WHEN STALE SERVE"}))
 def test_readers_that_accept_stale_rows_do_not_wait_for_a_refresh(database: Database, clause: str) -> None:
     """DDL of other views does not wait either."""
@@ -243,6 +244,7 @@ def test_one_of_several_concurrent_creations_of_a_name_succeeds(database: Databa
     assert len(database.rows("SELECT * FROM m")) == 1
 
 
+@pytest.mark.thorough
 def test_a_cancelled_reader_does_not_affect_others(database: Database) -> None:
     """Its refresh is cancelled if nobody else waits for it; a later reader starts a new one."""
     database.run(

@@ -33,6 +33,7 @@ def partitions(cursor: Cursor, view: str) -> list[str]:
     return [row[1] for row in rows(cursor, f"SHOW PARTITIONS FROM {view}")]
 
 
+@pytest.mark.thorough
 def test_bigquerys_daily_totals_example_works(gateway: Gateway) -> None:
     with in_database(gateway, "sales") as cursor:
         rows(cursor, "CREATE TABLE orders (placed_at TIMESTAMP, amount DECIMAL(10,2)) USING parquet")
@@ -70,6 +71,7 @@ LINEITEM = (
 )
 
 
+@pytest.mark.thorough
 def test_doris_example_of_orders_and_lineitem_works(gateway: Gateway) -> None:
     with in_database(gateway, "tpch") as cursor:
         rows(cursor, "use tpch;")

@@ -118,7 +118,7 @@ ACTS = (
     Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, True, True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
 )
-OF_SUITE = {"refresh", "swap"}
+OF_SUITE = {"refresh"}
 """The acts that the suite runs."""
 SELECTED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
 

@@ -13,6 +13,7 @@ from databases import REFLECT, Database, make_database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
 from raw_session import RawSession, decoded, texts
+from tiers import sampled
 
 from gateway.service.clients.session import DATABASE_KEY
 
@@ -199,7 +200,7 @@ ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", sampled(ATTACKS, set(ATTACKS[::2])))
 def test_no_obfuscated_statement_drops_or_changes_it(target: Target, attack: str) -> None:
     text = attack.format(target.name, target.name)
     with RawSession(target.database.gateway) as mallory:

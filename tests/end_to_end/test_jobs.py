@@ -156,6 +156,7 @@ def test_cron_schedules_run_and_when_stale_refresh_still_applies(site: Site, gat
         rows(plain, f"CREATE MATERIALIZED VIEW no {clause} AS SELECT count(*) AS n FROM t")
 
 
+@pytest.mark.thorough
 def test_on_commit_refreshes_after_writes_and_after_refreshes_of_lower_views(site: Site) -> None:
     site.run(
         "CREATE MATERIALIZED VIEW low REFRESH ON COMMIT AS SELECT count(*) AS n FROM t",
@@ -317,6 +318,7 @@ def test_runs_missed_during_downtime_run_once(database: Database, start_gateway:
         site.run("DROP MATERIALIZED VIEW m", "DROP MATERIALIZED VIEW c", "DROP MATERIALIZED VIEW d")
 
 
+@pytest.mark.thorough
 def test_a_refresh_is_retried_if_the_error_may_be_temporary(site: Site, tmp_path: Path) -> None:
     """A damaged file is repaired after the retries."""
     home = tmp_path / "late"

@@ -62,6 +62,7 @@ def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hand_on", sampled(["replay", "proxy_user"], {"proxy_user"}))
 def test_members_of_the_group_log_in_as_themselves(slapd: Slapd, strict: Engine, tmp_path: Path, hand_on: str) -> None:
     gateway = start(slapd, strict, tmp_path, hand_on)
@@ -96,6 +97,7 @@ def test_members_of_the_group_log_in_as_themselves(slapd: Slapd, strict: Engine,
         gateway.stop()
 
 
+@pytest.mark.thorough
 def test_only_the_configured_account_may_impersonate_others(strict: Engine) -> None:
     """Checks the documentation's statement about Hadoop's rules."""
     configuration = {"hive.server2.proxy.user": "ada"}

@@ -18,6 +18,7 @@ from databases import Database
 from processes import Engine, Gateway
 from recorder import Recorder
 from TCLIService import ttypes
+from tiers import sampled
 
 STORAGE = "freshgate_storage"
 NEXT, FIRST = 0, 4
@@ -256,9 +257,16 @@ def many_hidden(direct: Any) -> Iterator[None]:
         rows(direct, f"DROP VIEW {view}")
 
 
+LISTINGS = [(rows_max, protocol) for rows_max in (1, 5, 100_000) for protocol in (COLUMNAR, ROW_WISE)]
+
+
 @pytest.mark.usefixtures("many_hidden")
-@pytest.mark.parametrize("protocol", [COLUMNAR, ROW_WISE])
-@pytest.mark.parametrize("rows_max", [1, 5, 100_000])
+@pytest.mark.parametrize(
+    ("rows_max", "protocol"),
+    sampled(
+        LISTINGS, {f"1-{COLUMNAR}", f"5-{ROW_WISE}"}, [f"{rows_max}-{protocol}" for rows_max, protocol in LISTINGS]
+    ),
+)
 def test_pages_that_contain_only_hidden_rows_do_not_end_a_listing(
     tree: Database, engine: Engine, database: Database, protocol: int, rows_max: int
 ) -> None:

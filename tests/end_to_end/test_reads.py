@@ -75,6 +75,7 @@ def test_a_read_is_fresh(view: Database, sql: str) -> None:
     assert rows(view.cursor, sql.format(db=view.name))[0][-1] == expected
 
 
+@pytest.mark.thorough
 def test_rows_copied_from_a_view_are_fresh(view: Database) -> None:
     for statement in (
         "CREATE TABLE made USING parquet AS SELECT n FROM m",
@@ -204,33 +205,33 @@ def test_a_replaced_spark_view_is_resolved_to_the_view_it_now_reads(database: Da
     assert database.rows("SELECT n FROM top") == [(11,)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT n FROM ${which}",
-        "SELECT n FROM IDENTIFIER(lower('M'))",
-        "EXECUTE IMMEDIATE concat('SELECT n ', 'FROM m')",
-        "EXECUTE IMMEDIATE 'SELECT n FROM IDENTIFIER(:name)' USING composed AS name",
-        r"EXECUTE IMMEDIATE 'SELECT n FROM \u006d'",
-    ],
-)
+COMPUTED = [
+    "SELECT n FROM ${which}",
+    "SELECT n FROM IDENTIFIER(lower('M'))",
+    "EXECUTE IMMEDIATE concat('SELECT n ', 'FROM m')",
+    "EXECUTE IMMEDIATE 'SELECT n FROM IDENTIFIER(:name)' USING composed AS name",
+    r"EXECUTE IMMEDIATE 'SELECT n FROM \u006d'",
+]
+
+
+@pytest.mark.parametrize("sql", sampled(COMPUTED, {COMPUTED[1], COMPUTED[3]}))
 def test_a_view_is_fresh_if_its_name_is_computed_at_run_time(view: Database, sql: str) -> None:
     variable = "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(109)"
     view.run("SET which=m", variable, "INSERT INTO t VALUES (1)")
     assert rows(view.cursor, sql)[0] == view.rows("SELECT count(*) FROM t")[0]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m'",
-        "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_' || '{name} AS SELECT n FROM m'",
-        "BEGIN CREATE OR REPLACE TEMPORARY VIEW made_{name} AS SELECT n FROM m; END",
-        "CREATE OR REPLACE TEMP VIEW IDENTIFIER('made_' || '{name}') AS SELECT n FROM m",
-        "CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM ${{which}}",
-        "BEGIN USE {db}; CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m; USE default; END",
-    ],
-)
+OPAQUE = [
+    "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m'",
+    "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_' || '{name} AS SELECT n FROM m'",
+    "BEGIN CREATE OR REPLACE TEMPORARY VIEW made_{name} AS SELECT n FROM m; END",
+    "CREATE OR REPLACE TEMP VIEW IDENTIFIER('made_' || '{name}') AS SELECT n FROM m",
+    "CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM ${{which}}",
+    "BEGIN USE {db}; CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m; USE default; END",
+]
+
+
+@pytest.mark.parametrize("statement", sampled(OPAQUE, set(OPAQUE[1::4])))
 def test_a_temporary_view_created_by_an_opaque_statement_is_fresh(view: Database, statement: str) -> None:
     gateway = view.gateway
     inside = "default" if "USE" in statement else view.name
@@ -241,6 +242,7 @@ def test_a_temporary_view_created_by_an_opaque_statement_is_fresh(view: Database
         assert rows(cursor, "SELECT n FROM made_x") == view.rows("SELECT count(*) FROM t")
 
 
+@pytest.mark.thorough
 def test_a_temporary_view_altered_to_read_a_materialized_view_is_fresh(view: Database) -> None:
     view.run("CREATE TEMP VIEW altered AS SELECT a AS n FROM other", "ALTER VIEW altered AS SELECT n FROM m")
     view.run("INSERT INTO t VALUES (1)")
@@ -289,7 +291,7 @@ def test_the_time_limit_of_a_statement_includes_its_refresh(database: Database) 
     assert len(database.rows("SELECT slept FROM m")) == 1
 
 
-@pytest.mark.parametrize("run_async", [False, True], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize("run_async", sampled([False, True], {"asynchronous"}, ["synchronous", "asynchronous"]))
 def test_spark_gets_the_time_limit_minus_the_refresh(
     engine: Engine, database: Database, tmp_path: Path, run_async: bool
 ) -> None:
@@ -325,6 +327,7 @@ def test_a_client_that_never_polls_gets_a_long_page(view: Database) -> None:
         assert [len(text) for (text,) in texts(pages[-1])] == [10_000_000] * 3
 
 
+@pytest.mark.thorough
 def test_a_global_temporary_view_is_fresh_in_every_session(view: Database, direct: Any) -> None:
     """This includes one created directly on Spark and one that was renamed."""
     view.run("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT n FROM m")
@@ -338,6 +341,7 @@ def test_a_global_temporary_view_is_fresh_in_every_session(view: Database, direc
     view.run("DROP VIEW global_temp.renamed", "DROP VIEW global_temp.elsewhere")
 
 
+@pytest.mark.thorough
 def test_statements_that_may_read_any_view_do_not_build_broken_or_manual_views(database: Database) -> None:
     """One view was never built and cannot be, and one is built only on request."""
     database.run(

@@ -139,6 +139,7 @@ def test_a_cancelled_statement_is_audited(seen: Seen) -> None:
         assert seen.line_of("-- cancelled")["outcome"] == "cancelled"
 
 
+@pytest.mark.thorough
 def test_a_cancelled_refresh_is_audited_and_counted(seen: Seen) -> None:
     with table(seen, "slow") as cursor:
         rows(cursor, NAP)

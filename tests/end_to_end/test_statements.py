@@ -142,6 +142,7 @@ def test_an_expression_that_changes_without_a_write_is_refused(base: Database, e
     assert "nonDeterministic" in message
 
 
+@pytest.mark.thorough
 def test_nondeterministic_functions_are_found_in_views_and_not_in_strings(base: Database) -> None:
     base.run(
         "CREATE FUNCTION drawn AS 'org.apache.hadoop.hive.ql.udf.UDFUUID'", "CREATE VIEW w AS SELECT DATE 'today' d"
@@ -409,6 +410,7 @@ def test_every_form_of_refresh_works(base: Database) -> None:
     assert last == (str(started[0]), "SUCCESS", "tester", "100.00% (1/1)")
 
 
+@pytest.mark.thorough
 def test_a_failed_task_has_a_reason_and_survives_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
@@ -448,6 +450,7 @@ def test_show_create_recreates_the_same_view(base: Database) -> None:
     assert base.rows("SELECT k, v FROM m") == [(1, "x"), (2, "y")]
 
 
+@pytest.mark.thorough
 def test_show_create_of_an_expanded_star_lists_the_columns(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t", "ALTER TABLE t ADD COLUMN c INT")
     assert base.freshness("m") == "FRESH"
@@ -483,6 +486,7 @@ def test_listings_include_views_but_not_the_storage(base: Database) -> None:
         assert "freshgate_storage" not in names, form
 
 
+@pytest.mark.thorough
 def test_storage_listed_lists_the_storage(base: Database, start_gateway: Any) -> None:
     open_gateway = start_gateway(**{"storage.listed": "true"})
     with pyhive(open_gateway.host, open_gateway.port, database=base.name) as cursor:
@@ -635,6 +639,7 @@ def test_the_state_follows_the_base_tables(base: Database) -> None:
     assert infos(base, "State") == ("SCHEMA_CHANGE",)
 
 
+@pytest.mark.thorough
 def test_the_state_follows_the_views_below(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW low AS SELECT a FROM t",
@@ -674,6 +679,7 @@ def test_a_statement_that_spark_cannot_parse_makes_no_view_stale(base: Database)
         assert base.freshness("m") == "FRESH"
 
 
+@pytest.mark.thorough
 def test_a_missing_base_column_does_not_stop_reads(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m AS SELECT a, b FROM t",
@@ -732,6 +738,7 @@ def test_only_the_owner_may_change_a_view(base: Database, gateway: Gateway) -> N
         other.run("ALTER MATERIALIZED VIEW m OWNER TO tester")
 
 
+@pytest.mark.thorough
 def test_an_administrator_may_change_any_view(base: Database, start_gateway: Any) -> None:
     gateway = start_gateway(**{"access.administrators": "root,boss"})
     with pyhive(gateway.host, gateway.port, database=base.name) as cursor:
@@ -741,6 +748,7 @@ def test_an_administrator_may_change_any_view(base: Database, start_gateway: Any
         rows(cursor, "DROP MATERIALIZED VIEW owned")
 
 
+@pytest.mark.thorough
 def test_nested_statements_are_read_as_spark_reads_them(base: Database) -> None:
     name = base.name
     base.run("CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")

@@ -94,6 +94,7 @@ def test_stale_views_are_shown_with_their_reasons(base: Database) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
+@pytest.mark.thorough
 def test_a_schedule_is_shown(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW hourly REFRESH AUTO ON SCHEDULE EVERY 1 HOUR AS SELECT a FROM t")
     (view,) = (each for each in json_status(base)["views"] if each["name"] == "hourly")
@@ -154,6 +155,7 @@ def test_a_running_refresh_is_shown(database: Database) -> None:
     wait_until(lambda: json_status(database)["tasks"] == [], what="the end of the refresh")
 
 
+@pytest.mark.thorough
 def test_a_damaged_view_is_shown(base: Database, direct: Any) -> None:
     storage = base.gateway.storage
     for name in (row[1] for row in rows(direct, f"SHOW TABLES IN {storage} LIKE '{base.name}__m__*'")):
@@ -280,6 +282,7 @@ def proxy(base: Database) -> Iterator[FaultProxy]:
     running.close()
 
 
+@pytest.mark.thorough
 def test_an_update_takes_at_most_three_statements(base: Database, proxy: FaultProxy) -> None:
     for number in range(3):
         base.run(f"CREATE MATERIALIZED VIEW more{number} AS SELECT a FROM t")

@@ -464,6 +464,7 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
         assert left == []
 
 
+@pytest.mark.thorough
 def test_a_view_over_a_table_that_cannot_be_observed_is_never_fresh(database: Database, start_gateway: Any) -> None:
     """This holds after a refresh, after a restart, and in queries of the catalog's tables."""
     freshness = f"SELECT freshness FROM freshgate.materialized_views WHERE database_name = '{database.name}'"

@@ -107,6 +107,7 @@ def test_tasks_show_their_progress(slow: Database) -> None:
     wait_until(lambda: rows(slow.cursor, counted)[-1][3] == "2", PATIENCE, "the row count")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statement", "count"),
     sampled(

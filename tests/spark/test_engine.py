@@ -56,6 +56,7 @@ def settings(data_dir: Path) -> Settings:
     return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g", java])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_an_engine_starts_restarts_and_stops(tmp_path: Path) -> None:
     """The path contains a space; after a kill the engine has a new address; stopping leaves no process."""
@@ -86,16 +87,20 @@ def test_an_engine_starts_restarts_and_stops(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("spark_server")
 def test_an_engine_dies_with_its_parent_and_frees_the_directory(tmp_path: Path) -> None:
-    parent = Program([sys.executable, "-c", PARENT, str(tmp_path)], stderr=tmp_path / "parent.log")
+    """The path contains a space; stopping leaves no process."""
+    data_dir = tmp_path / "data dir"
+    parent = Program([sys.executable, "-c", PARENT, str(data_dir)], stderr=tmp_path / "parent.log")
     assert parent.line().strip().isdigit(), (tmp_path / "parent.log").read_text(encoding="utf-8")
     below = descendants(parent.process.pid)
     assert "java" in {process.name() for process in below}
     parent.stop(signal.SIGKILL)
     # The next engine starts although the old JVM may still be shutting down.
-    again = Engine(tmp_path)
+    again = Engine(data_dir)
     assert asyncio.run(one(Address(again.host, again.port))) == 1
     assert none_alive(below)
+    below = descendants(again.program.process.pid)
     again.stop()
+    wait_until(lambda: none_alive(below), what="the JVM to end")
 
 
 def test_a_second_gateway_in_one_directory_is_refused(engine: Engine) -> None:

@@ -153,6 +153,7 @@ def test_invalid_and_excess_requests_are_ignored(engine: Engine, parent: Parent)
     assert answers == [{"id": number, "progress": None} for number in range(-1000, -1000 + REQUESTS_MAX)]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_stage_progress_of_an_embedded_engine_reaches_the_progress_line(tmp_path: Path) -> None:
     """While Spark hangs or restarts, only the stages are missing from the line."""
