@@ -53,6 +53,7 @@ from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
+from gateway.mv.rewriting.partly_stale import PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.suggestions import Suggestions
@@ -451,7 +452,16 @@ def routed(
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
     canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell)
-    means = Means(candidates, measures, prover, ProofSessions(spark.plan_texts))
+    partly_stale = PartlyStale(
+        catalog,
+        views.inspector,
+        views.schemas,
+        refreshes.proposer,
+        refreshes.surroundings,
+        spark.habits,
+        enabled=settings.rewrite.partly_stale,
+    )
+    means = Means(candidates, measures, prover, partly_stale, ProofSessions(spark.plan_texts))
     rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 

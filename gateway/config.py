@@ -568,6 +568,11 @@ class Rewrite:
         "background and one at a time. If they differ, the view answers no further queries. 0: none is compared.",
         _at_least(0),
     )
+    partly_stale: bool = _setting(
+        False,
+        "Whether a partitioned view with a few stale partitions answers queries: the rows of these partitions are "
+        "computed from the base tables, and the others come from the view.",
+    )
     shapes_max: int = _setting(
         2_000,
         "Most shapes of queries whose proofs, or reasons against one, are remembered. Those not used for the longest "

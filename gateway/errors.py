@@ -102,6 +102,10 @@ class StatementFailed(FreshgateError):
     """Spark refused or failed a statement. Carries Spark's own message and SQLSTATE."""
 
 
+class Overtaken(FreshgateError):
+    """A text that stood in for a client's has ended, but a write meanwhile may have made its rows wrong."""
+
+
 class LimitReached(FreshgateError):
     """A limit of the gateway; the message names the setting."""
 

@@ -52,6 +52,7 @@ from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
+from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.suggestions import Suggestions
@@ -494,6 +495,25 @@ class FakeProver:
         return self.refuted.get(str(view.name))
 
 
+class FakePartlyStale:
+    """Stands for `mv.rewriting.partly_stale`: these views are partly stale, by id."""
+
+    def __init__(self) -> None:
+        self.mixtures: dict[str, Mixture] = {}
+        self.prepared: list[Mixture] = []
+        self.overtaken = False
+        """Whether a write begins while a text runs."""
+
+    async def of(self, view_id: str) -> Mixture | str:
+        return self.mixtures.get(view_id, "the view is not fresh")
+
+    async def prepare(self, mixed: Mixture, _: SqlSession) -> None:
+        self.prepared.append(mixed)
+
+    def holds(self, mixed: Mixture) -> bool:
+        return mixed in self.prepared and not self.overtaken
+
+
 class FakeMeasures:
     """Replaces `mv.versions.measures`: versions have no bytes."""
 
@@ -563,9 +583,16 @@ class World:
         own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False, unanswered=self.unanswered)
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
-        means = Means(candidates, cast(Measures, FakeMeasures()), cast(Prover, self.prover))
-        tell = audit.rewrite_differed
-        self.canary = Canary(self.catalog, inspector, self.quarantine, self.usages.counts, settings.canary, tell)
+        self.canary = Canary(
+            self.catalog, inspector, self.quarantine, self.usages.counts, settings.canary, audit.rewrite_differed
+        )
+        self.partly_stale = FakePartlyStale()
+        means = Means(
+            candidates,
+            cast(Measures, FakeMeasures()),
+            cast(Prover, self.prover),
+            cast(PartlyStale, self.partly_stale),
+        )
         self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
         logins = Logins(Handover(PLAIN))

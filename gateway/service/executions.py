@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gateway.config import Healing
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, Overtaken, StatementFailed, UpstreamLost
 from gateway.loops import Errands
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers import healing
@@ -96,6 +96,9 @@ class Executions:
         try:
             operation = await self._start(execution, side, route.then, None)
             await self._ended(side, operation, execution.call.query_timeout_seconds)
+            if not route.holds():
+                self._drop(side, operation)
+                raise Overtaken("What it read was written while it ran.")
         except FreshgateError as error:
             if isinstance(error, UpstreamLost) or error.sqlstate == TIMED_OUT:
                 raise
@@ -121,9 +124,12 @@ class Executions:
             if state != OperationState.FINISHED:
                 raise StatementFailed(message.operation_error(answer) or "Spark ended the statement.")
         except BaseException:  # Including cancellation: nobody needs its rows.
-            self._errands.begin(self._stop(side, operation.handle))
-            operation.close()
+            self._drop(side, operation)
             raise
+
+    def _drop(self, side: SideConnection, operation: ForwardedOperation) -> None:
+        self._errands.begin(self._stop(side, operation.handle))
+        operation.close()
 
     async def _start(
         self, execution: Execution, side: SideConnection, route: Route, statement: Statement | None

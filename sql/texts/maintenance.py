@@ -365,7 +365,7 @@ def insert_version(
             f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}) "
             f"SELECT *, CAST({version} AS BIGINT) FROM {definition.quoted}{_order(clustering, ())}"
         )
-    conditions = [text for text in (_selected(selection, layout), window) if text]
+    conditions = [text for text in (selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # Without the hint, each of Spark's tasks would write its own file into each partition.
     hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
@@ -403,7 +403,7 @@ def _guarded(layout: StorageLayout) -> str:
     return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
 
 
-def _selected(selection: Selection, layout: StorageLayout) -> str:
+def selected(selection: Selection, layout: StorageLayout) -> str:
     """The condition on the definition's rows for the selected partitions; empty for all.
 
     It compares the view's column itself, so that Spark pushes the condition down to the base table's partitions.

@@ -35,6 +35,7 @@ class Entry:
         "_late_until",
         "_perhaps",
         "_recorded",
+        "_seen",
         "_uncertain",
         "_view",
         "_visible",
@@ -70,6 +71,7 @@ class Entry:
         self._perhaps: int | None = None
         self._drift = drift
         self._compared: Compared | None = None
+        self._seen = 0
         self._fresh_at: int | None = None
         self._beside = False
         self._uncertain = False
@@ -112,6 +114,12 @@ class Entry:
     def compared(self) -> Compared | None:
         """The observations that the current version was last compared with; None if there are none."""
         return self._compared
+
+    @property
+    def observed_drift(self) -> Drift | None:
+        """How the base tables differ from the current version, if the last observation shows every write that has
+        ended; None if it does not, or if there is no difference."""
+        return self._drift if self._compared is not None and self.ledger.ended <= self._seen else None
 
     @property
     def fresh_at(self) -> int | None:
@@ -202,7 +210,7 @@ class Entry:
     def compare(self, found: Drift, contains: int, compared: Compared, at: int) -> bool:
         """Records how the base tables differ from the current version. If they do not differ, the version contains all
         events up to `contains`. Returns whether that ended a staleness: the noted writes had changed nothing."""
-        self._drift, self._compared = None if found.none else found, compared
+        self._drift, self._compared, self._seen = None if found.none else found, compared, contains
         if not found.none:
             return False
         was_stale = self.ledger.stale

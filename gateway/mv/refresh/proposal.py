@@ -34,7 +34,7 @@ from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
 from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey, Selection, Shown
+from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 
 T = TypeVar("T")
 
@@ -189,6 +189,16 @@ class Proposer:
         counted = maintenance.partition_rows(view.storage, view.current.shown, view.layout)
         rows = (await session.run(counted)).rows
         return await aside(len(rows) + len(keys.of), _standings, view, found, frozenset(keys.of.values()), rows)
+
+    async def outdated(
+        self, view: MaterializedView, found: Drift, session: SqlSession
+    ) -> tuple[Selection, frozenset[PartitionKey]]:
+        """The partitions that a refresh would write if the base tables differ so, and those that the view shows. Raises
+        what Spark raises."""
+        keys = await self._keys(view, found.partitions, session)
+        left_out = not found.partitions <= keys.of.keys()
+        chosen = ALL if left_out else await aside(len(keys.of), selection, view, found, keys.of)
+        return chosen, await self.shown(view)
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
         """The names that belong to no partition of the view, nor to one that a refresh would create now."""

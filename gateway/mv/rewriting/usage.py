@@ -105,12 +105,12 @@ class Usage:
         if (own := self.own.mean) is not None:
             self.counts.saved_seconds += max(0.0, own - seconds)
 
-    def failed(self, view: TableName) -> Callable[[float], None]:
+    def failed(self, view: TableName, reason: Missed = Missed.FAILED) -> Callable[[float], None]:
         """The view did not answer after all: the client's own text runs."""
         self.hits -= Counter({view: 1})
         self.counts.used -= 1
-        self.counts.failed += 1
-        return self.missed(Missed.FAILED)
+        self.counts.failed += reason is Missed.FAILED
+        return self.missed(reason)
 
     @property
     def saved_seconds(self) -> float | None:

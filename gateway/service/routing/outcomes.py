@@ -55,6 +55,11 @@ class Route:
         self.on_close()
 
 
+def always() -> bool:
+    """For an answer that is right whatever has happened since."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """The statement takes the route `then` after `wait`, which refreshes stale views."""
@@ -64,6 +69,8 @@ class Waiting:
     instead: Callable[[FreshgateError], Awaitable[Waiting]] | None = None
     """The way of the client's own text, if another text stands in for it and fails before its first row. Called with
     the error, at most once."""
+    holds: Callable[[], bool] = always
+    """Whether the answer of the text that stands in is still right when it has ended."""
 
 
 @dataclass(frozen=True, slots=True)

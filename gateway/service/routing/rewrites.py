@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.config import Rewrite
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, Overtaken
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.ports import PlanUnavailable
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import STALE, Standing
+from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.usage import Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
@@ -55,6 +56,7 @@ class Means:
     candidates: Candidates
     measures: Measures
     prover: Prover
+    partly_stale: PartlyStale
     sessions: ProofSessions = field(default_factory=ProofSessions)
 
 
@@ -65,9 +67,12 @@ class Hit:
     key: Key
     answer: Answer
     text: str
+    """It reads the view by its name."""
     usage: Usage
     vouched: Callable[[], bool]
     """Whether the view may still answer."""
+    mixed: str = ""
+    """The text for Spark if only some of the view's partitions are stale: it computes these anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class Rewrites:
         self._measures = means.measures
         self._prover = means.prover
         self._sessions = means.sessions
+        self._partly_stale = means.partly_stale
         self._usages = usages
         self._canary = canary
         self._settings = settings
@@ -142,16 +148,33 @@ class Rewrites:
         usage = self._usages.of(shape.key, namespace, session.user)
         if found is None:
             return Pass(Missed.NEW, usage)
-        reason = found.missed
+        reason, stale = found.missed, list[Answer]()
         for answer in found.answers:
             if not answer.fits(shape.literals):
                 reason = Missed.LITERAL
-            elif await self._standing.objection(answer.view_id, answer.view) is not None:
+            elif (objection := await self._standing.objection(answer.view_id, answer.view)) is not None:
                 reason = Missed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else Missed.NOT_FRESH
+                stale += [answer] if objection == STALE else []
             else:
                 vouched = partial(self._standing.holds, answer.view_id)
                 return Hit(key, answer, answer.template.fill(shape.literals), usage, vouched)
+        for answer in stale:
+            if (mixture := await self._mixture(answer, session)) is not None:
+                named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
+                return Hit(key, answer, named, usage, partial(self._partly_stale.holds, mixture), mixed)
         return Pass(reason, usage)
+
+    async def _mixture(self, answer: Answer, session: Session) -> Mixture | None:
+        """What takes the place of a view of which a few partitions are stale, if the session can read it."""
+        mixture = await self._partly_stale.of(answer.view_id)
+        if not isinstance(mixture, Mixture):
+            return None
+        try:
+            await self._partly_stale.prepare(mixture, await session.sql())
+        except FreshgateError as error:
+            log.info("%s has stale partitions that cannot be computed anew: %s", answer.view, error)
+            return None
+        return mixture
 
     def hindrance(self, session: Session, words: Words, text: str) -> Missed | None:
         """Why the session, or the length of the text, rules out every view."""
@@ -173,6 +196,8 @@ class Rewrites:
             return Verdict.REJECTED, str(objection)
         if not view.complete:
             return Verdict.STALE, "the view has not been built yet"
+        if objection == STALE and isinstance(mixture := await self._partly_stale.of(view.id), Mixture):
+            return Verdict.CHOSEN, f"it is proved to give the same rows; {mixture.reason}"
         now = time.time()
         state = self._catalog.freshness(view.id)
         found = self._catalog.staleness(view.id)
@@ -215,12 +240,16 @@ class Rewrites:
         answer = hit.answer
         self._canary.consider(Answered(session, answer.view_id, answer.view, text, hit.text, unchanged))
 
-    def failed(self, hit: Hit, error: FreshgateError) -> None:
-        """Spark has refused or failed the text: the view is not used for this shape until it is proved anew."""
+    def failed(self, hit: Hit, error: FreshgateError) -> Missed:
+        """Spark has refused or failed the text: the view is not used for this shape until it is proved anew. Returns
+        why the client's own text runs."""
+        if isinstance(error, Overtaken):
+            return Missed.NOT_FRESH
         log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.view, error)
         if (found := self._verdicts.find(hit.key)) is not None:
             found.answers = tuple(each for each in found.answers if each != hit.answer)
             found.refusals += (Refusal(hit.answer.view, Verdict.REJECTED, f"it failed at Spark: {error}"),)
+        return Missed.FAILED
 
     def forget(self, words: Words) -> None:
         """A statement of these words may have changed what names or rights mean."""

@@ -31,7 +31,7 @@ from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
-from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.service.routing.outcomes import Own, Route, Waiting, always
 from gateway.service.routing.reads import Reading, Reads
 from gateway.service.routing.rewrites import FIRST_WORDS, Hit, Pass, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
@@ -259,22 +259,22 @@ class Router:
         if isinstance(outcome, Waiting):
             outcome.then.abandon(End.FAILED)
             return None
-        outcome.text = outcome.text or head + hit.text
+        outcome.text = outcome.text or head + (hit.mixed or hit.text)
         outcome.stands_in = True
         if not head:
             outcome.took = hit.usage.used(hit.answer.view)
             outcome.ends.append(partial(self._rewrites.succeeded, session, known.look.words, known.text, hit))
 
         async def instead(error: FreshgateError) -> Waiting:
-            self._rewrites.failed(hit, error)
+            reason = self._rewrites.failed(hit, error)
             route = await self._route(session, await session.resolve_namespace(), known, None)
-            took = None if head else hit.usage.failed(hit.answer.view)
+            took = None if head else hit.usage.failed(hit.answer.view, reason)
             if isinstance(route, Waiting):
                 return route
             route.took = took
             return Waiting(route, _at_once)
 
-        return Waiting(outcome, _at_once, instead)
+        return Waiting(outcome, _at_once, instead, hit.vouched if hit.mixed else always)
 
     async def _route(
         self,

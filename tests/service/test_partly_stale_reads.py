@@ -1,0 +1,124 @@
+"""Queries on base tables that are answered from a view of which some partitions are stale."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from fakes import ERROR, SparkOperation, World, named
+
+from gateway.mv.freshness.drift import Drift
+from gateway.mv.rewriting.partly_stale import Mixture
+from gateway.mv.rewriting.usage import Missed
+from gateway.service.operations.operation import Operation
+
+QUERY = "SELECT item, sum(n) AS s FROM s.sales WHERE day > DATE '2024-01-01' GROUP BY item"
+MIXED = "(SELECT * FROM fresh UNION ALL SELECT * FROM anew) AS daily"
+COLUMNS = tuple(
+    (name, json.dumps({"name": kind})) for name, kind in (("day", "date"), ("item", "string"), ("n", "bigint"))
+)
+
+
+async def stage() -> World:
+    """s.daily answers queries on s.sales, and has become partly stale."""
+    world = World()
+    world.table("s.sales", columns=COLUMNS)
+    query = "SELECT day, item, sum(n) AS n FROM s.sales GROUP BY day, item"
+    await world.view("s.daily", query, use_for_rewrite="true")
+    shown = await world.metastore.relation(named("s.daily"))
+    assert shown is not None
+    world.metastore.add(replace(shown, columns=COLUMNS))
+    world.write("s.sales")
+    view_id = world.entry("s.daily").view.id
+    relation = "(SELECT * FROM fresh UNION ALL SELECT * FROM anew)"
+    world.partly_stale.mixtures[view_id] = Mixture(view_id, relation, 2, 30, Drift(), 0)
+    return world
+
+
+async def test_the_stale_rows_are_computed_and_nothing_is_refreshed() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    operation = await bob.execute(QUERY)
+    assert operation.error is None
+    assert MIXED in world.spark.texts[-1]
+    assert world.spark.texts[-1].startswith("SELECT daily.item, sum(daily.n) AS s FROM (")
+    assert "'2024-01-01'" in world.spark.texts[-1]
+    assert world.refreshed == []
+    assert len(world.partly_stale.prepared) == 1
+    assert world.usages.counts.used == 1
+
+
+async def test_a_fresh_view_is_read_as_it_is() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    entry = world.entry("s.daily")
+    entry.ledger.publish(entry.ledger.events)
+    await bob.execute(QUERY)
+    assert "FROM `spark_catalog`.`s`.`daily` AS daily" in world.spark.texts[-1]
+    assert not world.partly_stale.prepared
+
+
+async def test_without_a_mixture_the_query_goes_to_spark_as_it_came() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.partly_stale.mixtures.clear()
+    await bob.execute(QUERY)
+    assert world.spark.texts[-1] == QUERY
+    assert world.usages.counts.refused == {Missed.NOT_FRESH: 1}
+
+
+async def test_the_version_is_kept_until_the_answer_is_closed() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    operation = await bob.execute(QUERY)
+    view_id = world.entry("s.daily").view.id
+    assert view_id in world.readers._reads_of
+    await operation.close()
+    assert view_id not in world.readers._reads_of
+
+
+async def test_a_write_while_it_runs_makes_the_query_run_as_it_came() -> None:
+    """Rows computed anew may show the write, and the view's rows do not. The proof holds: the view is used again."""
+    world = await stage()
+    bob = await world.client("bob")
+
+    def write(operation: SparkOperation) -> None:
+        world.partly_stale.overtaken = MIXED in operation.text
+
+    world.spark.on_start = write
+    operation = await bob.execute(QUERY)
+    assert operation.error is None
+    mixed, own = world.spark.texts[-2:]
+    assert MIXED in mixed
+    assert own == QUERY
+    assert (world.usages.counts.used, world.usages.counts.failed) == (0, 0)
+    assert world.usages.counts.refused == {Missed.NOT_FRESH: 1}
+    world.spark.on_start = lambda _: None
+    await bob.execute(QUERY)
+    assert MIXED in world.spark.texts[-1]
+
+
+async def test_a_failure_makes_the_query_run_as_it_came() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.spark.on_start = lambda operation: operation.finish(ERROR) if MIXED in operation.text else None
+    operation = await bob.execute(QUERY)
+    assert operation.at_spark.text == QUERY
+    assert (world.usages.counts.used, world.usages.counts.failed) == (0, 1)
+
+
+async def test_explain_shows_what_is_computed_anew() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(f"EXPLAIN {QUERY}")
+    assert world.spark.texts[-1].startswith("EXPLAIN SELECT daily.item")
+    assert MIXED in world.spark.texts[-1]
+    done = await bob.execute(f"EXPLAIN REWRITE {QUERY}")
+    assert done.handle is not None
+    operation = bob.session.operations[done.handle.guid]
+    assert isinstance(operation, Operation)
+    ((_, verdict, reason, _),) = operation._result.rows
+    assert (verdict, reason) == (
+        "CHOSEN",
+        "it is proved to give the same rows; 2 of 30 partitions are stale and are computed anew",
+    )
