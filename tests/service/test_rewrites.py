@@ -9,7 +9,7 @@ from fakes import CANCELED, ERROR, World, named
 from views import given
 
 from gateway.config import Rewrite
-from gateway.mv.model.view import MaterializedView
+from gateway.mv.model.view import MaterializedView, Schema
 from gateway.service.operations.operation import TIMED_OUT, OperationState
 
 DEFINITION = "SELECT k, count(*) AS n FROM s.t GROUP BY k"
@@ -165,6 +165,16 @@ async def test_a_change_of_the_table_ends_a_proof() -> None:
     await bob.execute(QUERY)
     await bob.execute("ALTER TABLE s.t ADD COLUMN x INT")
     world.ledger("s.mv").publish(world.ledger("s.mv").events)
+    await bob.execute(QUERY)
+    assert world.prover.asked == 2
+
+
+async def test_a_refresh_that_sees_other_columns_ends_a_proof() -> None:
+    """A statement that bypassed the gateway has added one."""
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    given(world.entry("s.mv"), schemas={named("s.t"): Schema("", (("k", "string"), ("new", "int")))})
     await bob.execute(QUERY)
     assert world.prover.asked == 2
 

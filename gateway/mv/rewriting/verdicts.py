@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gateway.mv.model.view import Schema
 from gateway.mv.rewriting.usage import Missed
 from sql.names import Namespace, TableName
 from sql.rewriting.template import Template
@@ -49,6 +51,8 @@ class Answer:
     template: Template
     pinned: tuple[tuple[int, str], ...]
     """Literals that must be these, by their number."""
+    schemas: Mapping[TableName, Schema]
+    """The base tables, as the view's last refresh before the proof saw them."""
 
     def fits(self, literals: tuple[str, ...]) -> bool:
         return all(literals[number] == value for number, value in self.pinned)

@@ -225,7 +225,14 @@ class Rewrites:
         return await self._candidates.sharing(named)
 
     def _is_old(self, found: Considered) -> bool:
-        return found.revision != self._catalog.revision or time.monotonic() - found.at > self._settings.proof_seconds
+        revised = found.revision != self._catalog.revision or any(map(self._is_overtaken, found.answers))
+        return revised or time.monotonic() - found.at > self._settings.proof_seconds
+
+    def _is_overtaken(self, answer: Answer) -> bool:
+        """Whether a refresh has seen other columns, or other tables of the same names, since the proof. A statement
+        that bypassed the gateway may have changed them."""
+        entry = self._catalog.find(answer.view_id)
+        return entry is not None and entry.view.schemas != answer.schemas
 
     def succeeded(self, session: Session, words: Words, text: str, hit: Hit, end: End) -> None:
         """The text on the view has ended at Spark. If it has succeeded, its answer may be compared with the client's
@@ -322,7 +329,7 @@ class Rewrites:
                     continue
                 self.counts.proved += 1
                 pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                answers.append(Answer(view.id, view.name, proposal.template, pinned))
+                answers.append(Answer(view.id, view.name, proposal.template, pinned, view.schemas))
         return Considered(
             tuple(await self._smallest_first(answers)), tuple(refusals), time.monotonic(), revision, shape.key
         )
