@@ -17,7 +17,7 @@ import pytest
 from clients import pyhive, rows
 from databases import NAP, Database
 from fault_proxy import Fault, FaultProxy
-from processes import ROOT, Engine, Program, environment, wait_until
+from processes import ROOT, Engine, Gateway, Program, environment, wait_until
 from pyhive.exc import OperationalError
 
 NAP_MS = 30_000
@@ -53,16 +53,26 @@ def watching(url: str, *arguments: str, stderr: Path | None = None) -> Iterator[
         program.stop(signal.SIGKILL)
 
 
+VIEWS = (
+    "CREATE TABLE t (a INT) USING parquet",
+    "INSERT INTO t VALUES (1)",
+    "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+    "CREATE MATERIALIZED VIEW served WHEN STALE SERVE AS SELECT 1 / a AS share FROM t",
+)
+
+
 @pytest.fixture
 def base(database: Database) -> Database:
     """A table t with one row, the view `m` over it, and `served`, which reads do not refresh."""
-    database.run(
-        "CREATE TABLE t (a INT) USING parquet",
-        "INSERT INTO t VALUES (1)",
-        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
-        "CREATE MATERIALIZED VIEW served WHEN STALE SERVE AS SELECT 1 / a AS share FROM t",
-    )
+    database.run(*VIEWS)
     return database
+
+
+@pytest.fixture(scope="module")
+def unchanged(shared: Database) -> Database:
+    """The same for tests that change nothing."""
+    shared.run(*VIEWS)
+    return shared
 
 
 def test_stale_views_are_shown_with_their_reasons(base: Database) -> None:
@@ -120,15 +130,15 @@ def test_the_next_runs_are_shown(base: Database) -> None:
     assert paused["next"] == []
 
 
-def test_times_do_not_depend_on_the_sessions_time_zone(base: Database) -> None:
+def test_times_do_not_depend_on_the_sessions_time_zone(unchanged: Database) -> None:
     """Spark shows TIMESTAMPs in the session's time zone, which its configuration may set."""
     (expected,) = rows(
-        base.cursor,
+        unchanged.cursor,
         "SELECT unix_millis(last_refresh_time) FROM freshgate.materialized_views "
-        f"WHERE database_name = '{base.name}' AND name = 'm'",
+        f"WHERE database_name = '{unchanged.name}' AND name = 'm'",
     )
-    stamp = json_status(base)["views"][0]["last_refresh_time"]
-    (shown,) = rows(base.cursor, f"SELECT unix_millis(TIMESTAMP'{stamp}')")
+    stamp = json_status(unchanged)["views"][0]["last_refresh_time"]
+    (shown,) = rows(unchanged.cursor, f"SELECT unix_millis(TIMESTAMP'{stamp}')")
     assert shown == expected
 
 
@@ -171,8 +181,8 @@ def test_a_damaged_view_is_shown(base: Database, direct: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", [";auth=noSasl", ";user=ada;password=any", "?x=y#z"])
-def test_url_parameters_are_accepted(base: Database, suffix: str) -> None:
-    url = base.gateway.url.removesuffix("/default") + f"/{base.name}{suffix}"
+def test_url_parameters_are_accepted(unchanged: Database, suffix: str) -> None:
+    url = unchanged.gateway.url.removesuffix("/default") + f"/{unchanged.name}{suffix}"
     done = status(url, "--json", "--user", "bob")
     assert (done.returncode, done.stderr) == (0, "")
     assert {"m", "served"} <= {view["name"] for view in json.loads(done.stdout)["views"]}
@@ -210,16 +220,16 @@ def test_an_unreachable_gateway_is_reported() -> None:
             assert done.stderr.count("\n") == 1
 
 
-def test_a_server_that_is_not_a_gateway_and_a_missing_database_are_reported(engine: Engine, base: Database) -> None:
+def test_a_server_that_is_not_a_gateway_and_a_missing_database_are_reported(engine: Engine, gateway: Gateway) -> None:
     spark = status(engine.url)
     assert spark.returncode == 1
     assert f"{engine.url} is not a Freshgate gateway" in spark.stderr
-    missing = status(base.gateway.url.replace("/default", "/no%20such"))
+    missing = status(gateway.url.replace("/default", "/no%20such"))
     assert missing.returncode == 1
     assert "SCHEMA_NOT_FOUND" in missing.stderr
-    unknown = status(base.gateway.url, "--database", "no such")
+    unknown = status(gateway.url, "--database", "no such")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert f"{base.gateway.url} has no database 'no such'. Choose another with --database." in unknown.stderr
+    assert f"{gateway.url} has no database 'no such'. Choose another with --database." in unknown.stderr
 
 
 @pytest.mark.parametrize(
@@ -253,11 +263,11 @@ def test_invalid_replies_and_refused_logins_are_reported(answer: bytes, message:
 # --- watching ------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_ends_watching_with_exit_code_0(base: Database) -> None:
-    with watching(base.gateway.url, "--database", base.name) as program:
+def test_ctrl_c_ends_watching_with_exit_code_0(unchanged: Database) -> None:
+    with watching(unchanged.gateway.url, "--database", unchanged.name) as program:
         blocks = [program.line() for _ in range(14)]
         assert [line for line in blocks if line.startswith("jdbc:hive2://")][1:]
-        assert [line for line in blocks if line.startswith(f"{base.name}.m ")][1:]
+        assert [line for line in blocks if line.startswith(f"{unchanged.name}.m ")][1:]
         assert program.stop(signal.SIGINT) == 0
 
 
