@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from fakes import ERROR, SparkOperation, World, named
+from fakes import ERROR, Client, SparkOperation, World, named
 
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.rewriting.partly_stale import Mixture
@@ -113,12 +113,32 @@ async def test_explain_shows_what_is_computed_anew() -> None:
     await bob.execute(f"EXPLAIN {QUERY}")
     assert world.spark.texts[-1].startswith("EXPLAIN SELECT daily.item")
     assert MIXED in world.spark.texts[-1]
+    assert await verdicts(bob) == [
+        ("CHOSEN", "it is proved to give the same rows; 2 of 30 partitions are stale and are computed anew")
+    ]
+
+
+async def test_a_fresh_view_is_preferred() -> None:
+    """It may have more bytes: here both have none, and the first one is stale."""
+    world = await stage()
+    query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
+    await world.view("s.fresh", query, use_for_rewrite="true")
+    shown = await world.metastore.relation(named("s.fresh"))
+    assert shown is not None
+    world.metastore.add(replace(shown, columns=(*COLUMNS, ("c", COLUMNS[2][1]))))
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    assert "FROM `spark_catalog`.`s`.`fresh` AS fresh" in world.spark.texts[-1]
+    assert await verdicts(bob) == [
+        ("CHOSEN", "it is proved to give the same rows, and fresh"),
+        ("USABLE", "it would give the same rows, but s.fresh is fresh"),
+    ]
+
+
+async def verdicts(bob: Client) -> list[tuple[str, str]]:
+    """Without ages."""
     done = await bob.execute(f"EXPLAIN REWRITE {QUERY}")
     assert done.handle is not None
     operation = bob.session.operations[done.handle.guid]
     assert isinstance(operation, Operation)
-    ((_, verdict, reason, _),) = operation._result.rows
-    assert (verdict, reason) == (
-        "CHOSEN",
-        "it is proved to give the same rows; 2 of 30 partitions are stale and are computed anew",
-    )
+    return [(verdict, reason.partition("; refreshed")[0]) for _, verdict, reason, _ in operation._result.rows]

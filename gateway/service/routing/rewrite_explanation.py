@@ -30,6 +30,8 @@ COLUMNS = (
 CONSIDERED_SECONDS = 30.0
 """How long the statement waits until the shape has been considered."""
 _ORDER = list(Verdict)
+_ABLE = (Verdict.CHOSEN, Verdict.USABLE)
+"""Of fresh views, and of views of which a few partitions are stale."""
 _HINDRANCES = {
     Missed.LENGTH: f"the query has more than {CHARACTERS_MAX:,} characters",
     Missed.SESSION: "the query mentions a temporary view or function of the session, or another statement of the "
@@ -86,13 +88,15 @@ def _obstacle(rewrites: Rewrites, session: Session, known: Understood) -> str | 
 
 
 async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> list[_Row]:
-    rows, chosen = list[_Row](), None
-    for answer in found.answers:
-        verdict, reason = await rewrites.standing(answer, shape)
-        if verdict is Verdict.CHOSEN and chosen is not None:
-            verdict, reason = Verdict.USABLE, f"it would give the same rows, but {chosen} has fewer bytes"
-        elif verdict is Verdict.CHOSEN:
-            chosen = answer.view
+    rows = list[_Row]()
+    standings = [await rewrites.standing(answer, shape) for answer in found.answers]
+    able = [place for wanted in _ABLE for place, (verdict, _) in enumerate(standings) if verdict is wanted]
+    for place, (answer, (verdict, reason)) in enumerate(zip(found.answers, standings, strict=True)):
+        if place in able[:1]:
+            verdict = Verdict.CHOSEN
+        elif place in able:
+            why = "has fewer bytes" if verdict is standings[able[0]][0] else "is fresh"
+            verdict, reason = Verdict.USABLE, f"it would give the same rows, but {found.answers[able[0]].view} {why}"
         rows.append(_Row(answer.view, verdict, reason, answer.template.fill(shape.literals)))
     for refusal in found.refusals:
         text = None if refusal.template is None else refusal.template.fill(shape.literals)

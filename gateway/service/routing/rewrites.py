@@ -185,7 +185,7 @@ class Rewrites:
         return None
 
     async def standing(self, answer: Answer, shape: Shape) -> tuple[Verdict, str]:
-        """Whether the answer could be given now: CHOSEN if so."""
+        """Whether the answer could be given now: CHOSEN if so, USABLE if so unless a fresh view could give it."""
         if not answer.fits(shape.literals):
             return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
         objection = await self._standing.objection(answer.view_id, answer.view)
@@ -197,7 +197,7 @@ class Rewrites:
         if not view.complete:
             return Verdict.STALE, "the view has not been built yet"
         if objection == STALE and isinstance(mixture := await self._partly_stale.of(view.id), Mixture):
-            return Verdict.CHOSEN, f"it is proved to give the same rows; {mixture.reason}"
+            return Verdict.USABLE, f"it is proved to give the same rows; {mixture.reason}"
         now = time.time()
         state = self._catalog.freshness(view.id)
         found = self._catalog.staleness(view.id)
