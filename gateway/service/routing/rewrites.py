@@ -46,6 +46,13 @@ CHARACTERS_MAX = 4_000
 WAITING_MAX = 100
 """Shapes that wait to be considered; further ones are considered when they come again."""
 CONSIDERED_SECONDS = 60.0
+_FRESHNESS = {
+    Freshness.FRESH: "fresh",
+    Freshness.FRESH_WITHIN_GRACE: "stale, within its grace period",
+    Freshness.STALE: "stale, which its rewrite_consistency allows",
+    Freshness.UNKNOWN: "perhaps stale, which its rewrite_consistency allows",
+}
+"""Of a view that answers."""
 _ENDING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
 
 
@@ -203,12 +210,11 @@ class Rewrites:
         found = self._catalog.staleness(view.id)
         if objection is None:
             since = f"refreshed {now - view.current.published_at / 1000:.0f} s ago"
-            word = "fresh" if state is Freshness.FRESH else "fresh enough"
-            return Verdict.CHOSEN, f"it is proved to give the same rows, and {word}; {since}"
-        if found is None or state is Freshness.UNKNOWN:
-            return Verdict.STALE, "it is not known whether the view misses a write"
+            return Verdict.CHOSEN, f"it is proved to give the same rows, and {_FRESHNESS[state]}; {since}"
         if objection != STALE:
             return Verdict.STALE, objection
+        if found is None or state is Freshness.UNKNOWN:
+            return Verdict.STALE, "it is not known whether the view misses a write"
         age = f", for {now - found.since / 1000:.0f} s" if found.since else ""
         return Verdict.STALE, f"it would give the same rows if it were fresh, but is stale{age}: {found.reason}"
 
