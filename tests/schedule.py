@@ -25,6 +25,7 @@ LONGEST = (
     "tests/end_to_end/test_statements.py",
     "tests/end_to_end/test_reads.py",
     "tests/world/test_histories.py",
+    "tests/spark/test_random_proofs.py",
     "tests/end_to_end/test_writes.py",
     "tests/end_to_end/test_partitions.py",
     "tests/end_to_end/test_versions.py",
