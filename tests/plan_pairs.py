@@ -171,10 +171,33 @@ PAIRS = (
         "names or types",
     ),
     Pair(
-        "11: a decimal without room",
+        "11: a decimal without room, which fails",
         "SELECT g, sum(w) a FROM t GROUP BY g",
-        "SELECT g, CAST(sum(sw) AS DECIMAL(38,2)) a FROM v GROUP BY g",
+        "SELECT g, sum(sw) a FROM v GROUP BY g",
+    ),
+    Pair(
+        "11: a decimal without room, which is NULL",
+        "SELECT g, sum(w) a FROM t GROUP BY g",
+        "SELECT g, sum(sw) a FROM (SELECT g, k, sum(w) sw FROM t GROUP BY g, k) GROUP BY g",
         GROUPS,
+        (("spark.sql.ansi.enabled", "false"),),
+    ),
+    Pair(
+        "11: a decimal without room, with try_sum",
+        "SELECT g, try_sum(w) a FROM t GROUP BY g",
+        "SELECT g, try_sum(tw) a FROM (SELECT g, k, try_sum(w) tw FROM t GROUP BY g, k) GROUP BY g",
+        GROUPS,
+    ),
+    Pair(
+        "a range with both ends",
+        "SELECT g, sum(x) s FROM t WHERE k BETWEEN 1 AND 3 AND d BETWEEN '2024-01-01' AND '2024-01-31' GROUP BY g",
+        """SELECT g, sum(sx) s FROM v WHERE k BETWEEN 1 AND 3 AND d BETWEEN '2024-01-01' AND '2024-01-31'
+           GROUP BY g""",
+    ),
+    Pair(
+        "a range with both ends of an expression",
+        "SELECT g, sum(x) s FROM t WHERE year(d) BETWEEN 2020 AND 2024 GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE year(d) >= 2020 AND year(d) <= 2024 GROUP BY g",
     ),
     Pair(
         "a decimal that fills the type", "SELECT g, sum(q) a FROM t GROUP BY g", "SELECT g, sum(sq) a FROM v GROUP BY g"

@@ -22,6 +22,7 @@ from benchmarks import (
     jobs,
     latency,
     partitions,
+    rewrite_rates,
     rewriting,
     transports,
     turns,
@@ -56,9 +57,10 @@ MEASURES: Mapping[str, Measure] = {
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "classification": classification.figures,
     "rewriting": rewriting.figures,
+    "rewrite-rates": rewrite_rates.figures,
     "turns": turns.figures,
 }
-"""Measures that need no Spark."""
+"""Measures that need neither server nor gateway; `rewrite-rates` starts a Spark of its own."""
 
 
 def main() -> int:

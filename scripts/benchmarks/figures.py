@@ -28,10 +28,14 @@ class Figure:
     runs: int = 1
     spread: tuple[float, float] | None = None
     """For a ratio, the quartiles of the ratios of the pairs. A wide spread means a noisy machine."""
+    at_least: float | None = None
+    """A goal that is reached from below, in the place of `limit`."""
 
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None if there is none."""
+        if self.at_least is not None:
+            return self.value >= self.at_least
         return None if self.limit is None else self.value <= self.limit
 
 
@@ -110,6 +114,8 @@ def _row(figure: Figure) -> tuple[str, ...]:
     value = f"{figure.value:.3f}" if figure.unit == "ratio" else f"{figure.value:.4g} {figure.unit}".rstrip()
     spread = "" if figure.spread is None else "{:.3f} .. {:.3f}".format(*figure.spread)
     target = "" if figure.limit is None else f"<= {figure.limit:g}"
+    if figure.at_least is not None:
+        target = f">= {figure.at_least:g}"
     verdict = {None: "", True: "met", False: "MISSED"}[figure.met]
     return (
         figure.measure,

@@ -165,8 +165,10 @@ def _sum(call: Term, merged: Term) -> Term:
     if call.type == merged.type == "bigint":
         return merged
     summed, result, wider = (decimal(each) for each in (merged.args[0].args[0].type, merged.type, call.type))
-    # Only with ten more digits than its operands does no sum of fewer than 10^10 rows overflow.
-    if summed and result and wider and result == (summed[0] + 10, summed[1]) and wider[1] == result[1]:
+    # In ANSI mode a sum that overflows fails. Otherwise it is NULL, but not of fewer than 10^10 rows if it has ten more
+    # digits than its operands.
+    fails = any("'ANSI'" in each for each in call.args[0].detail)
+    if summed and result and wider and (fails or result[0] == summed[0] + 10) and wider[1] == result[1] == summed[1]:
         return merged if call.type == merged.type else Term("widened", (merged,), type=call.type)
     raise _Unmergeable
 

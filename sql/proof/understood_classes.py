@@ -50,6 +50,8 @@ CONSTANT = (
     | frozenset({"AttributeReference", "Alias", "AggregateExpression", "SortOrder"})
     # Their plans are searched too.
     | frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "OuterReference"})
+    # `x BETWEEN a AND b` names x once. What is named is searched, too.
+    | frozenset({"With", "CommonExpressionDef", "CommonExpressionRef"})
 )
 """Classes without a column that may be replaced by their value while Spark plans, as it is the same on every day."""
 STRUCTURE = frozenset({"NumericEvalContext", "scala.Tuple2"})

@@ -196,7 +196,7 @@ class _Reader:
                 self.trouble = "it has a quote without an end"
             return self._string(token, previous)
         if first.isdigit():
-            return token if previous == "." else self._number(token, previous)
+            return self._after_point(token) if previous == "." else self._number(token, previous)
         if token == "`":
             self.trouble = "it has a quote without an end"
         return token
@@ -222,6 +222,14 @@ class _Reader:
             return token
         self.literals.append(token)
         return HOLE + _string_kind(token)
+
+    def _after_point(self, token: str) -> str:
+        """`.5`, which stays as it is, or a name after a point."""
+        before = self.pieces[-2] if len(self.pieces) > 1 else ""
+        if before not in _FOLDED.values() and (before[-1:].isalnum() or before[-1:] in ("_", "`", ")", "]")):
+            return token
+        self.pieces.pop()
+        return f".{token}"
 
     def _number(self, token: str, previous: str) -> str:
         if previous in ("LIMIT", "OFFSET"):

@@ -34,27 +34,31 @@ class Prover:
             # Plans do not show what readers of files do by the settings of the session.
             return reason
         try:
-            return await self._compared(session, shape, proposal, view.definition.quoted)
+            return await difference(self._plans, session, shape, proposal, view.definition.quoted)
         except PlanUnavailable as error:
             return str(error)
 
-    async def _compared(self, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
-        """Raises PlanUnavailable. What the literals are must not matter, so the proof is made for those at hand, and
-        once more for others."""
-        others = [
-            literal if number in proposal.pinned else changed
-            for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
-        ]
-        over = proposal.template.over(definition)
-        stored = can_be_stored(await self._plans.optimized(session, f"SELECT * FROM {definition}"))
-        if isinstance(stored, NotProved):
-            return stored.reason
-        for literals in dict.fromkeys((shape.literals, tuple(others))):
-            query = await self._plans.optimized(session, filled(shape, literals))
-            rewritten = await self._plans.optimized(session, over.fill(literals))
-            if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
-                return found.reason
-        return None
+
+async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
+    """Why a proposal is not proved to have the answers of all queries of the shape; None if it has them.
+
+    `definition`: the view's definition as a relation, as SQL. Raises PlanUnavailable. What the literals are must not
+    matter, so the proof is made for those at hand, and once more for others.
+    """
+    others = [
+        literal if number in proposal.pinned else changed
+        for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
+    ]
+    over = proposal.template.over(definition)
+    stored = can_be_stored(await plans.optimized(session, f"SELECT * FROM {definition}"))
+    if isinstance(stored, NotProved):
+        return stored.reason
+    for literals in dict.fromkeys((shape.literals, tuple(others))):
+        query = await plans.optimized(session, filled(shape, literals))
+        rewritten = await plans.optimized(session, over.fill(literals))
+        if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
+            return found.reason
+    return None
 
 
 def _shortfall(view: MaterializedView) -> str | None:

@@ -78,6 +78,14 @@ def test_literals_are_as_written() -> None:
     assert shape.changed() == (r"'it''s~'", r"'a\'b~'", r"r'\d~'", "8", "1.51", "3e-3", "13L", "'2024-02-01'", "8")
 
 
+def test_a_number_may_begin_with_its_point() -> None:
+    assert shape_of("SELECT .5 FROM t WHERE a BETWEEN .06 - 1 AND b.5c").key.endswith(
+        "BETWEEN .06 - \ue000int1 AND b . 5c"
+    )
+    assert shape_of("SELECT .5").pieces == ("SELECT", ".5")
+    assert shape_of("SELECT a * (.5)").pieces[-2:] == (".5", ")")
+
+
 @pytest.mark.parametrize("text", ["SELECT /* a /* b */ c */ 1", "SELECT 'open", "SELECT `open", f"SELECT '{HOLE}'"])
 def test_odd_texts_have_no_shape_to_share(text: str) -> None:
     assert shape_of(text).trouble
