@@ -341,3 +341,23 @@ async def test_the_shapes_used_last_are_listed_first_and_bounded(monkeypatch: py
     assert ["SELECT 1" in found[0], "SELECT 4" in found[1], "SELECT 3" in found[2], len(found)] == [True, True, True, 3]
     monkeypatch.setattr(catalog_tables, "REWRITE_CHARACTERS_MAX", len("SELECT 1"))
     assert len(await rewrites(world, "bob")) == 1
+
+
+@pytest.mark.parametrize(
+    ("consistency", "verdict", "reason"),
+    [
+        ("off", "CHOSEN", "stale, which its rewrite_consistency allows"),
+        ("loose", "CHOSEN", "stale, within its grace period"),
+        ("checked", "STALE", "would give the same rows if it were fresh"),
+    ],
+)
+async def test_how_fresh_the_view_must_be_shows(consistency: str, verdict: str, reason: str) -> None:
+    world = World()
+    world.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
+    query = "SELECT item, sum(n) AS n FROM s.sales GROUP BY item"
+    settings = {"rewrite_consistency": consistency, "grace_period": "3600" if consistency == "loose" else "0"}
+    await world.view("s.daily", query, **ENABLED, **settings)
+    await described(world, "s.daily", item="string", n="bigint")
+    world.write("s.sales")
+    ((_, word, said, _),) = await explained(world, QUERY)
+    assert (word, reason in said) == (verdict, True), said
