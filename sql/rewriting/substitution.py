@@ -180,7 +180,9 @@ class _Writer:
         if output.name is None:
             raise Mismatch(_GROUPS_STEP, "a column of the query has no alias, and Spark's name for it is not known")
         if output.written is not None:
-            self._used |= holes_in(output.written)
+            # Spark names it after its literals. Where it is a key, those of GROUP BY stay the same as these.
+            same = (key for key in self._block.keys or () if form(key) == form(output.value))
+            self._used |= holes_in(output.written).union(*map(holes_in, same))
         made = value(output.value)
         if isinstance(made, exp.Column) and made.name == output.name:
             return made

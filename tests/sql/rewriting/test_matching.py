@@ -377,6 +377,9 @@ def test_literals_that_are_compared_with_those_of_the_view_are_pinned() -> None:
     )
     assert isinstance(own, Proposal)
     assert own.pinned == {0}
+    named = outcome("SELECT substr(l_returnflag, 2), 1 AS n FROM lineitem GROUP BY substr(l_returnflag, 2)", "daily")
+    assert isinstance(named, Proposal)
+    assert named.pinned >= {0, 2}
     month = view("m", "m TIMESTAMP; n BIGINT", "SELECT date_trunc('month', ts), count(*) FROM events GROUP BY 1")
     (found,) = propose("SELECT count(*) AS n FROM events WHERE ts >= '2024-02-01'", SHOP, [month], columns_of)
     assert isinstance(found, Proposal)
