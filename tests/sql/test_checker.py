@@ -141,6 +141,24 @@ def test_a_field_that_differs_on_one_side_is_seen(kind: str, fields: dict[str, V
     assert reason_of(before, replace(before, root=root))
 
 
+def test_a_row_filter_on_one_side_is_seen() -> None:
+    """32: Spark plans it below all that the text says."""
+
+    def filtered(node: Node) -> Node:
+        if node.kind != "LogicalRelation":
+            return node
+        column = next(each for each in nodes_of(node.fields["output"]) if each.kind == "AttributeReference")
+        condition = Node("IsNull", {"child": column}, "boolean")
+        return Node("Filter", {"condition": condition, "child": node})
+
+    mine, others = plan(SUM), plan(MERGED)
+    assert prove(mine, others) == Proved()
+    for before, other in ((mine, others), (others, mine)):
+        root = changed(before.root, filtered)
+        assert isinstance(root, Node)
+        assert "conditions differ" in reason_of(replace(before, root=root), other)
+
+
 def test_sums_merge_only_in_the_same_mode() -> None:
     """The definition is summed in the mode of the session that created it."""
     before = plan(MERGED)
