@@ -14,7 +14,7 @@ from gateway.mv.ports import PlanUnavailable
 from gateway.spark.client import Connection, Session
 from gateway.spark.plans import EnginePlans
 from gateway.wire.endpoint import Endpoint
-from sql.proof.plan import Plan
+from sql.proof.plan import Node, Plan, Value
 
 _NUMBERS = itertools.count(1_000_000)
 
@@ -58,6 +58,24 @@ class Planner:
         await self.plan(text)
         written: str = self.asking.answer["plan"]
         return written
+
+
+def renumbered(plan: Plan) -> Any:
+    """The plan with the ids of its columns in the order in which they occur, and without what tells tables apart."""
+    ids: dict[str, int] = {}
+
+    def shape(value: Value) -> Any:
+        if isinstance(value, tuple):
+            return [shape(each) for each in value]
+        if not isinstance(value, Node):
+            return value
+        left_out = {"resultId"} | ({"table", "relation"} if "table" in value.fields else set())
+        fields = {name: shape(field) for name, field in value.fields.items() if name not in left_out}
+        number = ids.setdefault(value.id.split(" ")[0], len(ids)) if value.id else None
+        return [value.kind, fields, value.type, number]
+
+    root = shape(plan.root)
+    return root, [(ids[each.id.split(" ")[0]], each.name, each.type) for each in plan.output]
 
 
 @contextlib.asynccontextmanager
