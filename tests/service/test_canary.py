@@ -14,6 +14,8 @@ from test_rewrites import QUERY, sent, stage
 from gateway.config import Rewrite
 from gateway.errors import StatementFailed
 from gateway.mv.rewriting.usage import Missed
+from gateway.service.clients.unseen import Unseen
+from gateway.service.operations.operation import End
 
 COLUMNS = Answer([("k", "string", None), ("n", "bigint", None)])
 RIGHT, WRONG = Answer([(3, 4, "5")]), Answer([(3, 4, "6")])
@@ -121,7 +123,15 @@ def move(world: World) -> None:
         session.namespace = None
 
 
-@pytest.mark.parametrize("change", [write, open_write, set_something, move])
+def hide_and_show(world: World) -> None:
+    """A temporary view comes and goes."""
+    for session in world.sessions._sessions.values():
+        statement = Unseen(session.spare)
+        session.watch(statement)
+        session.ended(statement, End.SUCCEEDED)
+
+
+@pytest.mark.parametrize("change", [write, open_write, set_something, move, hide_and_show])
 async def test_nothing_is_concluded_if_something_changed_meanwhile(change: Callable[[World], Any]) -> None:
     world = await compared()
 

@@ -203,6 +203,7 @@ class Session:
     def watch(self, statement: Unseen) -> None:
         """The statement is about to be forwarded: from now on it may take effect."""
         self.unseen[statement] = None
+        self.settings.changes += 1
 
     def ended(self, statement: Unseen, end: End) -> None:
         """The statement has ended. A statement that was never sent has changed nothing."""

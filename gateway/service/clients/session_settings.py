@@ -18,6 +18,9 @@ class SessionSettings:
         self.rewrites = True
         """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
 
+        self.changes = 0
+        """How many statements were sent that may change what names, or settings of the gateway, mean."""
+
     def note(self, text: str) -> None:
         """A statement is sent that may change settings."""
         self.id = _chained(self.id, text)

@@ -246,8 +246,12 @@ class Rewrites:
         if end is not End.SUCCEEDED:
             return
 
+        changes = session.settings.changes
+
         def unchanged() -> bool:
-            same = session.settings.id == hit.key.settings and session.namespace == hit.key.namespace
+            # A temporary view may have come and gone meanwhile.
+            same = session.settings.changes == changes and session.settings.id == hit.key.settings
+            same = same and session.namespace == hit.key.namespace
             return same and not session.closed and self.hindrance(session, words, text) is None
 
         answer = hit.answer
