@@ -132,6 +132,19 @@ async def test_queries_that_a_view_answers_get_no_suggestion() -> None:
     assert await suggested(world, "bob") == ""
 
 
+async def test_a_suggested_view_answers_as_soon_as_it_exists() -> None:
+    world = stage()
+    await run(world, "bob", BY_ITEM.format(1))
+    assert "'sales_by_item_day'" in await suggested(world, "bob")
+    await world.view("s.sales_by_item_day", SUGGESTED, use_for_rewrite="true")
+    shown = await world.metastore.relation(named("s.sales_by_item_day"))
+    assert shown is not None
+    kinds = columns_of(item="string", day="date", row_count="bigint", sum_n="bigint")
+    world.metastore.add(replace(shown, columns=kinds))
+    await run(world, "bob", BY_ITEM.format(1))
+    assert "FROM `spark_catalog`.`s`.`sales_by_item_day`" in world.spark.texts[-1]
+
+
 async def test_a_suggestion_has_a_free_name() -> None:
     world = stage()
     world.table("s.sales_by_item_day", columns=columns_of(x="int"))

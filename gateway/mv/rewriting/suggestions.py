@@ -118,8 +118,10 @@ class Suggestions:
         """With names that no relation has, as far as Spark tells."""
         free, names = list(suggestions), set(taken)
         for _ in range(NAMINGS_MAX):
-            described = await self._schemas.of({each.view.name for each in free})
-            occupied = {name for name, schema in described.items() if schema is not None}
+            # Not asked of the schemas, which would remember for a while that a suggested view does not exist.
+            asked = {each.view.name for each in free}
+            found = await asyncio.gather(*map(self._metastore.relation, asked))
+            occupied = {name for name, relation in zip(asked, found, strict=True) if relation is not None}
             if not occupied:
                 break
             names |= occupied | {each.view.name for each in free}
