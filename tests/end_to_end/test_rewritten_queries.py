@@ -1,0 +1,356 @@
+"""Queries on base tables that are answered from materialized views: on real Spark, with an embedded engine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jpype
+import pytest
+from clients import Jdbc, pyhive, rows
+from processes import Engine, Gateway, free_port, wait_until
+from pyhive import hive
+from seen_gateway import Seen, start
+
+VIEW = """
+    SELECT day, item, count(*) AS orders, sum(qty) AS qty, sum(price) AS price, min(price) AS cheapest
+    FROM sales GROUP BY day, item
+"""
+BY_ITEM = "SELECT item, sum(qty) AS s FROM sales GROUP BY item ORDER BY item"
+ALL = "SELECT count(*) AS c FROM sales"
+QUERIES = [
+    BY_ITEM,
+    ALL,
+    "SELECT day, sum(price) AS s FROM sales WHERE day >= DATE'2024-02-01' GROUP BY day ORDER BY day LIMIT 3",
+    "SELECT date_trunc('MONTH', day) AS m, count(*) AS c, min(price) AS p FROM sales "
+    "GROUP BY date_trunc('MONTH', day) ORDER BY m",
+    "SELECT count(*) AS c FROM sales WHERE item = 'nothing'",
+    "SELECT DISTINCT item FROM sales ORDER BY 1",
+]
+_numbers = itertools.count(1)
+
+
+@dataclass
+class House:
+    """A gateway with an audit log, and a table with a view."""
+
+    seen: Seen
+
+    def connect(self, user: str = "ada", **options: Any) -> Any:
+        gateway = self.seen.gateway
+        return pyhive(gateway.host, gateway.port, user=user, **{"database": "rw", **options})
+
+    def views_of(self, cursor: Any, text: str) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """The rows of a query, and the materialized views that it read, according to the audit."""
+        mark = f"/* query {next(_numbers)} */"
+        found = rows(cursor, f"{mark} {text}")
+        return found, self.seen.line_of(mark).get("views", [])
+
+    def read(self, cursor: Any, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query that is answered from the view."""
+        found, views = self.views_of(cursor, text)
+        assert views == ["rw.daily"], text
+        return found
+
+    def compared_more(self, before: float) -> bool:
+        """Whether more answers have been compared."""
+        return self.seen.metric("rewrite_compared_total") > before
+
+    def as_written(self, cursor: Any, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query that goes to Spark as it came."""
+        found, views = self.views_of(cursor, text)
+        assert views == [], text
+        return found
+
+
+@pytest.fixture(scope="module")
+def house(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    directory = tmp_path_factory.mktemp("rewriting")
+    audit = directory / "audit.jsonl"
+    port = free_port()
+    settings = {"rewrite.wait": 60, "rewrite.canary": 1, "staleness.probe_interval": 0}
+    settings |= {"log.audit": audit, "log.level": "DEBUG", "metrics.port": port}
+    gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **settings)
+    made = House(Seen(gateway, port, audit))
+    with made.connect(database="default") as cursor:
+        rows(cursor, "CREATE DATABASE rw")
+        rows(cursor, "USE rw")
+        rows(cursor, "CREATE TABLE sales (day DATE, item STRING, qty INT, price DECIMAL(10,2), at TIMESTAMP)")
+        rows(
+            cursor,
+            "INSERT INTO sales SELECT date_add(DATE'2024-01-01', CAST(id % 90 AS INT)), concat('i', id % 7), "
+            "CAST(id % 13 AS INT), CAST(id AS DECIMAL(10,2)) / 3, timestamp_seconds(id * 7200) FROM range(1000)",
+        )
+        rows(cursor, f"CREATE MATERIALIZED VIEW daily ENABLE QUERY REWRITE AS {VIEW}")
+    yield made
+    gateway.stop()
+    assert not [line for line in made.seen.lines() if line["event"] == "rewrite_difference"]
+
+
+@pytest.fixture
+def ada(house: House) -> Iterator[Any]:
+    with house.connect() as cursor:
+        rows(cursor, "REFRESH MATERIALIZED VIEW daily")
+        yield cursor
+
+
+def test_rows_and_types_are_those_of_the_base_tables(house: House, ada: Any) -> None:
+    with house.connect(user="off") as off:
+        rows(off, "SET freshgate.rewrite=off")
+        for text in QUERIES:
+            found = house.read(ada, text)
+            described = ada.description
+            assert house.as_written(off, text) == found, text
+            assert off.description == described, text
+
+
+def test_a_write_ends_it_until_the_refresh(house: House, ada: Any) -> None:
+    before = dict(house.read(ada, BY_ITEM))
+    rows(ada, "INSERT INTO sales VALUES (DATE'2024-01-01', 'i3', 1000, 1, NULL)")
+    after = {**before, "i3": before["i3"] + 1000}
+    assert dict(house.as_written(ada, BY_ITEM)) == after
+    rows(ada, "REFRESH MATERIALIZED VIEW daily")
+    assert dict(house.read(ada, BY_ITEM)) == after
+
+
+def test_a_write_whose_client_never_asks_for_its_end_is_seen(house: House, ada: Any) -> None:
+    """Also by a view whose reads serve what is stored."""
+    rows(ada, "ALTER MATERIALIZED VIEW daily SET TBLPROPERTIES ('when_stale' = 'SERVE')")
+    try:
+        (before,) = house.read(ada, ALL)[0]
+        with house.connect() as writer, house.connect(user="off") as off:
+            rows(off, "SET freshgate.rewrite=off")
+            writer.execute("INSERT INTO sales VALUES (DATE'2024-01-02', 'i4', 1, 1, NULL)", async_=True)
+            wait_until(lambda: rows(off, ALL) == [(before + 1,)], what="the write")
+            assert house.as_written(ada, ALL) == [(before + 1,)]
+    finally:
+        rows(ada, "ALTER MATERIALIZED VIEW daily UNSET TBLPROPERTIES ('when_stale')")
+
+
+def test_a_view_of_the_newest_partitions_does_not_answer(house: House, ada: Any) -> None:
+    """Its definition would read more rows than it has."""
+    rows(ada, "CREATE TABLE parts (qty INT, day STRING) USING parquet PARTITIONED BY (day)")
+    rows(ada, "INSERT INTO parts VALUES (1, '2024-01-01'), (2, '2024-01-02'), (3, '2024-01-03')")
+    definition = "SELECT day, sum(qty) AS s FROM parts GROUP BY day"
+    clauses = "ENABLE QUERY REWRITE PARTITION BY (day) PROPERTIES ('partition_sync_limit' = '1')"
+    rows(ada, f"CREATE MATERIALIZED VIEW newest {clauses} AS {definition}")
+    try:
+        assert len(rows(ada, "SELECT * FROM newest")) < 3
+        assert len(house.as_written(ada, definition)) == 3
+    finally:
+        rows(ada, "DROP MATERIALIZED VIEW newest")
+
+
+def test_disable_ends_it_at_once(house: House, ada: Any) -> None:
+    house.read(ada, ALL)
+    rows(ada, "ALTER MATERIALIZED VIEW daily DISABLE QUERY REWRITE")
+    house.as_written(ada, ALL)
+    rows(ada, "ALTER MATERIALIZED VIEW daily ENABLE QUERY REWRITE")
+    house.read(ada, ALL)
+
+
+def test_a_session_decides_for_itself(house: House, ada: Any) -> None:
+    rows(ada, "SET freshgate.rewrite=off")
+    house.as_written(ada, ALL)
+    with house.connect() as other:
+        house.read(other, ALL)
+    rows(ada, "SET freshgate.rewrite=on")
+    house.read(ada, ALL)
+    rows(ada, "SET freshgate.rewrite=off")
+    rows(ada, "RESET freshgate.rewrite")
+    house.read(ada, ALL)
+
+
+def test_names_that_mean_something_else_are_not_rewritten(house: House, ada: Any) -> None:
+    (whole,) = house.read(ada, ALL)
+    rows(ada, "CREATE TEMPORARY VIEW sales AS SELECT 1 AS qty")
+    assert house.as_written(ada, ALL) == [(1,)]
+    rows(ada, "DROP VIEW sales")
+    assert house.read(ada, ALL) == [whole]
+    rows(ada, "CREATE DATABASE IF NOT EXISTS elsewhere")
+    rows(ada, "CREATE TABLE elsewhere.sales AS SELECT 5 AS qty UNION ALL SELECT 6")
+    rows(ada, "USE elsewhere")
+    assert house.as_written(ada, ALL) == [(2,)]
+    assert house.read(ada, "SELECT count(*) AS c FROM rw.sales") == [whole]
+    rows(ada, "DROP TABLE elsewhere.sales")
+    rows(ada, "USE rw")
+    assert house.read(ada, ALL) == [whole]
+    assert house.as_written(ada, "WITH sales AS (SELECT 1 AS qty) SELECT count(*) AS c FROM sales") == [(1,)]
+
+
+def test_another_user_has_a_proof_of_his_own(house: House, ada: Any) -> None:
+    found = house.read(ada, ALL)
+    with house.connect(user="bob") as bob:
+        assert house.read(bob, ALL) == found
+
+
+def test_a_transaction_reads_the_tables(house: House, ada: Any) -> None:
+    house.read(ada, ALL)
+    rows(ada, "BEGIN")
+    house.as_written(ada, ALL)
+    rows(ada, "COMMIT")
+    house.read(ada, ALL)
+
+
+@pytest.mark.parametrize(
+    "setting", ["spark.sql.ansi.enabled=false", "spark.sql.session.timeZone=Asia/Tokyo", "spark.sql.caseSensitive=true"]
+)
+def test_a_session_with_other_settings_has_its_own_answers(house: House, ada: Any, setting: str) -> None:
+    house.read(ada, BY_ITEM)
+    rows(ada, f"SET {setting}")
+    found, _ = house.views_of(ada, BY_ITEM)
+    rows(ada, "SET freshgate.rewrite=off")
+    assert house.as_written(ada, BY_ITEM) == found
+    if "caseSensitive" in setting:
+        rows(ada, "SET freshgate.rewrite=on")
+        with pytest.raises(hive.OperationalError, match="UNRESOLVED_COLUMN"):
+            rows(ada, "SELECT ITEM, sum(QTY) AS s FROM sales GROUP BY ITEM")
+
+
+def test_times_of_another_zone(house: House, ada: Any) -> None:
+    """The view's days are those of the zone in which it was created."""
+    text = "SELECT to_date(at) AS d, count(*) AS c FROM sales WHERE at IS NOT NULL GROUP BY to_date(at) ORDER BY d"
+    definition = "SELECT to_date(at) AS d, count(*) AS c FROM sales WHERE at IS NOT NULL GROUP BY to_date(at)"
+    rows(ada, f"CREATE MATERIALIZED VIEW days ENABLE QUERY REWRITE AS {definition}")
+    try:
+        here, views = house.views_of(ada, text)
+        assert views == ["rw.days"]
+        rows(ada, "SET spark.sql.session.timeZone=Asia/Tokyo")
+        there = house.as_written(ada, text)
+        assert there != here
+    finally:
+        rows(ada, "DROP MATERIALIZED VIEW days")
+
+
+def test_a_rewriting_that_fails_at_spark_runs_the_clients_text_once(house: House, ada: Any) -> None:
+    """The view's files are damaged."""
+    definition = "SELECT item, max(qty) AS m FROM sales GROUP BY item"
+    rows(ada, f"CREATE MATERIALIZED VIEW broken ENABLE QUERY REWRITE AS {definition}")
+    try:
+        text = "SELECT item, max(qty) AS m FROM sales GROUP BY item ORDER BY item"
+        found, views = house.views_of(ada, text)
+        assert views == ["rw.broken"]
+        (location,) = {
+            Path(path.removeprefix("file:")).parent
+            for (path,) in rows(ada, "SELECT DISTINCT input_file_name() FROM broken")
+        }
+        for file in location.glob("*.parquet"):
+            file.write_bytes(b"no rows")
+        mark = f"/* query {next(_numbers)} */"
+        assert rows(ada, f"{mark} {text}") == found
+        assert house.seen.line_of(mark).get("views", []) == []
+        assert house.as_written(ada, text) == found
+    finally:
+        rows(ada, "DROP MATERIALIZED VIEW broken")
+
+
+SLOW = (
+    "SELECT item, sum(qty) AS s FROM sales "
+    "WHERE day >= DATE'{day}' AND upper(reverse(repeat(item, 9000000))) LIKE '%1%2%3' GROUP BY item"
+)
+"""Takes long if there are such days."""
+
+
+def test_a_rewritten_query_is_cancelled(house: House, ada: Any) -> None:
+    house.read(ada, SLOW.format(day="2099-01-01"))
+    mark = f"/* query {next(_numbers)} */"
+    ada.execute(f"{mark} {SLOW.format(day='2024-01-01')}", async_=True)
+    ada.cancel()
+    assert house.seen.line_of(mark)["outcome"] == "cancelled"
+    house.read(ada, ALL)
+
+
+def test_a_rewritten_query_ends_at_its_time_limit(house: House, ada: Any) -> None:
+    """The view is used for later queries of the shape."""
+    house.read(ada, SLOW.format(day="2099-01-01"))
+    gateway = house.seen.gateway
+    with Jdbc(f"jdbc:hive2://{gateway.host}:{gateway.port}/rw", user="ada") as jdbc:
+        jdbc.statement.setQueryTimeout(2)
+        with pytest.raises(jpype.java.sql.SQLException):
+            jdbc.query(SLOW.format(day="2024-01-01"))
+    house.read(ada, SLOW.format(day="2099-01-02"))
+
+
+def test_drivers(house: House, ada: Any) -> None:
+    """Hive's JDBC driver, which asks for the status, and PyHive, whose statements are synchronous."""
+    expected = house.read(ada, BY_ITEM)
+    gateway = house.seen.gateway
+    with Jdbc(f"jdbc:hive2://{gateway.host}:{gateway.port}/rw", user="ada") as jdbc:
+        mark = f"/* query {next(_numbers)} */"
+        names, found = jdbc.query(f"{mark} {BY_ITEM}")
+        assert house.seen.line_of(mark)["views"] == ["rw.daily"]
+        assert (names, found) == (["item", "s"], expected)
+        jdbc.statement.setQueryTimeout(60)
+        mark = f"/* query {next(_numbers)} */"
+        assert jdbc.query(f"{mark} {BY_ITEM}") == (names, expected)
+        assert house.seen.line_of(mark)["views"] == ["rw.daily"]
+
+
+# --- comparing ---------------------------------------------------------------------------------------------
+
+
+def test_answers_are_compared(house: House, ada: Any) -> None:
+    """Of all types; sums of floating-point numbers, NaN, and a limit."""
+    columns = (
+        "d, max(s) AS s, min(t) AS t, max(b) AS b, sum(f) AS f, sum(g) AS g, count(*) AS n, min(bool) AS bool, "
+        "max(dec) AS dec, min(h) AS h"
+    )
+    rows(
+        ada,
+        "CREATE TABLE kinds AS SELECT id % 7 AS d, concat('x', id) AS s, timestamp_seconds(id) AS t, "
+        "cast(concat('b', id) AS binary) AS b, id / 7D AS f, if(id = 5, float('NaN'), float(id)) AS g, "
+        "id > 3 AS bool, cast(id AS decimal(30, 4)) AS dec, if(id = 3, -0D, NULL) AS h FROM range(50)",
+    )
+    text = f"SELECT {columns} FROM kinds GROUP BY d"
+    rows(ada, f"CREATE MATERIALIZED VIEW kinds_mv ENABLE QUERY REWRITE AS {text}")
+    try:
+        for query in (text, f"{text} ORDER BY d LIMIT 3", "SELECT d, count(*) AS n FROM kinds WHERE d = 99 GROUP BY d"):
+            before = house.seen.metric("rewrite_compared_total")
+            _, views = house.views_of(ada, query)
+            assert views == ["rw.kinds_mv"], query
+            more = partial(house.compared_more, before)
+            wait_until(more, what="the comparison")
+        assert house.seen.metric("rewrite_differed_total") == 0
+    finally:
+        rows(ada, "DROP MATERIALIZED VIEW kinds_mv")
+
+
+def test_a_wrong_proof_is_found(engine: Engine, tmp_path: Path) -> None:
+    """Within 100 answers."""
+    settings = {
+        "storage.database": "credulous",
+        "rewrite.wait": 60,
+        "rewrite.canary": 10,
+        "script": "credulous_gateway.py",
+    }
+    seen = start(tmp_path, f"{engine.host}:{engine.port}", **settings)
+    try:
+        with pyhive("127.0.0.1", seen.gateway.port) as cursor:
+            rows(cursor, "CREATE TABLE believed AS SELECT id % 3 AS k, id % 2 AS j, id AS n FROM range(100)")
+            rows(
+                cursor,
+                "CREATE MATERIALIZED VIEW believed_mv ENABLE QUERY REWRITE AS "
+                "SELECT k, j, sum(n) AS n FROM believed GROUP BY k, j",
+            )
+            text = "SELECT k, sum(n) AS n FROM believed GROUP BY k ORDER BY k"
+            right = [(k, sum(n for n in range(100) if n % 3 == k)) for k in range(3)]
+            answers = 0
+            while (found := rows(cursor, text)) != right:
+                answers += 1
+                assert answers <= 100, found
+            assert answers > 0
+            (line,) = [line for line in seen.lines() if line["event"] == "rewrite_difference"]
+            assert line["views"] == ["default.believed_mv"]
+            assert line["error"].startswith("other values in 3 rows")
+            assert "ERROR" in seen.gateway.log.read_text(encoding="utf-8")
+            assert rows(cursor, text) == right
+            rows(cursor, "ALTER MATERIALIZED VIEW believed_mv ENABLE QUERY REWRITE")
+            assert rows(cursor, text) != right
+            rows(cursor, "DROP MATERIALIZED VIEW believed_mv")
+            rows(cursor, "DROP TABLE believed")
+    finally:
+        seen.gateway.stop()
