@@ -61,16 +61,20 @@ class Planner:
 
 
 def renumbered(plan: Plan) -> Any:
-    """The plan with the ids of its columns in the order in which they occur, and without what tells tables apart."""
+    """The plan with the ids of its columns in the order in which they occur, and without what tells tables apart, or
+    which constant is counted: `count(1)` and `count(1L)` have one text."""
     ids: dict[str, int] = {}
 
-    def shape(value: Value) -> Any:
+    def shape(value: Value, *, counted: bool = False) -> Any:
         if isinstance(value, tuple):
-            return [shape(each) for each in value]
+            return [shape(each, counted=counted) for each in value]
         if not isinstance(value, Node):
             return value
+        if counted and value.kind == "Literal" and value.fields["value"] is not None:
+            return "a constant"
         left_out = {"resultId"} | ({"table", "relation"} if "table" in value.fields else set())
-        fields = {name: shape(field) for name, field in value.fields.items() if name not in left_out}
+        counts = value.kind == "Count"
+        fields = {name: shape(field, counted=counts) for name, field in value.fields.items() if name not in left_out}
         number = ids.setdefault(value.id.split(" ")[0], len(ids)) if value.id else None
         return [value.kind, fields, value.type, number]
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from fakes import Answer
 from plan_pairs import PAIRS, VIEWS, Pair
-from planning import renumbered
-from record_plans import key, recorded, recorded_answers
+from planning import planner, renumbered
+from processes import Engine
+from record_plans import DATABASE, database, key, recorded, recorded_answers
 
 from gateway.errors import StatementFailed
 from gateway.mv.ports import PlanUnavailable
@@ -154,3 +155,27 @@ def test_the_session_is_prepared_for_nothing_but_plans() -> None:
     changes = [sql for sql in session.asked if sql.startswith("SET ") and "=" in sql]
     assert any(sql.startswith("SET spark.sql.optimizer.excludedRules=") for sql in changes)
     assert any(sql.startswith("SET spark.sql.debug.maxToStringFields=") for sql in changes)
+
+
+def test_texts_of_spark_yield_exact_plans(engine: Engine) -> None:
+    """The recorded answers are those of Spark: its texts now yield the plans that they yield."""
+
+    async def check() -> None:
+        async with planner(engine) as exact, planner(engine) as explaining, database(exact):
+            await explaining.session.run(f"USE {DATABASE}")
+            await explaining.session.run("SET TIME ZONE 'UTC'")
+            plans = TextPlans()
+            async with plans.of(explaining.session) as name:
+                for pair in (pair for pair in PAIRS if not pair.settings):
+                    for text in (pair.query, pair.rewritten):
+                        text = " ".join(text.split())
+                        try:
+                            found = renumbered(await plans.optimized(name, text))
+                        except PlanUnavailable:
+                            with pytest.raises(PlanUnavailable):
+                                await asyncio.to_thread(plan, text, Recorded())
+                            continue
+                        assert found == renumbered(await exact.plan(text)), text
+                        assert found == renumbered(await asyncio.to_thread(plan, text, Recorded())), text
+
+    asyncio.run(check())
