@@ -89,7 +89,13 @@ def _run(options: argparse.Namespace, directory: Path, began: float) -> None:
         with connected_warehouse(gateway.port, USER) as warehouse:
             _load(warehouse, options.data, directory)
             with connected_beeline(directory, gateway.url, USER) as beeline:
-                steps = [*story.questions(), *story.storm(), *story.refusals(), *([] if options.keep else story.end())]
+                steps = [
+                    *story.questions(),
+                    *story.storm(),
+                    *story.dashboards(),
+                    *story.refusals(),
+                    *([] if options.keep else story.end()),
+                ]
                 lines = list(_run_steps(steps, beeline, warehouse))
         _summary(lines, time.monotonic() - began)
         if options.keep:

@@ -66,6 +66,14 @@ SELECT *
 FROM {}
 ORDER BY delay_of_worst_tenth DESC, destination, origin LIMIT 5"""
 
+ASK_AIRLINES = """\
+SELECT a.name AS airline, count(*) AS flights, sum(f.dep_delay) AS minutes_late
+FROM nyc.flights f
+JOIN nyc.airlines a ON a.carrier = f.carrier
+WHERE make_date(f.year, f.month, f.day) >= DATE '2013-07-01'
+GROUP BY a.name
+ORDER BY minutes_late DESC, airline LIMIT 5"""
+
 ASK_MONTHS = "SELECT * FROM nyc.monthly_delays ORDER BY month DESC LIMIT 3"
 ASK_WEATHER = "SELECT * FROM nyc.weather_delays ORDER BY sky, wind"
 SHOW = f"SHOW MATERIALIZED VIEWS IN {DATABASE}"
@@ -264,6 +272,52 @@ def storm() -> list[Step]:
             "A read refreshes the last stale view",
             label="read of the stale view weather_delays",
             check=_all_of(_fresh(*DEFINITIONS), _same_as_base("weather_delays")),
+        ),
+    ]
+
+
+def dashboards() -> list[Step]:
+    """Answers a query on base tables from a view that it does not name."""
+
+    def is_chosen(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
+        succeeds(warehouse, replies)
+        warehouse.expect("CHOSEN in the answer", "CHOSEN" in replies[0].table, True)
+
+    asked_of_base: list[str] = []
+
+    def same_answer(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
+        succeeds(warehouse, replies)
+        asked_of_base.append(replies[0].table)
+        for reply in replies:
+            warehouse.expect("The same answer as before", reply.table, asked_of_base[0])
+
+    return [
+        Step(
+            ASK_AIRLINES,
+            "A dashboard that names no view",
+            "Which airlines are latest since July? The query runs on the base tables, three times.",
+            "the dashboard's query on the base tables",
+            runs=3,
+            check=same_answer,
+        ),
+        Step(
+            "ALTER MATERIALIZED VIEW nyc.daily_delays ENABLE QUERY REWRITE",
+            "Let a view answer such queries",
+            "Only views with ENABLE QUERY REWRITE do, and only if it is proved that the rows are the same.",
+            check=succeeds,
+        ),
+        Step(
+            f"EXPLAIN REWRITE {ASK_AIRLINES}",
+            text="Freshgate rewrites the query, and compares Spark's plans of both.",
+            check=is_chosen,
+        ),
+        Step(
+            ASK_AIRLINES,
+            "The same query again",
+            "It is answered from daily_delays, with the same rows.",
+            "the dashboard's query, answered from daily_delays",
+            runs=3,
+            check=same_answer,
         ),
     ]
 
