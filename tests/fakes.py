@@ -571,7 +571,7 @@ class World:
         stale_reads = StaleReads(self.catalog, inspector, self.habits, surroundings)
         version_reads = VersionReads(self.catalog, nothing, self.readers)
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
-        scope = Scope(self.catalog, self.relations)
+        self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         self.usages = Usages(100)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import CANCELED, ERROR, Answer, Executed, SparkOperation, World, named
@@ -12,6 +14,7 @@ from views import given
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.ports import Function
 from gateway.service.clients.unseen import HELD_SECONDS, WAIT_SECONDS
+from gateway.service.routing.stale_reads import Read
 from sql.names import Namespace
 
 READ = "SELECT n FROM s.mv"
@@ -727,3 +730,25 @@ async def test_a_failure_is_remembered_once_spark_says_why() -> None:
     failing.at_spark.reason = "Division by zero"
     assert [(await failing.poll()).errorMessage for _ in range(2)] == ["Division by zero"] * 2
     assert failing.at_spark.polled == 2
+
+
+async def test_a_view_that_gets_its_name_while_a_statement_is_routed_is_refreshed() -> None:
+    world = World()
+    for table, view in (("s.t", "s.v"), ("s.u", "s.w")):
+        world.table(table)
+        await world.view(view, f"SELECT count(*) AS n FROM {table}")
+    world.write("s.u")
+    bob, views_read = await world.client("bob"), world.scope.views_read
+
+    async def rename_meanwhile(*arguments: Any, **named_ones: Any) -> Read:
+        found = await views_read(*arguments, **named_ones)
+        if world.catalog.named(named("s.w")) is not None:
+            entry = world.entry("s.w")
+            world.metastore.add(replace(world.metastore.relations[named("s.w")], name=named("s.x")))
+            async with entry.lock:
+                world.catalog.rename({named("s.x"): entry})
+        return found
+
+    world.scope.views_read = rename_meanwhile  # type: ignore[method-assign]
+    await bob.execute("SELECT v.n, x.n FROM s.v JOIN s.x")
+    assert world.refreshed == ["s.x"]

@@ -173,12 +173,23 @@ class Router:
         with parts_bounded():
             await self._settle(known)
             while True:
-                moved = session.moved
+                moved, names = session.moved, self._names()
                 route = await self._consider(session, known)
-                if moved == session.moved:
+                if moved == session.moved and not self._renamed(names, known):
                     return route
-                # Another statement of the session has ended meanwhile, so the names may mean something else.
+                # Another statement has ended meanwhile, so the names may mean something else.
                 _then(route).abandon(End.FAILED)
+
+    def _names(self) -> tuple[int, frozenset[str]]:
+        """The catalog's revision, and the names of its views."""
+        return self._catalog.revision, self._catalog.view_words
+
+    def _renamed(self, before: tuple[int, frozenset[str]], known: Understood) -> bool:
+        """Whether names in a statement may belong to other views than before, for example after a RENAME."""
+        revision, words = before
+        if revision == self._catalog.revision:
+            return False
+        return known.composes or not known.look.words.isdisjoint(words | self._catalog.view_words)
 
     async def _consider(self, session: Session, known: Understood) -> Route | Waiting | Own:
         statement, look = known.statement, known.look
