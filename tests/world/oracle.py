@@ -84,9 +84,11 @@ class Oracle:
     # --- reads -------------------------------------------------------------------------------------
 
     def begin_read(self, view: str, gateway: str) -> Read:
-        """A client sends a read of a view to a gateway now."""
+        """A client sends a read of a view to a gateway now. If nothing has the name yet, the gateway forwards the read
+        at once, and a view that is renamed before Spark resolves the name may show any of its states."""
         tables = self._world.metastore.tables.values()
-        return Read(view, {table.name: self._oldest(table, gateway) for table in tables})
+        is_there = view in self._world.metastore.things
+        return Read(view, {table.name: self._oldest(table, gateway) if is_there else 0 for table in tables})
 
     def _oldest(self, table: Table, gateway: str) -> int:
         """The last state that a read must see: of what its gateway has heard the end of, or what was long ago."""
