@@ -42,8 +42,8 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
     lock = host.lock_data_dir(options)
     host.prepare_data_dir(options)
     os.chdir(data_dir)
-    port, context = host.start_server(options, lock, [])
-    jvm = context._jvm
+    first_server = host.start_server(options, lock, [])
+    jvm = first_server.context._jvm
     # Spark reads these only from Java's system properties or hive-site.xml.
     for name, value in zip(("url", "userDNPattern"), ldap, strict=False):
         jvm.java.lang.System.setProperty(f"hive.server2.authentication.ldap.{name}", value)
@@ -51,7 +51,7 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
     server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
     # Spark derives each server's settings from those that it was started with, so the other servers' are set here.
     first = server_class.startWithSparkSession(session, False).getHiveConf()
-    ports = {"sasl": port}
+    ports = {"sasl": first_server.port}
     tls = {**TLS, "hive.server2.keystore.path": str(key_store)}
     kinds = {
         "nosasl": {**BINARY, "hive.server2.authentication": "NOSASL", **NO_TLS},
@@ -74,7 +74,7 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
         server.start()
     print(json.dumps(ports), file=report, flush=True)
     sys.stdin.read()
-    context.stop()
+    first_server.context.stop()
 
 
 if __name__ == "__main__":
