@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from gateway.config import OFF, Address, Settings
@@ -103,6 +103,7 @@ from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
+from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
@@ -192,7 +193,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> Non
 # --- Spark -------------------------------------------------------------------------------------------------
 
 
-class Engine(StageProgress, probe.Restarts, Protocol):
+class Engine(StageProgress, Protocol):
     """Spark's address, and the progress of its statements. Implemented twice in `spark.engine`."""
 
     async def address(self) -> Address:
@@ -201,10 +202,6 @@ class Engine(StageProgress, probe.Restarts, Protocol):
 
     def cancel_statement(self, statement: str) -> None:
         """Ends the jobs of a statement, present and future; `statement` is its public id at Spark."""
-        ...
-
-    async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
-        """What the engine's process answers; None if it does not in time."""
         ...
 
     def leave(self) -> None:
@@ -277,15 +274,21 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
-    texts = TextPlans() if account.address else None
-    plans = EnginePlans(engine) if texts is None else texts
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans, texts)
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), *plans_of(engine))
+
+
+def plans_of(engine: Engine) -> tuple[Plans, PlanTexts | None]:
+    """Only the embedded engine has a process that answers with a plan."""
+    if isinstance(engine, EmbeddedEngine):
+        return EnginePlans(engine), None
+    texts = TextPlans()
+    return texts, texts
 
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
     """Watches the embedded engine; None for a Spark that the gateway did not start."""
     account, seconds = settings.upstream, settings.engine.silent_seconds
-    if account.address or not seconds:
+    if not isinstance(engine, EmbeddedEngine) or not seconds:
         return None
     log_in = partial(probe.log_in, spark.spark.endpoint, account.user, account.password)
     return probe.Watch(log_in, engine, seconds, time.monotonic)

@@ -73,23 +73,11 @@ class ExternalEngine:
         """Implements `mv.ports.StageProgress`."""
         return await self._ui.of_statement(statement) if self._ui is not None else None
 
-    async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None:
-        """Answers with an error: only the embedded engine has a process that can be asked."""
-        return {"error": "Exact plans come from the embedded engine only."}
-
     def cancel_statement(self, statement: str) -> None:
         """Does nothing: CancelOperation is the only way to its jobs."""
 
     def leave(self) -> None:
         """Does nothing: nobody waits for this engine."""
-
-    @property
-    def pid(self) -> int | None:
-        """None: somebody else runs the process."""
-        return None
-
-    def give_up(self, reason: str) -> None:
-        """Does nothing: whoever runs the server restarts it."""
 
     async def stop(self) -> None:
         """Does nothing."""
