@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httptools
 from clients import pyhive, rows
@@ -79,7 +80,11 @@ def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> It
     """Starts a gateway between two recorders, and creates a view `m` in an existing database."""
     behind = Recorder(engine.host, engine.port)
     # If an observation were due, a statement that may read anything would wait and then use another connection.
-    settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER, "listen.http_port": 0}
+    settings: dict[str, Any] = {
+        "storage.database": f"storage_of_{database}",
+        "staleness.probe_interval": NEVER,
+        "listen.http_port": 0,
+    }
     gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
     before = Recorder(gateway.host, gateway.http_port if http else gateway.port)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 from clients import pyhive, rows
@@ -48,7 +49,8 @@ def main() -> None:
 
 def _record(directory: Path, made: Path) -> None:
     java = f"{FOR_TESTS} -XX:ArchiveClassesAtExit={made}"
-    engine = Engine(directory / "engine", **{JAVA_OPTIONS: java})
+    options: dict[str, Any] = {JAVA_OPTIONS: java}
+    engine = Engine(directory / "engine", **options)
     (jvm,) = psutil.Process(engine.program.process.pid).children()
     gateway = Gateway(directory / "gateway.log", upstream=f"{engine.host}:{engine.port}")
     with pyhive(gateway.host, gateway.port) as cursor:

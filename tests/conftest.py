@@ -56,7 +56,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(ASYNC_SECONDS):
             await pyfuncitem.obj(**arguments)
 
-    with asyncio.Runner(loop_factory=pyfuncitem.funcargs.get("loop_factory")) as runner:
+    loop_factory: Any = pyfuncitem.funcargs.get("loop_factory")
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(within_deadline())
     return True
 
@@ -93,7 +94,7 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway in front of the shared engine, for tests that do not change or stop it."""
     log = tmp_path_factory.mktemp("gateway") / "gateway.log"
-    locations = {"storage.locations": tmp_path_factory.getbasetemp()}
+    locations: dict[str, Any] = {"storage.locations": tmp_path_factory.getbasetemp()}
     running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **locations)
     yield running
     running.stop()
@@ -114,7 +115,7 @@ def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
     started: list[Gateway] = []
     storage = f"storage_{next(_storages)}"
 
-    def start(**settings: object) -> Gateway:
+    def start(**settings: Any) -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
         settings = {"storage.database": storage, **settings}
         started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from gateway.__main__ import main
 from gateway.mv.rewriting.proving import Prover
@@ -27,6 +28,5 @@ def _propose_wrongly(*arguments: Any) -> Iterator[Proposal | Miss]:
         yield found
 
 
-Prover.refutation = _believe  # type: ignore[assignment, method-assign]
-rewrites.propose = _propose_wrongly  # type: ignore[assignment]
-sys.exit(main())
+with patch.object(Prover, "refutation", _believe), patch.object(rewrites, "propose", _propose_wrongly):
+    sys.exit(main())

@@ -10,7 +10,7 @@ import re
 import time
 import zipfile
 from ast import literal_eval
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ class Report:
     """The outcome of statements. Reports of several files can be added."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, file: str, command: str, direct: Answer, through: Answer, again: Callable[[], Answer]) -> None:
@@ -123,7 +123,8 @@ class Report:
 
     def include(self, other: Report) -> None:
         self.counts.update(other.counts)
-        self.seconds.update(other.seconds)
+        for how, seconds in other.seconds.items():
+            self.seconds[how] += seconds
         self.differences += other.differences
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from argon2 import PasswordHasher
 from processes import Engine, Gateway
@@ -22,7 +23,7 @@ def logins_of(users: Path) -> dict[str, object]:
 
 
 @contextmanager
-def checking_gateway(engine: Engine, folder: Path, storage: str, **settings: object) -> Iterator[Gateway]:
+def checking_gateway(engine: Engine, folder: Path, storage: str, **settings: Any) -> Iterator[Gateway]:
     """A gateway that checks logins, also over HTTP."""
     settings = {"listen.http_port": 0, "storage.database": storage, **logins_of(folder / "users"), **settings}
     running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)

@@ -120,12 +120,16 @@ def _literal(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
     is_counted = "Count" in above and above[-1] in {"children", "_2", "trueValue"}
     if is_counted or above[-1] in {"groupingExpressions", "limitExpr", "offsetExpr"}:
         return
-    texts = _other_texts(value) if isinstance(value, Scalar) else ()
+    others = _others(value) if isinstance(value, Scalar) else []
     # The values of IN are a set, so that they must not become each other.
-    for text in texts[:1] if above[-2:] == ("In", "list") else texts:
-        yield "another literal", _with(node, value=replace(value, text=text))
+    for other in others[:1] if above[-2:] == ("In", "list") else others:
+        yield "another literal", _with(node, value=other)
     if value is not None:
         yield "NULL", _with(node, value=None)
+
+
+def _others(value: Scalar) -> list[Scalar]:
+    return [replace(value, text=text) for text in _other_texts(value)]
 
 
 def _other_texts(value: Scalar) -> tuple[str, ...]:

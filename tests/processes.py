@@ -67,7 +67,7 @@ def environment() -> dict[str, str]:
 
 def descendants(pid: int) -> list[psutil.Process]:
     """All live descendants of a process."""
-    return psutil.Process(pid).children(recursive=True)
+    return list(psutil.Process(pid).children(recursive=True))
 
 
 def none_alive(processes: Iterable[psutil.Process]) -> bool:
@@ -215,7 +215,9 @@ class ThriftServers:
 
 class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`.
-    `script`: another program of the tests that runs a gateway."""
+    `script`: another program of the tests that runs a gateway.
+
+    Callers have settings in a `dict[str, Any]`, because any of its keys might be another parameter for mypy."""
 
     def __init__(
         self,

@@ -129,10 +129,10 @@ async def answers_of(engine: Engine) -> dict[str, dict[str, list[Any]]]:
             for name, value in settings.get(what, ()):
                 await working.session.run(f"SET {name}={value}")
             plans = TextPlans()
-            async with plans.of(session) as name:
+            async with plans.of(session) as explained:
                 for text in queries:
                     with contextlib.suppress(PlanUnavailable):
-                        await plans.optimized(name, " ".join(text.split()))
+                        await plans.optimized(explained, " ".join(text.split()))
             found[what] = session.answers
     return found
 

@@ -68,7 +68,7 @@ class Seen:
         return found[0]
 
 
-def start(directory: Path, upstream: str, **settings: object) -> Seen:
+def start(directory: Path, upstream: str, **settings: Any) -> Seen:
     port, audit = free_port(), directory / "audit.jsonl"
     settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit, **settings}
     return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)

@@ -134,7 +134,7 @@ async def test_a_broken_schedule_does_not_affect_other_views(
         cast(Any, SimpleNamespace(view=SimpleNamespace(id=name, name=name, clauses=None)))
         for name in ("broken", "well")
     ]
-    served = []
+    served: list[str] = []
 
     def next_run(view_id: str) -> int | None:
         if view_id == "broken":
@@ -144,7 +144,7 @@ async def test_a_broken_schedule_does_not_affect_other_views(
     nobody = cast(Any, SimpleNamespace(revision=-1))
     jobs = cast(Jobs, SimpleNamespace(next_run=next_run, served=served.append))
     scheduler = Scheduler(nobody, jobs, cast(Tasks, None), nobody, nobody, 0.0, lambda: 2)
-    scheduler._of = lambda _: entries  # type: ignore[method-assign]
+    scheduler._of = lambda trigger: entries  # type: ignore[method-assign]
     monkeypatch.setattr(create_text, "recurring_strategy", lambda _: "")
     started: list[str] = []
     scheduler._trigger = lambda entry, mode, what: started.append(entry.view.id)  # type: ignore[method-assign]

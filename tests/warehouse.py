@@ -291,7 +291,7 @@ class House:
         # Some of Spark's own statements are commands if they name a materialized view.
         command = parse_about(Lexed(text)) or classify(Lexed(text))
         result = await self.commands.run(cast(Any, command), cast(Session, person), Report())
-        return list(result.rows)
+        return [tuple(row) for row in result.rows]
 
     def entry(self, dotted: str) -> Entry:
         view = self.catalog.named(named(dotted))

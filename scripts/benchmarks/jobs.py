@@ -27,7 +27,7 @@ WRITES = 20
 BUILT = 5
 """Views per table that are built, for writes to their base tables."""
 WRITES_BELOW = 5
-WATCH = {"storage.database": STORAGE, "jobs.watch_interval": 3600}
+WATCH: dict[str, Any] = {"storage.database": STORAGE, "jobs.watch_interval": 3600}
 
 
 def many_jobs(stand: Stand) -> Iterator[Figure]:

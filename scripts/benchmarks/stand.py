@@ -36,8 +36,9 @@ class Stand:
         self._stack = contextlib.ExitStack()
         self._views: tuple[str, ...] | None = None
         try:
-            self.metastore = at_metastore(self._serve_metastore()) if service else {}
-            self.engine = Engine(directory / "engine", **{"spark.driver.memory": DRIVER_MEMORY}, **self.metastore)
+            self.metastore: dict[str, Any] = at_metastore(self._serve_metastore()) if service else {}
+            spark: dict[str, Any] = {"spark.driver.memory": DRIVER_MEMORY, **self.metastore}
+            self.engine = Engine(directory / "engine", **spark)
             self._stack.callback(self.engine.stop)
             upstream = f"{self.engine.host}:{self.engine.port}"
             self.gateway = Gateway(directory / "gateway.log", upstream=upstream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from hive_jdbc import VERSIONS, connected
 from processes import Gateway, ThriftServers
 
 from benchmarks.fetch import PAGE_ROWS, ROW, loop
-from benchmarks.figures import Figure, in_turn
+from benchmarks.figures import Figure, Work, in_turn
 from benchmarks.haproxy import haproxy
 from benchmarks.stand import Stand
 
@@ -99,7 +99,7 @@ def relay(stand: Stand) -> Iterator[Figure]:
 def _ways(stand: Stand, directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
     trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
     for secure, mechanism in ((False, "sasl"), (True, "sasl"), (False, "http")):
-        settings: dict[str, object] = {
+        settings: dict[str, Any] = {
             "listen.http_port": 0,
             "storage.database": f"storage_{secure}_{mechanism}".lower(),
             "upstream.transport": mechanism,
@@ -127,21 +127,18 @@ def _measured(
     turns = in_turn(_connect(version, direct), _connect(version, through), stand.runs(CONNECTS), warm_up=WARM_UP)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
-        connections = [stack.enter_context(connected(version, url)) for url in (direct, through)]
-        short = [_query(connection, "SELECT 1", 1, 1) for connection in connections]
+        sides = stack.enter_context(connected(version, direct)), stack.enter_context(connected(version, through))
+        short = _queries(sides, "SELECT 1", 1, 1)
         turns = in_turn(*short, stand.runs(SHORT), warm_up=10)
         yield turns.ratio("transport", f"SELECT 1, {name}", limit)
-        many = [
-            _query(connection, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
-            for connection in connections
-        ]
+        many = _queries(sides, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
         yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", limit, "s")
-        wide = [_query(connection, WIDE, WIDE_ROWS, 20) for connection in connections]
+        wide = _queries(sides, WIDE, WIDE_ROWS, 20)
         turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
         yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
 
 
-def _connect(version: str, url: str) -> Callable[[], object]:
+def _connect(version: str, url: str) -> Work:
     def once() -> None:
         with connected(version, url):
             pass
@@ -149,7 +146,13 @@ def _connect(version: str, url: str) -> Callable[[], object]:
     return once
 
 
-def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], object]:
+def _queries(sides: tuple[Any, Any], sql: str, expected: int, page: int) -> tuple[Work, Work]:
+    """The same query over both connections."""
+    direct, through = (_query(connection, sql, expected, page) for connection in sides)
+    return direct, through
+
+
+def _query(connection: Any, sql: str, expected: int, page: int) -> Work:
     def once() -> None:
         statement = connection.createStatement()
         statement.setFetchSize(page)
@@ -164,24 +167,22 @@ def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], 
 
 
 def _pyhive(stand: Stand, name: str, direct: Server, through: Server, limit: float | None = LIMIT) -> Iterator[Figure]:
-    def connect(server: Server) -> Callable[[], object]:
+    def connect(server: Server) -> Work:
         def once() -> None:
             with pyhive(*server):
                 pass
 
         return once
 
-    sides = (direct, through)
-    turns = in_turn(*map(connect, sides), stand.runs(CONNECTS), warm_up=WARM_UP)
+    turns = in_turn(connect(direct), connect(through), stand.runs(CONNECTS), warm_up=WARM_UP)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
-        cursors = [stack.enter_context(pyhive(*side)) for side in sides]
+        cursors = stack.enter_context(pyhive(*direct)), stack.enter_context(pyhive(*through))
         for cursor in cursors:
             cursor.arraysize = 20
-        wide = [_wide(cursor) for cursor in cursors]
-        turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
+        turns = in_turn(_wide(cursors[0]), _wide(cursors[1]), stand.runs(WIDE_PAIRS), warm_up=3)
         yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
 
 
-def _wide(cursor: Any) -> Callable[[], object]:
+def _wide(cursor: Any) -> Work:
     return lambda: rows(cursor, WIDE)

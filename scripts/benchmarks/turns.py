@@ -96,7 +96,8 @@ class Watch:
 
     def __init__(self) -> None:
         selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
-        self._worst, self._began, self._wait = 0.0, None, selector.select
+        self._worst, self._wait = 0.0, selector.select
+        self._began: float | None = None
         selector.select = self._select
 
     def _select(self, timeout: float | None = None) -> Any:

@@ -8,12 +8,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from golden import Golden, Report, files
 from jvm import FOR_TESTS, OF_JAVA
 from processes import Engine, Gateway
 
-SPARK = {
+SPARK: dict[str, Any] = {
     # Each query runs two or three times on few rows: interpreting it is faster than compiling it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import psutil
 from processes import Engine, Gateway, free_port, none_alive
@@ -18,7 +19,7 @@ STALL_SECONDS = 8
 """Longer than the 5 seconds between the gateway's checks for slow clients."""
 HTTP_SESSION_SECONDS = 8
 """How long the attackers' sessions stay, because over HTTP no connection tells that they are gone."""
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "listen.http_port": 0,
     "limits.login_seconds": LOGIN_SECONDS,
     "limits.stall_seconds": STALL_SECONDS,

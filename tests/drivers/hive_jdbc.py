@@ -68,7 +68,7 @@ def everything(result: Any) -> tuple[list[tuple[str, ...]], list[tuple[str | Non
     """Columns (label, name of the type, class, precision, scale, nullability), and rows of strings with the class."""
     metadata = result.getMetaData()
     numbers = range(1, metadata.getColumnCount() + 1)
-    columns = [
+    columns: list[tuple[str, ...]] = [
         (
             str(metadata.getColumnLabel(number)),
             str(metadata.getColumnTypeName(number)),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
+from jars import jar
 
 from sql.classify import classify, glance
 from sql.grammar.parser import parse_about
@@ -20,7 +21,6 @@ from sql.lexed import Lexed
 from sql.reading.lineage import parsed_closely
 from sql.reading.skim import skim
 from sql.statement import Forwarded
-from tests.jars import jar
 
 INPUTS, RESULTS, PLANS = "sql-tests/inputs/", "sql-tests/results/", "sql-tests/analyzer-results/"
 BENCHMARKS = {
