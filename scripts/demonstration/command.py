@@ -1,0 +1,169 @@
+"""The command line of scripts/demo."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from pyhive.exc import Error as PyHiveError
+
+from demonstration import story
+from demonstration.beeline import Beeline, BeelineFailed, connected_beeline
+from demonstration.flights import DATABASE, load
+from demonstration.gateway import GatewayFailed, running_gateway
+from demonstration.story import Step
+from demonstration.warehouse import Warehouse, WrongAnswer, connected_warehouse
+
+USER = "demo"
+WIDTH = 100
+EXIT_FAILED = 1
+FAILURES = (WrongAnswer, GatewayFailed, BeelineFailed, PyHiveError, OSError)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+INTRODUCTION = """\
+Freshgate: materialized views for Spark SQL
+===========================================
+336,776 flights left New York in 2013. This demo starts a gateway with an embedded Spark, loads the
+flights, and queries them with beeline, Hive's own command line. The output of beeline is shown
+unchanged, with the times that beeline measures. Each answer is checked against the base tables.
+"""
+
+KEPT = """\
+The gateway keeps running, with the tables and the materialized views. Connect to it:
+
+  JDBC URL   {url}{database}
+  beeline    . .venv/bin/activate; beeline -u {url}{database} -n {user}
+  DBeaver    1. Database > New Database Connection > Apache Hive (or Apache Spark). Next.
+             2. Connect by: Host, with Host 127.0.0.1, Port {port}, Database/Schema {database};
+                or Connect by: URL, with the JDBC URL above. Username {user}, no password. Finish.
+                DBeaver offers to download the driver the first time.
+             3. The materialized views are listed among the views of {database}. Read one, change
+                {database}.flights in an SQL editor, read it again.
+
+Ctrl-C stops the gateway and deletes its data.
+"""
+
+
+def main() -> int:
+    """Runs the demo. The exit code is 0 only if every answer was right."""
+    options, end = _parser().parse_args(), _End()
+    for number in SIGNALS:
+        signal.signal(number, end)
+    try:
+        with tempfile.TemporaryDirectory(prefix="freshgate-demo-") as directory:
+            _run(options, Path(directory), time.monotonic())
+    except BaseException as error:
+        # A signal in the middle of a reply breaks the connection, and closing that fails in any way.
+        if end.received:
+            return 128 + end.received
+        if not isinstance(error, FAILURES):
+            raise
+        print(f"\ndemo: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="Shows Freshgate at work, with real flights.")
+    parser.add_argument("--keep", action="store_true", help="keep the gateway running until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, help="port of the gateway; a free one by default")
+    parser.add_argument("--data", type=Path, required=True, help=argparse.SUPPRESS)
+    return parser
+
+
+class _End:
+    """Handles signals: exits through every `with` block, which stops what was started. A second Ctrl-C must not leave a
+    Spark behind."""
+
+    def __init__(self) -> None:
+        self.received = 0
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        self.received = number
+        # Not printed, because the signal may have interrupted a print.
+        os.write(sys.stdout.fileno(), b"\nStopping the gateway and Spark.\n")
+        sys.exit(128 + number)
+
+
+def _run(options: argparse.Namespace, directory: Path, began: float) -> None:
+    _say(INTRODUCTION)
+    started = time.monotonic()
+    with running_gateway(directory, options.port) as gateway:
+        _say(f"The gateway and its Spark are up after {time.monotonic() - started:.1f} s: {gateway.url}")
+        with connected_warehouse(gateway.port, USER) as warehouse:
+            _load(warehouse, options.data, directory)
+            with connected_beeline(directory, gateway.url, USER) as beeline:
+                steps = [
+                    *story.questions(),
+                    *story.storm(),
+                    *story.dashboards(),
+                    *story.refusals(),
+                    *([] if options.keep else story.end()),
+                ]
+                lines = list(_run_steps(steps, beeline, warehouse))
+        _summary(lines, time.monotonic() - began)
+        if options.keep:
+            _say(KEPT.format(url=gateway.url, port=gateway.port, database=DATABASE, user=USER))
+            gateway.wait()
+
+
+def _load(warehouse: Warehouse, source: Path, directory: Path) -> None:
+    _heading(f"The data: tables in the database {DATABASE}", "CSV files into Parquet tables, through the gateway.")
+    for loaded in load(warehouse, source, directory):
+        _say(f"  {loaded.table:<10}{loaded.rows:>9,} rows  {loaded.seconds:5.1f} s")
+
+
+def _run_steps(steps: Iterable[Step], beeline: Beeline, warehouse: Warehouse) -> Iterator[tuple[str, list[float]]]:
+    """Runs and shows the steps; yields the summary's lines: a label, and the seconds of each run."""
+    for step in steps:
+        if step.heading or step.text:
+            _heading(step.heading, step.text)
+        _say("\n" + textwrap.indent(step.sql + ";", "    ") + "\n")
+        first, *others = [beeline.run(step.sql) for _ in range(step.runs)]
+        _say(textwrap.indent("\n".join(_folded(first.text)), "  "))
+        if others:
+            _say("  and again: " + ", ".join(f"{reply.seconds:.3f} s" for reply in others))
+        if step.check is not None:
+            step.check(warehouse, [first, *others])
+        if step.label:
+            yield step.label, [reply.seconds for reply in (first, *others)]
+
+
+def _folded(text: str) -> Iterator[str]:
+    """The lines of an answer; messages are wrapped, tables are not."""
+    for line in text.splitlines():
+        if line[:1] in {"|", "+"}:
+            yield line
+        else:
+            yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+
+
+def _summary(lines: Iterable[tuple[str, list[float]]], seconds: float) -> None:
+    _heading("How long each step took", "In seconds, as measured by beeline; the median of several runs.")
+    _say("")
+    for label, times in lines:
+        runs = f"  ({len(times)} runs)" if len(times) > 1 else ""
+        _say(f"  {label:<58}{statistics.median(times):>8.3f} s{runs}")
+    _say(f"\nEvery answer was right. The demo took {seconds:.0f} s.\n")
+
+
+def _heading(heading: str, text: str) -> None:
+    if heading:
+        _say(f"\n{heading}\n{'-' * len(heading)}")
+    if text:
+        _say(("" if heading else "\n") + "\n".join(textwrap.wrap(text, WIDTH)))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
