@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import (
     classification,
     contention,
+    dashboards,
     fetch,
     haproxy,
     jobs,
@@ -52,6 +53,7 @@ MEASURES: Mapping[str, Measure] = {
     "drivers": transports.drivers,
     "transports": transports.transports,
     "relay": transports.relay,
+    "dashboards": dashboards.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
