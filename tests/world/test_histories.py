@@ -7,13 +7,22 @@ import secrets
 import subprocess
 import sys
 
+from tiers import EVERYTHING
+
 from world.bugs import BUGS
 from world.runner import ROOT, environment
 
-SECONDS = 40
+SECONDS = 40 if EVERYTHING else 20
 """Processor time for histories that nobody has played before."""
 DEADLINE_SECONDS = 900.0
 HISTORIES_PER_BUG = 2_000
+FOUND_LATE = {
+    "a look of another view's reader shows this one nothing",
+    "a read is sent to what its name has come to mean",
+    "rows that went beside a refresh were never there",
+    "what a name shows after a broken connection stays so",
+}
+"""Only one in hundreds of histories finds these."""
 
 
 def world(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -45,9 +54,11 @@ def _without_durations(text: str) -> str:
 
 def test_faults_of_earlier_days_are_found() -> None:
     """Each within a bounded number of seeds; a change that makes the simulation blind fails here."""
-    run = world("--bugs", "all", "--histories", HISTORIES_PER_BUG, "--long")
+    assert BUGS.keys() > FOUND_LATE
+    bugs = sorted(BUGS if EVERYTHING else BUGS.keys() - FOUND_LATE)
+    run = world("--bugs", *bugs, "--histories", HISTORIES_PER_BUG, "--long")
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count("1 wrong") == len(BUGS) >= 10
+    assert run.stdout.count("1 wrong") == len(bugs) >= 7
 
 
 def test_a_history_that_goes_wrong_becomes_a_short_story() -> None:
