@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from jvm import JAVA_OPTIONS, spark_java_options, spark_options
+from jvm import spark_options
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 120.0
@@ -240,7 +240,7 @@ class Gateway:
         if data_dir is not None:
             _need_spark()
             command += ["--data-dir", str(data_dir)]
-            command += ["--set", f"engine.{JAVA_OPTIONS}={spark_java_options()}"]
+            settings = {**{f"engine.{name}": value for name, value in spark_options().items()}, **settings}
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self.program = Program(command, stderr=log)

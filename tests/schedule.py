@@ -12,6 +12,10 @@ from xdist.scheduler import LoadFileScheduling
 SHARING = {
     "tests/end_to_end/test_changes_by_provider.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_observation.py": "a Spark with Delta Lake and Iceberg",
+    "tests/end_to_end/test_rewriting_seen.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_rewritten_queries.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_stale_partitions.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_suggestions.py": "a gateway with an embedded Spark",
     "tests/transports/test_http_clients.py": "a Spark with several Thrift servers",
     "tests/transports/test_nginx.py": "a Spark with several Thrift servers",
     "tests/transports/test_own_sessions.py": "a Spark with several Thrift servers",
@@ -22,6 +26,10 @@ SHARING = {
 LONGEST = (
     "tests/end_to_end/test_changes_by_provider.py",
     "tests/mv/test_observation.py",
+    "tests/end_to_end/test_rewritten_queries.py",
+    "tests/end_to_end/test_rewriting_seen.py",
+    "tests/end_to_end/test_stale_partitions.py",
+    "tests/end_to_end/test_suggestions.py",
     "tests/end_to_end/test_statements.py",
     "tests/end_to_end/test_reads.py",
     "tests/world/test_histories.py",

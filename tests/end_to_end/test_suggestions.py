@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from clients import pyhive, rows
-from processes import Gateway
+from seen_gateway import Seen
 
 TABLES = [
     "CREATE TABLE sales (d DATE, ts TIMESTAMP, item STRING, shop INT, qty INT, price DECIMAL(10,2), f DOUBLE)"
@@ -30,18 +26,10 @@ DASHBOARDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def advising(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    directory: Path = tmp_path_factory.mktemp("advising")
-    settings = {"data_dir": directory / "data", "rewrite.advice": "true", "rewrite.wait": 60}
-    running = Gateway(directory / "gateway.log", **settings)
-    yield running
-    running.stop()
-
-
-def test_suggested_views_answer_the_queries_for_which_they_were_suggested(advising: Gateway) -> None:
-    with pyhive(advising.host, advising.port, user="ada") as cursor:
-        for text in TABLES:
+def test_suggested_views_answer_the_queries_for_which_they_were_suggested(rewriting: Seen) -> None:
+    gateway = rewriting.gateway
+    with pyhive(gateway.host, gateway.port, user="advised") as cursor:
+        for text in ("CREATE DATABASE advised", "USE advised", *TABLES):
             rows(cursor, text)
         before = [rows(cursor, text) for text in DASHBOARDS]
         suggested = rows(cursor, "SELECT statement, queries, runs, mean_ms, name FROM freshgate.suggested_views")
@@ -53,7 +41,7 @@ def test_suggested_views_answer_the_queries_for_which_they_were_suggested(advisi
         asked = rows(cursor, "SELECT view, misses_by_reason, shape FROM freshgate.rewrites")
         assert [each for each in asked if each[0] is None] == []
         assert len(asked) == len(DASHBOARDS)
-        assert {view for view, *_ in asked} <= {f"default.{name}" for *_, name in suggested}
+        assert {view for view, *_ in asked} <= {f"advised.{name}" for *_, name in suggested}
         assert rows(cursor, "SELECT * FROM freshgate.suggested_views") == []
         for *_, name in suggested:
             rows(cursor, f"ALTER MATERIALIZED VIEW {name} DISABLE QUERY REWRITE")
@@ -62,5 +50,5 @@ def test_suggested_views_answer_the_queries_for_which_they_were_suggested(advisi
             cursor, "SELECT base_rows, estimated_rows FROM freshgate.suggested_views WHERE statement LIKE '%sum_f%'"
         )
         assert known == (1000, 8)
-    with pyhive(advising.host, advising.port, user="eve") as cursor:
+    with pyhive(gateway.host, gateway.port, user="eve") as cursor:
         assert rows(cursor, "SELECT * FROM freshgate.suggested_views") == []
