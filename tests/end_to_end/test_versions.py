@@ -16,17 +16,28 @@ from tiers import sampled
 
 
 @pytest.fixture
-def views(database: Database) -> Database:
+def base(database: Database) -> Database:
+    """A database with a table t of one row."""
+    database.run("CREATE TABLE t (a INT) USING parquet", "INSERT INTO t VALUES (1)")
+    return database
+
+
+@pytest.fixture
+def one_view(base: Database) -> Database:
+    """The same with a view."""
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")
+    return base
+
+
+@pytest.fixture
+def views(one_view: Database) -> Database:
     """Tables t and u, and a view over each."""
-    database.run(
-        "CREATE TABLE t (a INT) USING parquet",
+    one_view.run(
         "CREATE TABLE u (b INT) USING parquet",
-        "INSERT INTO t VALUES (1)",
         "INSERT INTO u VALUES (1)",
-        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t",
         "CREATE MATERIALIZED VIEW k AS SELECT count(*) AS n FROM u",
     )
-    return database
+    return one_view
 
 
 @contextmanager
@@ -84,14 +95,14 @@ def test_with_consistent_snapshot_chooses_versions_at_the_start(views: Database)
 
 
 @pytest.mark.parametrize("at_opening", sampled([True, False], {"True"}))
-def test_freshgate_snapshot_makes_a_session_one_transaction(views: Database, at_opening: bool) -> None:
+def test_freshgate_snapshot_makes_a_session_one_transaction(one_view: Database, at_opening: bool) -> None:
     configuration = {"set:hiveconf:freshgate.snapshot": "session"} if at_opening else {}
-    with session(views, **configuration) as reader:
+    with session(one_view, **configuration) as reader:
         if not at_opening:
             assert rows(reader, "SET freshgate.snapshot = session") == [("freshgate.snapshot", "session")]
         assert rows(reader, "SELECT n FROM m") == [(1,)]
-        views.run("INSERT INTO t VALUES (2)")
-        assert views.rows("SELECT n FROM m") == [(2,)]
+        one_view.run("INSERT INTO t VALUES (2)")
+        assert one_view.rows("SELECT n FROM m") == [(2,)]
         rows(reader, "BEGIN")
         rows(reader, "COMMIT")
         assert rows(reader, "SELECT n FROM m") == [(1,)]
@@ -101,54 +112,50 @@ def test_freshgate_snapshot_makes_a_session_one_transaction(views: Database, at_
             rows(reader, "SET freshgate.snapshot=both")
 
 
-def test_a_refresh_in_a_transaction_does_not_change_its_version(views: Database) -> None:
-    with Jdbc(f"jdbc:hive2://{views.gateway.host}:{views.gateway.port}/{views.name}") as reader:
+def test_a_refresh_in_a_transaction_does_not_change_its_version(one_view: Database) -> None:
+    with Jdbc(f"jdbc:hive2://{one_view.gateway.host}:{one_view.gateway.port}/{one_view.name}") as reader:
         reader.execute("BEGIN")
         assert reader.query("SELECT n FROM m")[1] == [(1,)]
-        views.run("INSERT INTO t VALUES (2)")
+        one_view.run("INSERT INTO t VALUES (2)")
         reader.execute("REFRESH MATERIALIZED VIEW m")
-        assert views.rows("SELECT n FROM m") == [(2,)]
+        assert one_view.rows("SELECT n FROM m") == [(2,)]
         assert reader.query("SELECT n FROM m")[1] == [(1,)]
         reader.execute("COMMIT")
         assert reader.query("SELECT n FROM m")[1] == [(2,)]
 
 
-def test_a_read_whose_version_cannot_be_chosen_is_refused_in_a_transaction(views: Database) -> None:
+def test_a_read_whose_version_cannot_be_chosen_is_refused_in_a_transaction(one_view: Database) -> None:
     """A materialized view below a Spark view could be read in a wrong version."""
-    views.run("CREATE VIEW above AS SELECT n FROM m")
-    with session(views) as reader:
+    one_view.run("CREATE VIEW above AS SELECT n FROM m")
+    with session(one_view) as reader:
         rows(reader, "BEGIN")
         with pytest.raises(Exception, match="cannot be read in this way in a transaction"):
             rows(reader, "SELECT * FROM above")
         with pytest.raises(Exception, match="cannot be read in this way in a transaction"):
-            rows(reader, f"SELECT {views.name}.m.n FROM {views.name}.m")
+            rows(reader, f"SELECT {one_view.name}.m.n FROM {one_view.name}.m")
         assert rows(reader, "SELECT a FROM t") == [(1,)]
         rows(reader, "ROLLBACK")
-        assert rows(reader, "SELECT * FROM above") == [(1,)]
-
-
-def test_begin_of_a_sql_script_does_not_start_a_transaction(views: Database) -> None:
-    with session(views) as reader:
-        assert rows(reader, "BEGIN SELECT n FROM m; END") == [(1,)]
+        assert rows(reader, "BEGIN SELECT n FROM m; END") == [(1,)], "BEGIN of a script"
+        assert rows(reader, "SELECT * FROM above") == [(1,)], "there is no transaction"
 
 
 # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------------------
 
 
-def test_earlier_versions_can_be_read(views: Database) -> None:
-    with session(views) as reader:
+def test_earlier_versions_can_be_read(one_view: Database) -> None:
+    with session(one_view) as reader:
         assert rows(reader, "SELECT n FROM m") == [(1,)]
         (before,) = rows(reader, "SELECT CAST(current_timestamp() AS STRING)")[0]
-        first = views.version("m")
+        first = one_view.version("m")
         for number in (2, 3):
-            views.run(f"INSERT INTO t VALUES ({number})")
-            assert views.rows("SELECT n FROM m") == [(number,)]
-        last = views.version("m")
+            one_view.run(f"INSERT INTO t VALUES ({number})")
+            assert one_view.rows("SELECT n FROM m") == [(number,)]
+        last = one_view.version("m")
         for number, version in ((1, first), (3, last)):
             assert rows(reader, f"SELECT n FROM m VERSION AS OF {version}") == [(number,)]
         joined = f"SELECT x.n, m.n FROM m FOR SYSTEM_VERSION AS OF '{first}' x JOIN m ON x.n < m.n"
         assert rows(reader, joined) == [(1, 3)]
-        assert rows(reader, f"SELECT n FROM {views.name}.m TIMESTAMP AS OF '{before}' WHERE n = 1") == [(1,)]
+        assert rows(reader, f"SELECT n FROM {one_view.name}.m TIMESTAMP AS OF '{before}' WHERE n = 1") == [(1,)]
         assert rows(reader, "SELECT n FROM m FOR SYSTEM_TIME AS OF current_timestamp() AS x") == [(3,)]
         hour = "SELECT n FROM m TIMESTAMP AS OF current_timestamp() - INTERVAL 1 HOUR"
         for wrong, message in (
@@ -161,15 +168,15 @@ def test_earlier_versions_can_be_read(views: Database) -> None:
                 rows(reader, wrong)
 
 
-def test_versions_are_listed_with_their_readers(views: Database) -> None:
-    with session(views) as reader:
+def test_versions_are_listed_with_their_readers(one_view: Database) -> None:
+    with session(one_view) as reader:
         rows(reader, "BEGIN")
         assert rows(reader, "SELECT n FROM m") == [(1,)]
-        first = views.version("m")
-        views.run("INSERT INTO t VALUES (2)")
-        assert views.rows("SELECT n FROM m") == [(2,)]
-        listed = kept(views.cursor, "m")
-        second = views.version("m")
+        first = one_view.version("m")
+        one_view.run("INSERT INTO t VALUES (2)")
+        assert one_view.rows("SELECT n FROM m") == [(2,)]
+        listed = kept(one_view.cursor, "m")
+        second = one_view.version("m")
         assert list(listed) == [second, first]
         assert (listed[first][1], listed[first][8] > 0) == ("KEPT", True)
         assert (listed[second][1], listed[second][6], listed[second][8]) == ("CURRENT", 1, 0)
@@ -190,17 +197,17 @@ def stored_versions(gateway: Gateway, direct: Any, database: Database, view: str
 
 
 @pytest.mark.thorough
-def test_only_versions_in_use_by_transactions_are_kept(views: Database, start_gateway: Any, direct: Any) -> None:
+def test_only_versions_in_use_by_transactions_are_kept(base: Database, start_gateway: Any, direct: Any) -> None:
     """A transaction keeps its version but no later ones, until COMMIT or until its connection ends."""
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
-    with session(views, gateway) as writer:
+    with session(base, gateway) as writer:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
 
         def stored() -> set[int]:
-            return stored_versions(gateway, direct, views, "p")
+            return stored_versions(gateway, direct, base, "p")
 
         for end in ("COMMIT", None):
-            with session(views, gateway) as reader:
+            with session(base, gateway) as reader:
                 rows(reader, "BEGIN")
                 (pinned,) = rows(reader, "SELECT n FROM p")
                 (first,) = kept(writer, "p")
@@ -218,10 +225,10 @@ def test_only_versions_in_use_by_transactions_are_kept(views: Database, start_ga
 
 
 @pytest.mark.thorough
-def test_versions_max_count_makes_refreshes_wait_and_then_fail(views: Database, start_gateway: Any) -> None:
+def test_versions_max_count_makes_refreshes_wait_and_then_fail(base: Database, start_gateway: Any) -> None:
     settings = {"versions.retention": 0, "versions.max_count": 2, "versions.wait": 1}
     gateway: Gateway = start_gateway(**settings)
-    with session(views, gateway) as writer, session(views, gateway) as reader, ThreadPoolExecutor(1) as pool:
+    with session(base, gateway) as writer, session(base, gateway) as reader, ThreadPoolExecutor(1) as pool:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         rows(reader, "BEGIN")
         assert rows(reader, "SELECT n FROM p") == [(1,)]
@@ -241,10 +248,10 @@ def test_versions_max_count_makes_refreshes_wait_and_then_fail(views: Database, 
 
 
 @pytest.mark.thorough
-def test_versions_max_bytes_makes_refreshes_fail(views: Database, start_gateway: Any) -> None:
+def test_versions_max_bytes_makes_refreshes_fail(base: Database, start_gateway: Any) -> None:
     settings = {"versions.retention": 0, "versions.max_bytes": 1_000, "versions.wait": 0}
     gateway: Gateway = start_gateway(**settings)
-    with session(views, gateway) as writer:
+    with session(base, gateway) as writer:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT a FROM t")
         rows(writer, "INSERT INTO t SELECT id FROM range(10000)")
         with pytest.raises(Exception, match=r"its versions take \d+ bytes, and versions.max_bytes is 1000"):
@@ -255,15 +262,15 @@ def test_versions_max_bytes_makes_refreshes_fail(views: Database, start_gateway:
 
 
 @pytest.mark.thorough
-def test_earlier_versions_of_a_partitioned_view_can_be_read(views: Database) -> None:
+def test_earlier_versions_of_a_partitioned_view_can_be_read(base: Database) -> None:
     """Each version shows its own rows of every partition, even if a later version has rewritten the partition."""
     query = "SELECT d, count(*) AS n FROM p GROUP BY d"
-    views.run(
+    base.run(
         "CREATE TABLE p (a INT, d INT) USING parquet PARTITIONED BY (d)",
         "INSERT INTO p VALUES (1, 1), (1, 2)",
         f"CREATE MATERIALIZED VIEW parts PARTITION BY (d) AS {query}",
     )
-    shown = {views.version("parts"): views.rows(query)}
+    shown = {base.version("parts"): base.rows(query)}
     for change in (
         "INSERT INTO p VALUES (2, 2), (2, 3)",
         "ALTER TABLE p DROP PARTITION (d = 1)",
@@ -271,23 +278,23 @@ def test_earlier_versions_of_a_partitioned_view_can_be_read(views: Database) -> 
         "REFRESH MATERIALIZED VIEW parts COMPLETE",
         "INSERT INTO p VALUES (4, 1)",
     ):
-        views.run(change, "SELECT * FROM parts")
-        shown[views.version("parts")] = views.rows(query)
+        base.run(change, "SELECT * FROM parts")
+        shown[base.version("parts")] = base.rows(query)
     assert len(shown) == 6
     for number, content in shown.items():
-        assert views.rows(f"SELECT * FROM parts VERSION AS OF {number}") == content
+        assert base.rows(f"SELECT * FROM parts VERSION AS OF {number}") == content
         joined = f"SELECT x.d, x.n FROM parts VERSION AS OF {number} x LEFT JOIN parts ON x.d = parts.d"
-        assert views.rows(joined) == content
-    with session(views) as reader:
+        assert base.rows(joined) == content
+    with session(base) as reader:
         rows(reader, "BEGIN")
         pinned = sorted(rows(reader, "SELECT * FROM parts"))
-        views.run("INSERT INTO p VALUES (5, 2)", "SELECT * FROM parts")
+        base.run("INSERT INTO p VALUES (5, 2)", "SELECT * FROM parts")
         assert sorted(rows(reader, "SELECT * FROM parts")) == pinned == shown[max(shown)]
 
 
-def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None:
+def test_versions_survive_a_restart(base: Database, start_gateway: Any) -> None:
     first: Gateway = start_gateway()
-    with session(views, first) as writer:
+    with session(base, first) as writer:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         (one,) = kept(writer, "p")
         rows(writer, "INSERT INTO t VALUES (2)")
@@ -295,7 +302,7 @@ def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None
         before = {number: row[:8] for number, row in kept(writer, "p").items()}
     assert first.stop() == 0
     again: Gateway = start_gateway()
-    with session(views, again) as reader:
+    with session(base, again) as reader:
         after = {number: row[:8] for number, row in kept(reader, "p").items()}
         assert after.keys() == before.keys()
         assert rows(reader, f"SELECT n FROM p VERSION AS OF {one}") == [(1,)]
@@ -303,10 +310,10 @@ def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None
 
 
 @pytest.mark.thorough
-def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(views: Database, start_gateway: Any, direct: Any) -> None:
+def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(base: Database, start_gateway: Any, direct: Any) -> None:
     """On SIGTERM during a refresh of several batches its rows are deleted immediately, not at the next start."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
-    with unclosed(gateway, views.name) as writer, ThreadPoolExecutor(1) as pool:
+    with unclosed(gateway, base.name) as writer, ThreadPoolExecutor(1) as pool:
         # With text files Spark checks for cancellation at each row; with Parquet, every four thousand rows.
         rows(writer, "CREATE TABLE parted (x INT, d INT) USING csv PARTITIONED BY (d)")
         rows(
@@ -319,24 +326,24 @@ def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(views: Database, sta
         rows(writer, "INSERT INTO parted SELECT 3000, 2 FROM range(5000) UNION ALL VALUES (1, 0), (1, 1)")
         reading = pool.submit(rows, writer, "SELECT * FROM p")
         wait_until(
-            lambda: len(stored_versions(gateway, direct, views, "p")) > 0,
+            lambda: len(stored_versions(gateway, direct, base, "p")) > 0,
             what="the first batch to be written",
         )
         assert gateway.stop() == 0
         assert reading.exception(30) is not None
-    assert stored_versions(gateway, direct, views, "p") <= {current}
+    assert stored_versions(gateway, direct, base, "p") <= {current}
 
 
 # --- two gateways, and changes made directly on Spark --------------------------------------------------------
 
 
-def test_only_the_gateway_that_was_started_last_refreshes(views: Database, start_gateway: Any, direct: Any) -> None:
+def test_only_the_gateway_that_was_started_last_refreshes(base: Database, start_gateway: Any, direct: Any) -> None:
     first: Gateway = start_gateway(**{"staleness.probe_interval": 0})
-    with session(views, first) as one:
+    with session(base, first) as one:
         rows(one, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         rows(one, "CREATE MATERIALIZED VIEW q WHEN STALE SERVE AS SELECT count(*) AS n FROM t")
         second: Gateway = start_gateway(**{"staleness.probe_interval": 0})
-        with session(views, second) as two:
+        with session(base, second) as two:
             rows(one, "INSERT INTO t VALUES (2)")
             for statement in (
                 "SELECT n FROM p",
@@ -353,16 +360,16 @@ def test_only_the_gateway_that_was_started_last_refreshes(views: Database, start
             # The first gateway logs the other one once.
             assert first.log.read_text(encoding="utf-8").count("Another gateway") == 1
             assert rows(two, "SELECT n FROM p") == [(2,)]
-            assert rows(direct, f"SELECT n FROM {views.name}.p") == [(2,)]
+            assert rows(direct, f"SELECT n FROM {base.name}.p") == [(2,)]
             rows(two, "DROP MATERIALIZED VIEW p")
             rows(two, "DROP MATERIALIZED VIEW q")
 
 
 @pytest.mark.thorough
-def test_a_refresh_fails_when_another_gateway_is_started(views: Database, start_gateway: Any, direct: Any) -> None:
+def test_a_refresh_fails_when_another_gateway_is_started(base: Database, start_gateway: Any, direct: Any) -> None:
     """The first gateway's refresh publishes nothing."""
     first: Gateway = start_gateway()
-    with session(views, first) as one, ThreadPoolExecutor(1) as pool:
+    with session(base, first) as one, ThreadPoolExecutor(1) as pool:
         rows(one, NAP)
         rows(one, "CREATE TABLE naps (a INT) USING parquet")
         slow = "SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM naps"
@@ -371,14 +378,14 @@ def test_a_refresh_fails_when_another_gateway_is_started(views: Database, start_
         losing = pool.submit(rows, one, "SELECT n FROM p")
         wait_until(lambda: "Refreshing" in first.log.read_text(encoding="utf-8"), what="the refresh to begin")
         second: Gateway = start_gateway(**{"versions.retention": 0})
-        with session(views, second) as two:
+        with session(base, second) as two:
             rows(two, "INSERT OVERWRITE naps VALUES (1), (1)")
             assert rows(two, "SELECT n FROM p") == [(2,)]
             assert "Another gateway" in str(losing.exception(60))
             task = 'SELECT Status, ErrorMsg FROM tasks("type"="mv") WHERE MvName = \'p\' AND MvDatabaseName = '
-            lost = [error for status, error in rows(one, f"{task}'{views.name}'") if status == "FAILED"]
+            lost = [error for status, error in rows(one, f"{task}'{base.name}'") if status == "FAILED"]
             assert ["Another gateway" in error for error in lost] == [True]
-            assert rows(direct, f"SELECT n FROM {views.name}.p") == [(2,)]
+            assert rows(direct, f"SELECT n FROM {base.name}.p") == [(2,)]
             newest = max(kept(two, "p"))
             rows(two, "INSERT OVERWRITE naps VALUES (1), (1), (1)")
             assert rows(two, "SELECT n FROM p") == [(3,)]
@@ -413,17 +420,17 @@ def drop_part(direct: Any, gateway: Gateway, database: Database, view: str, part
     ),
 )
 def test_a_damaged_view_is_reported_and_can_be_dropped(
-    views: Database, start_gateway: Any, direct: Any, part: str, reason: str, restarted: bool
+    base: Database, start_gateway: Any, direct: Any, part: str, reason: str, restarted: bool
 ) -> None:
     gateway: Gateway = start_gateway(**{"staleness.probe_interval": 0})
-    with session(views, gateway) as cursor:
+    with session(base, gateway) as cursor:
         rows(cursor, "CREATE MATERIALIZED VIEW p AS SELECT a FROM t")
         rows(cursor, "CREATE MATERIALIZED VIEW q AS SELECT a FROM t")
-        drop_part(direct, gateway, views, "p", part)
+        drop_part(direct, gateway, base, "p", part)
     if restarted:
         gateway.stop()
         gateway = start_gateway()
-    with session(views, gateway) as cursor:
+    with session(base, gateway) as cursor:
         if not restarted:
             # The damage is found by the next observation of the view or by the next refresh.
             rows(cursor, "INSERT INTO t VALUES (2)")
@@ -437,13 +444,13 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
         assert found["p"][2] == "DAMAGED"
         assert reason in found["p"][8]
         select = "SELECT state FROM freshgate.materialized_views WHERE name = 'p' AND database_name = "
-        assert rows(cursor, f"{select} '{views.name}'") == [("DAMAGED",)]
+        assert rows(cursor, f"{select} '{base.name}'") == [("DAMAGED",)]
         with pytest.raises(Exception, match=f"is damaged: {reason}.*Run DROP MATERIALIZED VIEW"):
             rows(cursor, "REFRESH MATERIALIZED VIEW p")
         expected = sorted(rows(cursor, "SELECT a FROM t"))
         assert sorted(rows(cursor, "SELECT a FROM q")) == expected
         with (
-            pyhive(gateway.host, gateway.port, "mallory", database=views.name) as other,
+            pyhive(gateway.host, gateway.port, "mallory", database=base.name) as other,
             pytest.raises(Exception, match="belongs to tester; mallory may not drop it"),
         ):
             rows(other, "DROP MATERIALIZED VIEW p")
@@ -460,7 +467,7 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
             assert rows(cursor, "SELECT a FROM p") == [(-1,)]
             rows(cursor, "DROP VIEW p")
         rows(cursor, "DROP MATERIALIZED VIEW q")
-        left = rows(direct, f"SHOW TABLES IN {gateway.storage} LIKE '{views.name}__*'")
+        left = rows(direct, f"SHOW TABLES IN {gateway.storage} LIKE '{base.name}__*'")
         assert left == []
 
 
@@ -484,11 +491,11 @@ def test_a_view_over_a_table_that_cannot_be_observed_is_never_fresh(database: Da
                 rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-def test_a_lost_definition_is_reported_and_the_rows_stay(views: Database, start_gateway: Any, direct: Any) -> None:
+def test_a_lost_definition_is_reported_and_the_rows_stay(base: Database, start_gateway: Any, direct: Any) -> None:
     gateway: Gateway = start_gateway()
-    with session(views, gateway) as cursor:
+    with session(base, gateway) as cursor:
         rows(cursor, "CREATE MATERIALIZED VIEW p AS SELECT a FROM t")
-        drop_part(direct, gateway, views, "p", "definition")
+        drop_part(direct, gateway, base, "p", "definition")
         rows(cursor, "INSERT INTO t VALUES (2)")
         assert rows(cursor, "SELECT a FROM p") == [(1,)]
         with pytest.raises(Exception, match=r"The definition of materialized view .* was dropped outside the gateway"):
