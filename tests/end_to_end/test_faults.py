@@ -44,6 +44,7 @@ def _logged(gateway: Gateway, text: str) -> bool:
     return text in gateway.log.read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_after_a_kill_during_a_refresh_the_published_version_remains(
     database: Database, direct: Any, start_gateway: Any
 ) -> None:

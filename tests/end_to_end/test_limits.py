@@ -15,6 +15,7 @@ from databases import Database
 from processes import Gateway, wait_until
 from raw_session import RawSession, texts
 from TCLIService import ttypes
+from tiers import sampled
 
 from gateway.service.clients.session import FETCHING_SECONDS
 from gateway.wire.sasl import COMPLETE, START, negotiation
@@ -161,6 +162,7 @@ def test_a_stopping_gateway_waits_until_slowly_read_rows_are_read(start_gateway:
     assert gateway.stop() == 0
 
 
+@pytest.mark.thorough
 def test_a_stopping_gateway_waits_for_statements_that_are_rarely_polled(start_gateway: Any, spark: Any) -> None:
     """Some clients poll the status only every 15 seconds."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
@@ -174,7 +176,7 @@ def test_a_stopping_gateway_waits_for_statements_that_are_rarely_polled(start_ga
     assert gateway.stop() == 0
 
 
-@pytest.mark.parametrize("how", ["timeout", "a second signal"])
+@pytest.mark.parametrize("how", sampled(["timeout", "a second signal"], {"timeout"}))
 def test_statements_that_do_not_end_are_aborted(start_gateway: Any, spark: Any, how: str) -> None:
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1 if how == "timeout" else 600})
     nap = _nap(10)

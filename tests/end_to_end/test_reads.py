@@ -68,7 +68,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("sql", sampled(READS, set(READS[::3])))
+@pytest.mark.parametrize("sql", sampled(READS, {READS[0], *READS[3::6]}))
 def test_a_read_is_fresh(view: Database, sql: str) -> None:
     view.run("INSERT INTO t VALUES (1)")
     expected = view.rows("SELECT count(*) FROM t")[0][0]
@@ -214,7 +214,7 @@ COMPUTED = [
 ]
 
 
-@pytest.mark.parametrize("sql", sampled(COMPUTED, {COMPUTED[1], COMPUTED[3]}))
+@pytest.mark.parametrize("sql", sampled(COMPUTED, {COMPUTED[3]}))
 def test_a_view_is_fresh_if_its_name_is_computed_at_run_time(view: Database, sql: str) -> None:
     variable = "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(109)"
     view.run("SET which=m", variable, "INSERT INTO t VALUES (1)")
@@ -231,7 +231,7 @@ OPAQUE = [
 ]
 
 
-@pytest.mark.parametrize("statement", sampled(OPAQUE, set(OPAQUE[1::4])))
+@pytest.mark.parametrize("statement", sampled(OPAQUE, {OPAQUE[-1]}))
 def test_a_temporary_view_created_by_an_opaque_statement_is_fresh(view: Database, statement: str) -> None:
     gateway = view.gateway
     inside = "default" if "USE" in statement else view.name
@@ -259,7 +259,7 @@ def test_a_global_temporary_view_created_by_a_script_is_fresh(view: Database) ->
     view.run(f"DROP VIEW {name}")
 
 
-@pytest.mark.parametrize("relation", ["m", "plain"])
+@pytest.mark.parametrize("relation", sampled(["m", "plain"], {"plain"}))
 def test_a_script_that_changes_the_database_reads_fresh_rows(view: Database, relation: str) -> None:
     with pyhive(view.gateway.host, view.gateway.port) as cursor:
         view.run("INSERT INTO t VALUES (1)")
@@ -267,6 +267,7 @@ def test_a_script_that_changes_the_database_reads_fresh_rows(view: Database, rel
         assert found == view.rows("SELECT count(*) FROM t")
 
 
+@pytest.mark.thorough
 def test_a_statement_of_150_kb_reads_fresh_rows(view: Database) -> None:
     """Such a text is not parsed, and its many names must not be looked up one by one."""
     numbers = ", ".join(f"{number}.5" for number in range(15_000))

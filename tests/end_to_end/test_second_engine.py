@@ -273,6 +273,7 @@ def check_not_falsely_fresh(one: One, database: str) -> None:
     assert freshness == "UNKNOWN"
 
 
+@pytest.mark.thorough
 def test_deleted_files_are_noticed(one: One) -> None:
     one.start("removed")
     shutil.rmtree(one.home / "removed" / "t")

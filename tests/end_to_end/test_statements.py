@@ -12,7 +12,7 @@ from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
-from tiers import sampled
+from tiers import EVERYTHING, sampled
 
 
 def refused(database: Database, sql: str) -> tuple[str, str]:
@@ -143,7 +143,7 @@ CHANGING = [
 ]
 
 
-@pytest.mark.parametrize("expression", sampled(CHANGING, set(CHANGING[::3])))
+@pytest.mark.parametrize("expression", sampled(CHANGING, {CHANGING[0], CHANGING[-1]}))
 def test_an_expression_that_changes_without_a_write_is_refused(unchanged: Database, expression: str) -> None:
     sqlstate, message = refused(unchanged, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
     assert sqlstate == "42P16"
@@ -402,24 +402,35 @@ def test_properties_can_be_set_and_unset(base: Database) -> None:
 # --- REFRESH -------------------------------------------------------------------------------------------
 
 
+FURTHER_REFRESHES = (
+    [
+        *(f"REFRESH MATERIALIZED VIEW m {form}" for form in ("COMPLETE", "FULL", "PARTITION m", "SYNC", "WITH DATA")),
+        "ALTER MATERIALIZED VIEW m REBUILD",
+    ]
+    if EVERYTHING
+    else []
+)
+"""The grammar reads them as the others: tests/sql/test_parser.py."""
+
+
 def test_every_form_of_refresh_works(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t")
     base.run("REFRESH MATERIALIZED VIEW m AUTO")
     assert base.version("m") == 1
-    for number, form in enumerate(("", "COMPLETE", "FULL", "PARTITIONS (m)", "PARTITION m", "SYNC", "WITH DATA"), 2):
-        base.run(f"REFRESH MATERIALIZED VIEW m {form}")
+    forms = ("REFRESH MATERIALIZED VIEW m", "REFRESH MATERIALIZED VIEW m PARTITIONS (m)", *FURTHER_REFRESHES)
+    for number, form in enumerate(forms, 2):
+        base.run(form)
         assert base.version("m") == number, form
-    base.run("ALTER MATERIALIZED VIEW m REBUILD")
-    assert base.version("m") == 9
+    last = len(forms) + 1
     assert refused(base, "REFRESH MATERIALIZED VIEW m PARTITIONS (p_x)")[0] == "42704"
     modes = [row[0] for row in tasks(base, "RefreshMode")]
-    assert modes == ["COMPLETE", "NOT_REFRESH", *["COMPLETE"] * 8]
-    assert "partitions were asked for" in tasks(base, "Reason")[5][0]
+    assert modes == ["COMPLETE", "NOT_REFRESH", *["COMPLETE"] * len(forms)]
+    assert "partitions were asked for" in tasks(base, "Reason")[3][0]
     base.run("INSERT INTO t VALUES (3, 'z')")
     (started,) = rows(base.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
-    wait_until(lambda: base.version("m") == 10, what="the refresh in the background")
-    last = tasks(base, "TaskId, Status, TriggeredBy, Progress")[-1]
-    assert last == (str(started[0]), "SUCCESS", "tester", "100.00% (1/1)")
+    wait_until(lambda: base.version("m") == last + 1, what="the refresh in the background")
+    task = tasks(base, "TaskId, Status, TriggeredBy, Progress")[-1]
+    assert task == (str(started[0]), "SUCCESS", "tester", "100.00% (1/1)")
 
 
 @pytest.mark.thorough
@@ -617,6 +628,7 @@ def test_doris_table_functions_work_in_any_query(base: Database) -> None:
     assert refused(base, 'CREATE VIEW pv AS SELECT * FROM tasks("type"="mv")')[0] == "0A000"
 
 
+@pytest.mark.thorough
 def test_the_catalog_table_shows_freshness_size_and_refreshes(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t", "INSERT INTO t VALUES (3, 'z')")
     select = (
@@ -703,6 +715,7 @@ def test_a_missing_base_column_does_not_stop_reads(base: Database) -> None:
     assert "b" in refused(base, "REFRESH MATERIALIZED VIEW m")[1]
 
 
+@pytest.mark.thorough
 def test_beeline_shows_the_warning_about_a_missing_base_table(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "DROP TABLE t")
     shown = beeline(f"jdbc:hive2://{base.gateway.host}:{base.gateway.port}/{base.name}", "SELECT a FROM m")

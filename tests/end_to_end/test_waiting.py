@@ -62,6 +62,7 @@ def test_beelines_progress_bar_counts_a_new_view_from_the_first_frame(slow: Data
     assert "VIEWS: 0/0" not in shown
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_the_statement_log_shows_partitions_and_stages(tmp_path: Path) -> None:
     """Clients without beeline's progress bar get log lines. The gateway knows the stages of its embedded Spark."""

@@ -54,7 +54,7 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("sql", sampled(WRITES, set(WRITES[::3])))
+@pytest.mark.parametrize("sql", sampled(WRITES, {WRITES[0], WRITES[3], WRITES[15]}))
 def test_a_write_is_noticed(view: Database, sql: str) -> None:
     view.run("SELECT * FROM m")
     assert view.freshness("m") == "FRESH"
@@ -65,11 +65,15 @@ def test_a_write_is_noticed(view: Database, sql: str) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "BEGIN USE {db}; INSERT INTO t VALUES (17, 'k'); END",
-        "BEGIN EXECUTE IMMEDIATE 'USE {db}'; TRUNCATE TABLE t; END",
-        "BEGIN SET CATALOG spark_catalog; USE {db}; INSERT INTO `T` VALUES (18, 'l'); END",
-    ],
+    sampled(
+        [
+            "BEGIN USE {db}; INSERT INTO t VALUES (17, 'k'); END",
+            "BEGIN EXECUTE IMMEDIATE 'USE {db}'; TRUNCATE TABLE t; END",
+            "BEGIN SET CATALOG spark_catalog; USE {db}; INSERT INTO `T` VALUES (18, 'l'); END",
+        ],
+        {"use"},
+        ["use", "use by EXECUTE IMMEDIATE", "catalog and use"],
+    ),
 )
 def test_a_write_in_a_database_that_a_script_uses_is_noticed(view: Database, sql: str) -> None:
     view.run("SELECT * FROM m")
@@ -210,7 +214,7 @@ PROTECTED = [
 ]
 
 
-@pytest.mark.parametrize("sql", sampled(PROTECTED, set(PROTECTED[::3])))
+@pytest.mark.parametrize("sql", sampled(PROTECTED, {PROTECTED[0], PROTECTED[-1]}))
 def test_a_view_cannot_be_written(view: Database, sql: str) -> None:
     with pytest.raises(Exception, match="42809"):
         view.run(sql.format(db=view.name))

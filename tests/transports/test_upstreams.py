@@ -18,7 +18,7 @@ from tiers import sampled
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=sampled(("sasl", "nosasl", "http", "https", "tls"), {"sasl", "https"}))
+@pytest.fixture(params=sampled(("sasl", "nosasl", "http", "https", "tls"), {"https"}))
 def before(
     request: pytest.FixtureRequest, thrift_servers: ThriftServers, certificates: Certificates, tmp_path: Path
 ) -> Iterator[Gateway]:
