@@ -35,8 +35,13 @@ from sql.texts import maintenance
 EVERY = 1 if EVERYTHING else 32
 TOGETHER = 6
 """Views whose statements are stopped at the same time: the gateway has eight sessions for short statements."""
-STORAGE = "freshgate_storage"
-SETTINGS = {"versions.retention": 0, "staleness.probe_interval": 0, "refresh.max_concurrent": 16}
+STORAGE = "storage_of_faults"
+SETTINGS = {
+    "storage.database": STORAGE,
+    "versions.retention": 0,
+    "staleness.probe_interval": 0,
+    "refresh.max_concurrent": 16,
+}
 
 
 @dataclass(frozen=True)
@@ -160,13 +165,15 @@ Description = tuple[str, ...]
 
 
 class World:
-    """A separate engine, a proxy in front of it, and gateways that are killed and restarted."""
+    """An engine, a proxy in front of it, and gateways that are killed and restarted."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, shared: Engine | None) -> None:
+        """`shared`: the engine of all tests. Without it there is a separate one, which may be killed."""
         self._directory = directory
         self._numbers = itertools.count(1)
         self._logs = itertools.count(1)
-        self.engine = Engine(directory / "engine")
+        self._shared = shared
+        self.engine = shared or Engine(directory / "engine")
         self.proxy = FaultProxy(self.engine.host, self.engine.port, subject_of)
         self.database = "f1"
         self.gateway = self.start()
@@ -190,6 +197,7 @@ class World:
 
     def restart_engine(self) -> None:
         """Kills Spark and starts it again on its metastore; the gateway keeps running."""
+        assert self._shared is None
         self.engine.kill()
         self.proxy.plan({})
         self.engine = Engine(self._directory / "engine")
@@ -321,7 +329,7 @@ class World:
             with self.connected() as cursor, self.connected(direct=True) as direct:
                 select = "SELECT storage_table FROM freshgate.materialized_views"
                 storages = {row[0].rpartition(".")[2] for row in rows(cursor, select)}
-                return list(_left(direct, storages, self._directory / "engine" / "warehouse" / f"{STORAGE}.db"))
+                return list(_left(direct, storages, self.engine.data_dir / "warehouse" / f"{STORAGE}.db"))
 
         found: list[list[str]] = []
         with suppress(AssertionError):
@@ -331,7 +339,12 @@ class World:
     def close(self) -> None:
         self.gateway.stop()
         self.proxy.close()
-        self.engine.stop()
+        if self._shared is None:
+            self.engine.stop()
+            return
+        with unclosed(self.engine) as cursor:
+            for database in (self.database, STORAGE):
+                rows(cursor, f"DROP DATABASE {database} CASCADE")
 
 
 def _left(direct: Any, storages: set[str], warehouse: Path) -> Iterator[str]:
@@ -370,8 +383,11 @@ def _count(cursor: Any, name: str) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def world(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    running = World(tmp_path_factory.mktemp("faults"))
+def world(
+    request: pytest.FixtureRequest, spark_server: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    shared = None if EVERYTHING else request.getfixturevalue("engine")
+    running = World(tmp_path_factory.mktemp("faults"), shared)
     yield running
     running.close()
 
