@@ -25,8 +25,9 @@ os.environ.setdefault(OF_JAVA, FOR_TESTS)
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-ASYNC_SECONDS = 20
-"""The deadline of an `async def` test; these use no Spark."""
+ASYNC_SECONDS = 60
+"""The deadline of an `async def` test; these use no Spark. It is long, because only a test that hangs should reach it:
+the others have the processors as well."""
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)
 
