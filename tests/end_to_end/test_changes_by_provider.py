@@ -322,6 +322,27 @@ def test_a_view_over_a_cached_table_shows_files_written_by_another_program(lake:
 
 
 @pytest.mark.thorough
+def test_a_view_over_a_cached_table_without_partitions_shows_files_written_by_another_program(lake: Lake) -> None:
+    rows(lake.through, "CREATE DATABASE c_kept")
+    rows(lake.through, "CREATE TABLE c_kept.t (a INT) USING parquet")
+    rows(lake.through, "INSERT INTO c_kept.t VALUES (1)")
+    query = "SELECT sum(a) AS s FROM c_kept.t"
+    rows(lake.through, f"CREATE MATERIALIZED VIEW c_kept.m AS {query}")
+    rows(lake.direct, "CACHE TABLE c_kept.t")
+    described = rows(lake.direct, "DESCRIBE TABLE EXTENDED c_kept.t")
+    home = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    (written,) = files_in(home)
+    shutil.copy(written, written.with_name("another" + written.suffix))
+    assert rows(lake.through, "SELECT * FROM c_kept.m") == [(2,)]
+    shutil.copy(written, written.with_name("a-third" + written.suffix))
+    rows(lake.through, f"CREATE MATERIALIZED VIEW c_kept.later AS {query}")
+    rows(lake.direct, "UNCACHE TABLE c_kept.t")
+    assert rows(lake.direct, query) == [(3,)]
+    for view in ("m", "later"):
+        assert rows(lake.through, f"SELECT * FROM c_kept.{view}") == [(3,)], view
+
+
+@pytest.mark.thorough
 def test_a_view_over_symlinked_files_is_recomputed_at_each_read(lake: Lake, tmp_path: Path) -> None:
     """An input format of Hive's may read files outside the table's directory, so changes cannot be detected."""
     rows(lake.through, "CREATE DATABASE c_links")

@@ -14,10 +14,13 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import NEVER_BUILT, Contents, Version, base_key
-from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.inspection import ICEBERG, Inspection, Inspector
 from gateway.mv.observation.observer import Look
 from gateway.mv.observation.relations import Sources
+from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.rewrite import safe_literal
 
 NOBODY = cast(Any, None)
 OTHER = "other"
@@ -178,3 +181,22 @@ def test_rows_that_were_added_beside_a_refresh_and_removed_later_are_looked_for(
         assert world.entry.drift is None
 
     asyncio.run(story())
+
+
+def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:
+    """By the table's name alone, Spark fills a cache of rows again from the files that it knew."""
+
+    def look(name: TableName, provider: str, location: str) -> Look:
+        relation = Relation(name, RelationKind.TABLE, provider=provider, location=location)
+        return Look(Snapshot("id", "1"), 0.0, relation=relation)
+
+    ice = TableName("d", "ice", "lake")
+    looks = {
+        SALES: look(SALES, "parquet", "file:///w/It's/"),
+        SHOPS: look(SHOPS, "parquet", "file:/w/shops"),
+        ice: look(ice, ICEBERG, "file:/w/ice"),
+    }
+    renewed = Inspection({}, looks).renewed({base_key(SALES), base_key(ice)})
+    statements = [maintenance.refresh_listing(name) for name in renewed]
+    assert statements[:2] == [f"REFRESH TABLE {name.quoted}" for name in (ice, SALES)]
+    assert [safe_literal("file:/w/It's") in each for each in statements[2:]] == [True]

@@ -408,6 +408,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", rf"SELECT count\(\*\) FROM {NAME} WHERE freshgate_version = (\d+)", _count),
     ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
     ("ask", rf"REFRESH TABLE {NAME}", _refresh_table),
+    ("ask", r"REFRESH '.*'", _nothing),  # It is for rows that CACHE TABLE keeps.
     ("ask", rf"DESCRIBE TABLE {NAME}", _describe),
     ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
     ("look", r"SELECT left\(path, .*", _list_files),

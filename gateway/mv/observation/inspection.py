@@ -25,6 +25,7 @@ from sql.grammar import view_properties
 from sql.names import TableName
 from sql.statement import Partitioning
 from sql.texts.maintenance import MARKED
+from sql.texts.observation import plain_path
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +62,22 @@ class Inspection:
         return sorted({look.root or look.relation.name for look in found if look.relation})
 
     def renewed(self, changed: Container[str]) -> list[TableName]:
-        """Tables for which Spark must refresh its caches before a refresh reads them: the `cached` ones and those of
-        `changed` (`base_key`s). Spark does not notice changes that bypassed it, and may hold the old rows in memory,
-        through CACHE TABLE, for every session. Whether a change bypassed Spark is unknown."""
-        tables = {
-            look.root or look.relation.name
+        """Tables, and paths of their files, for which Spark must refresh its caches before a refresh reads them: the
+        `cached` ones and those of `changed` (`base_key`s). Spark does not notice changes that bypassed it, and may hold
+        the old rows in memory, through CACHE TABLE, for every session. Whether a change bypassed Spark is unknown."""
+        read = [
+            (look.root or look.relation.name, look.relation)
             for table, look in self.looks.items()
             if look.relation and not look.is_view and base_key(table) in changed
+        ]
+        # For a table without partitions, Spark fills its cache of rows again from the files that it knew; for a path it
+        # lists them again (CacheManager.recacheByPath).
+        paths = {
+            TableName(relation.provider, plain_path(relation.location))
+            for _, relation in read
+            if relation.location and relation.provider != ICEBERG
         }
-        return sorted(tables.union(self.cached))
+        return [*sorted({*self.cached, *(name for name, _ in read)}), *sorted(paths)]
 
     def values_of(self, followed: Followed) -> list[str | None]:
         """The values of the partitions of the followed table in the followed column, as far as they are known."""
