@@ -38,10 +38,17 @@ class Reference:
 
 
 class Method(StrEnum):
-    """The method of a refresh: AUTO chooses the cheapest (Oracle's FORCE), COMPLETE recomputes all (FULL, REBUILD)."""
+    """The method of a refresh, as a statement writes it after REFRESH."""
 
     AUTO = "AUTO"
+    """The cheapest one (Oracle's FORCE)."""
     COMPLETE = "COMPLETE"
+    """Recomputes everything (FULL, REBUILD)."""
+    INCREMENTAL = "INCREMENTAL"
+    """Computes only the changed rows, or fails and says why that is impossible (Oracle's FAST, Databricks' POLICY
+    INCREMENTAL STRICT)."""
+    INCREMENTAL_FALLBACK = "INCREMENTAL FALLBACK"
+    """Computes only the changed rows if possible, otherwise refreshes as AUTO does (Databricks' POLICY INCREMENTAL)."""
 
 
 class Trigger(StrEnum):
@@ -184,7 +191,7 @@ class DropMaterializedView:
 class RefreshMaterializedView:
     """REFRESH MATERIALIZED VIEW, Hive's ALTER … REBUILD, and BigQuery's CALL BQ.REFRESH_MATERIALIZED_VIEW.
 
-    Without a method, or with COMPLETE, the view is recomputed whether stale or not; AUTO recomputes only stale parts.
+    Without a method, or with COMPLETE, the view is recomputed whether stale or not; the others do only what is needed.
     """
 
     name: Parts

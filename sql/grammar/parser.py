@@ -111,6 +111,8 @@ def _refresh_option(grammar: Grammar) -> tuple[str, object] | None:
         return "data", True
     if grammar.accept("WITH", "NO", "DATA"):
         return "data", False
+    if grammar.sees("WITH", "DRY", "RUN"):  # Doris'
+        raise grammar.refusal("WITH DRY RUN is not supported: use EXPLAIN REFRESH", sqlstate=SYNTAX)
     if grammar.accept("WITH"):
         mode = grammar.expect_any("SYNC", "ASYNC", "DATA", "NO", after="WITH")
         grammar.expect("MODE")

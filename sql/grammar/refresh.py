@@ -17,9 +17,11 @@ METHODS = {
     "FORCE": Method.AUTO,
     "COMPLETE": Method.COMPLETE,
     "FULL": Method.COMPLETE,
+    "INCREMENTAL": Method.INCREMENTAL,
+    "FAST": Method.INCREMENTAL,
 }
 """The methods in CREATE and ALTER. (In a REFRESH statement FORCE means COMPLETE: see parser.)"""
-_NOT_SUPPORTED = ("FAST", "INCREMENTAL", "PARTITIONS")
+_NOT_SUPPORTED = ("PARTITIONS",)
 _UNITS = tuple(unit for unit in intervals.SECONDS if unit != "SECOND")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _CRON_FIELD = re.compile(
@@ -30,7 +32,7 @@ _CRON_FIELD = re.compile(
 def refreshing(grammar: Grammar) -> Refreshing:
     """Parses what follows REFRESH: a method, a trigger, or both."""
     if grammar.accept("POLICY"):
-        return Refreshing(method=_expected_method(grammar, "REFRESH POLICY"))
+        return Refreshing(method=_policy(grammar))
     found = method(grammar)
     trigger, schedule = (None, None)
     if grammar.accept("ON"):
@@ -38,21 +40,27 @@ def refreshing(grammar: Grammar) -> Refreshing:
     elif found is None:
         trigger, schedule = _starrocks_trigger(grammar)
     if found is None and trigger is None:
-        raise grammar.problem("AUTO, COMPLETE or ON with a trigger after REFRESH")
+        raise grammar.problem("AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH")
     return Refreshing(found, trigger, schedule)
 
 
 def method(grammar: Grammar) -> Method | None:
     """Consumes a method; None if no method comes next. Methods that other databases have are refused by name."""
     if (word := next((word for word in _NOT_SUPPORTED if grammar.sees(word)), None)) is not None:
-        raise grammar.refusal(f"the method {word} is not supported: use AUTO (the cheapest method) or COMPLETE")
+        advice = "use AUTO (the cheapest method), INCREMENTAL or COMPLETE"
+        raise grammar.refusal(f"the method {word} is not supported: {advice}")
+    if grammar.accept("INCREMENTAL", "FALLBACK"):
+        return Method.INCREMENTAL_FALLBACK
     word = grammar.accept_any(*METHODS)
     return None if word is None else METHODS[word]
 
 
-def _expected_method(grammar: Grammar, after: str) -> Method:
+def _policy(grammar: Grammar) -> Method:
+    """Parses what follows Databricks' REFRESH POLICY. There, only INCREMENTAL STRICT rules out other methods."""
+    if grammar.accept("INCREMENTAL"):
+        return Method.INCREMENTAL if grammar.accept("STRICT") else Method.INCREMENTAL_FALLBACK
     if (found := method(grammar)) is None:
-        raise grammar.problem(f"AUTO or FULL after {after}")
+        raise grammar.problem("AUTO, INCREMENTAL or FULL after REFRESH POLICY")
     return found
 
 

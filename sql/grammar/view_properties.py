@@ -23,6 +23,7 @@ OWN_PREFIX = "freshgate."
 """The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
 REWRITE = "use_for_rewrite"
 CONSISTENCY = "rewrite_consistency"
+FLOAT_SUMS = "incremental_float_sums"
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
 """Spark sets another setting instead of these, and RESET of these does not reset it."""
@@ -83,6 +84,7 @@ _MEANING: Mapping[str, _Known] = {
     "partition_sync_time_unit": _one_of("DAY", "MONTH", "YEAR"),
     "partition_date_format": _TEXT,
     "enable_nondeterministic_function": _BOOLEAN,
+    FLOAT_SUMS: _BOOLEAN,
     REWRITE: _BOOLEAN,
     CONSISTENCY: _one_of(*Consistency),
     "probe_interval": _SECONDS,
@@ -278,6 +280,12 @@ def is_excluded(properties: Mapping[str, str], table: TableName) -> bool:
 def allows_nondeterministic(properties: Mapping[str, str]) -> bool:
     """Whether the definition may call functions such as current_date()."""
     return properties.get("enable_nondeterministic_function", "false").lower() == "true"
+
+
+def merges_float_sums(properties: Mapping[str, str]) -> bool:
+    """Whether a refresh by rows may add new rows to stored sums and averages of FLOAT and DOUBLE. The result is that of
+    one of the orders in which Spark itself may add."""
+    return properties.get(FLOAT_SUMS, "true").lower() == "true"
 
 
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:

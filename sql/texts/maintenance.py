@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
@@ -21,6 +21,8 @@ VERSION_COLUMN = "freshgate_version"
 PARTITION_COLUMN = "freshgate_partition"
 """The second partition column, if the view itself is partitioned. It does not have the name of the view's column,
 because the metastore's partition filter fails for names that begin with an underscore."""
+SHOWN_COLUMN = "freshgate_shown"
+"""A hidden column of the storage table: whether HAVING includes the row."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The metastore's text for NULL as a partition's value."""
 STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
@@ -84,6 +86,9 @@ class Shown:
     """The first and last version of each range, ascending; the last one is `number`. The ranges contain only published
     versions, because a failed or interrupted refresh may still write rows of its version."""
     hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
+    flagged: bool = False
+    """Whether SHOWN_COLUMN tells which of the rows are shown: the others are groups that HAVING excludes, kept because
+    a later refresh by rows may change them."""
 
     @classmethod
     def only(cls, version: int) -> Shown:
@@ -93,8 +98,13 @@ class Shown:
         """The same rows and all rows of a further version."""
         *before, (first, last) = self.ranges
         if version == last + 1:
-            return Shown(version, (*before, (first, version)), self.hidden)
-        return Shown(version, (*self.ranges, (version, version)), self.hidden)
+            return replace(self, number=version, ranges=(*before, (first, version)))
+        return replace(self, number=version, ranges=(*self.ranges, (version, version)))
+
+    @property
+    def versions(self) -> int:
+        """How many versions have rows in it, at most."""
+        return sum(last - first + 1 for first, last in self.ranges)
 
     def has(self, version: int) -> bool:
         return any(first <= version <= last for first, last in self.ranges)
@@ -249,8 +259,9 @@ def _predicate(shown: Shown, layout: StorageLayout) -> str:
     """The condition on partitions, by which Spark prunes them, together with the reader's own filter. The ranges of
     versions are pushed to the metastore. Spark itself excludes hidden partitions; they are grouped by version, so that
     each group is one set."""
-    if shown == Shown.only(shown.number):
-        return f"{VERSION_COLUMN} = {shown.number}"
+    flag = f" AND {SHOWN_COLUMN}" if shown.flagged else ""
+    if shown.ranges == ((shown.number, shown.number),) and not shown.hidden:
+        return f"{VERSION_COLUMN} = {shown.number}{flag}"
     ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
     predicate = f"{VERSION_COLUMN} <= {shown.number} AND ({ranges})"
     if shown.hidden:
@@ -258,7 +269,7 @@ def _predicate(shown: Shown, layout: StorageLayout) -> str:
             f"WHEN {version} THEN {_none_of(keys, layout)}" for version, keys in sorted(shown.hidden.items())
         )
         predicate += f" AND CASE {VERSION_COLUMN} {groups} ELSE true END"
-    return predicate
+    return predicate + flag
 
 
 def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
@@ -277,7 +288,7 @@ _NAME = r"`(?:[^`]|``)*`"
 _SHOWN = re.compile(
     rf"SELECT {_NAME}(?: AS {_NAME})?(?:, {_NAME}(?: AS {_NAME})?)* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) "
     rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND \({VERSION_COLUMN} BETWEEN [^()]+\)"
-    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)",
+    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)(?: AND {SHOWN_COLUMN})?",
     re.DOTALL,
 )
 
@@ -336,9 +347,18 @@ _OF_SPARK = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the rows of a version come from, if not from the definition view: a query with the view's columns and then
+    the `hidden` ones."""
+
+    query: str
+    hidden: tuple[str, ...] = ()
+
+
 def insert_version(
     storage: TableName,
-    definition: TableName,
+    source: TableName | Rows,
     version: int,
     clustering: Clustering | None = None,
     columns: Sequence[str] = (),
@@ -357,13 +377,20 @@ def insert_version(
     statement replaces the partitions for which it has rows; here there are none to replace. In static mode Spark would
     replace all matching partitions, so both the table (`create_storage`) and the session (STAGED) set dynamic mode.
 
-    `window` is another condition on rows (see `within`).
+    `window` is another condition on rows (see `within`). `source`: the definition view, or a query for a view
+    without partitions. The columns are named because the storage table may have hidden ones that are not written.
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
+    if isinstance(source, Rows):
+        listed = _listed((*columns, *source.hidden))
+        relation, columns = f"({source.query}) AS freshgate_rows({listed})", (*columns, *source.hidden)
+    else:
+        relation = source.quoted
     if not layout.partitioned:
+        named = f" ({_listed((*columns, VERSION_COLUMN))})" if columns else ""
         return (
-            f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}) "
-            f"SELECT *, CAST({version} AS BIGINT) FROM {definition.quoted}{_order(clustering, ())}"
+            f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}){named} "
+            f"SELECT *, CAST({version} AS BIGINT) FROM {relation}{_order(clustering, ())}"
         )
     conditions = [text for text in (selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -373,7 +400,7 @@ def insert_version(
     return (
         f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
         f"SELECT {hint}{listed if listed != '*' else ', '.join(map(quote, columns))}, {quote(PARTITION_COLUMN)} "
-        f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {definition.quoted}{where})"
+        f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {relation}{where})"
         f"{_order(clustering, (PARTITION_COLUMN,))}"
     )
 
@@ -467,6 +494,24 @@ def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
     return f"{moment} >= " + (first if whole is None else f"date_trunc('{whole}', {first})")
 
 
+def stored_rows(storage: TableName, columns: Sequence[str], shown: Shown) -> str:
+    """The query for all columns of the rows that a version of a view without partitions has, also those that HAVING
+    excludes."""
+    predicate = _predicate(replace(shown, flagged=False), UNPARTITIONED)
+    return f"SELECT {_listed(columns)} FROM {storage.quoted} WHERE {predicate}"
+
+
+def add_columns(storage: TableName, columns: Mapping[str, str]) -> str:
+    """Adds at least one hidden column; `columns` are their types by name."""
+    listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
+    return f"ALTER TABLE {storage.quoted} ADD COLUMNS ({listed})"
+
+
+def query_types(query: str) -> str:
+    """Rows of (column, type, comment) of a query; reads no rows."""
+    return f"DESCRIBE QUERY {query}"
+
+
 def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
     """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
     key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
@@ -534,7 +579,7 @@ def stored_bytes(storage: TableName) -> str:
 
 
 def _counted_as(shown: Shown, layout: StorageLayout) -> str:
-    if not layout.partitioned:
+    if not layout.partitioned and len(shown.ranges) == 1 and shown.ranges[0][0] == shown.number:
         return VERSION_COLUMN
     return f"CASE WHEN {_predicate(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
 

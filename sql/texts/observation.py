@@ -53,7 +53,7 @@ def listing_tasks(directories: int) -> int:
     return max(LISTING_TASKS_MIN, min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length()))
 
 
-def _path(path: str, *, pattern: bool = False) -> str:
+def identifier_of(path: str, *, pattern: bool = False) -> str:
     """A path as the identifier in a query on files. Raises ValueError if Spark would read another path."""
     if "${" in path:
         raise ValueError(f"the path {path} contains ${{, which Spark would substitute as a variable")
@@ -81,7 +81,7 @@ def list_files(locations: Sequence[str], *, few: bool = False, patterns: bool = 
     rewritten file may have the same name and size. It uses XOR because a sum may overflow.
     """
     files = " UNION ALL ".join(
-        f"SELECT path, modificationTime, length FROM binaryFile.{_path(location, pattern=patterns)} "
+        f"SELECT path, modificationTime, length FROM binaryFile.{identifier_of(location, pattern=patterns)} "
         "WITH ('recursiveFileLookup' = 'true')"
         for location in locations
     )
@@ -178,7 +178,7 @@ def delta_commits(location: str, first: int, last: int) -> str:
     with its name; `other`; and NULL, with the number of all commits found.
     """
     names = ",".join(f"{version:020}" for version in range(first, last + 1))
-    source = f"text.{_path(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
+    source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
     file = (
         "coalesce(action.add, named_struct("
         "'partitionValues', IF(action.remove.extendedFileMetadata, action.remove.partitionValues, NULL), "
@@ -251,23 +251,23 @@ def iceberg_snapshot(table: TableName) -> str:
 
 def iceberg_ref(table: TableName, name: str) -> str:
     """The snapshot of a branch or tag; no row if it does not exist."""
-    return f"SELECT snapshot_id FROM {_metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
+    return f"SELECT snapshot_id FROM {metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
 
 
 def iceberg_metadata_files(table: TableName) -> str:
     """The metadata files in order, the current one last."""
-    return f"SELECT file FROM {_metadata_table(table, 'metadata_log_entries')}"
+    return f"SELECT file FROM {metadata_table(table, 'metadata_log_entries')}"
 
 
 def iceberg_ids(metadata_file: str) -> str:
     """The ids of the table, of its schema and of its partition spec. Raises ValueError as `_path` does."""
     keys = ("table-uuid", "current-schema-id", "default-spec-id")
     ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
-    return f"SELECT {ids} FROM text.{_path(plain_path(metadata_file))}"
+    return f"SELECT {ids} FROM text.{identifier_of(plain_path(metadata_file))}"
 
 
 def iceberg_history(table: TableName) -> str:
-    return f"SELECT snapshot_id, parent_id, operation FROM {_metadata_table(table, 'snapshots')}"
+    return f"SELECT snapshot_id, parent_id, operation FROM {metadata_table(table, 'snapshots')}"
 
 
 def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> str:
@@ -281,13 +281,13 @@ def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> st
     return (
         f"SELECT {texts}, bit_xor(xxhash64(file_path, content, content_offset, size, rows)), count(*), max(spec) "
         "FROM (SELECT spec_id, file_path, content, content_offset, file_size_in_bytes, record_count, partition.* "
-        f"FROM {_metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}) "
+        f"FROM {metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}) "
         f"AS file(spec, file_path, content, content_offset, size, rows, {', '.join(values)}) "
         f"GROUP BY {', '.join(values)}"
     )
 
 
-def _metadata_table(table: TableName, name: str) -> str:
+def metadata_table(table: TableName, name: str) -> str:
     return f"{table.quoted}.{name}"
 
 

@@ -28,6 +28,7 @@ def fault(name: str, value: str, *, free: bool) -> str:
         ("grace_period", "1.5", "1.5"),
         ("when_stale", "inline", "INLINE"),
         ("use_for_rewrite", "FALSE", "false"),
+        ("incremental_float_sums", "False", "false"),
         ("partition_sync_time_unit", "month", "MONTH"),
         ("refresh_partition_num", "-1", "-1"),
         ("max_staleness", "INTERVAL '30' MINUTE", "INTERVAL '30' MINUTE"),
@@ -54,6 +55,7 @@ def test_a_valid_value_is_normalized(free: bool, name: str, value: str, kept: st
         ("probe_interval", "often"),
         ("when_stale", "SHRUG"),
         ("use_for_rewrite", "1"),
+        ("incremental_float_sums", "no"),
         ("refresh_partition_num", "two"),
         ("partition_sync_limit", "0"),
         ("partition_sync_time_unit", "HOUR"),
@@ -187,6 +189,9 @@ def test_when_stale_defaults_by_the_trigger(
 def test_boolean_properties_have_defaults() -> None:
     assert view_properties.allows_nondeterministic({"enable_nondeterministic_function": "TRUE"})
     assert not view_properties.allows_nondeterministic({})
+    assert view_properties.merges_float_sums({})
+    assert view_properties.merges_float_sums({"incremental_float_sums": "true"})
+    assert not view_properties.merges_float_sums({"incremental_float_sums": "FALSE"})
     assert view_properties.rewrite_enabled({"use_for_rewrite": "TRUE"})
     assert not view_properties.rewrite_enabled({})
 

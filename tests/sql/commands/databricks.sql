@@ -17,10 +17,18 @@ CREATE MATERIALIZED VIEW mv REFRESH POLICY AUTO AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO'
 CREATE MATERIALIZED VIEW mv REFRESH POLICY FULL AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='COMPLETE'
-CREATE MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL STRICT AS SELECT 1 AS a;
---> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 44)
+CREATE MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='INCREMENTAL FALLBACK'
+CREATE MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL STRICT SCHEDULE EVERY 1 DAY AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='INCREMENTAL' trigger='SCHEDULE' every=1 unit='DAY'
+CREATE MATERIALIZED VIEW mv REFRESH POLICY FULL STRICT AS SELECT 1 AS a;
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found STRICT (line 1, column 49)
+ALTER MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL;
+--> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL FALLBACK'
+ALTER MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL STRICT;
+--> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL'
 CREATE MATERIALIZED VIEW mv REFRESH POLICY AS SELECT 1 AS a;
---> SyntaxProblem expected AUTO or FULL after REFRESH POLICY, found AS (line 1, column 44)
+--> SyntaxProblem expected AUTO, INCREMENTAL or FULL after REFRESH POLICY, found AS (line 1, column 44)
 CREATE MATERIALIZED VIEW mv REFRESH ON MANUAL SCHEDULE EVERY 1 HOUR AS SELECT 1 AS a;
 --> SyntaxProblem expected one clause for the trigger, which REFRESH already sets, found SCHEDULE (line 1, column 47)
 CREATE MATERIALIZED VIEW mv SCHEDULE EVERY 1 HOUR REFRESH AUTO ON COMMIT AS SELECT 1 AS a;

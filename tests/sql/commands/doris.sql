@@ -139,11 +139,19 @@ CREATE MATERIALIZED VIEW mv REFRESH AUTO ON SCHEDULE CRON '0 4 * * *' AS SELECT 
 CREATE MATERIALIZED VIEW mv REFRESH AUTO SCHEDULE CRON '0 4 * * *' AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO' trigger='SCHEDULE' cron='0 4 * * *'
 CREATE MATERIALIZED VIEW mv REFRESH AS SELECT 1 AS a;
---> SyntaxProblem expected AUTO, COMPLETE or ON with a trigger after REFRESH, found AS (line 1, column 37)
+--> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH, found AS (line 1, column 37)
 CREATE MATERIALIZED VIEW mv REFRESH ON AS SELECT 1 AS a;
 --> SyntaxProblem expected MANUAL, DEMAND, COMMIT or SCHEDULE after ON, found AS (line 1, column 40)
 CREATE MATERIALIZED VIEW mv REFRESH INCREMENTAL ON MANUAL AS SELECT 1 AS a;
---> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 37)
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='INCREMENTAL' trigger='MANUAL'
+CREATE MATERIALIZED VIEW mv REFRESH INCREMENTAL FALLBACK ON SCHEDULE EVERY 1 HOUR AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='INCREMENTAL FALLBACK' trigger='SCHEDULE' every=1 unit='HOUR'
+CREATE MATERIALIZED VIEW mv BUILD DEFERRED REFRESH incremental fallback AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' deferred=True method='INCREMENTAL FALLBACK'
+CREATE MATERIALIZED VIEW mv REFRESH COMPLETE FALLBACK AS SELECT 1 AS a;
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found FALLBACK (line 1, column 46)
+CREATE MATERIALIZED VIEW mv REFRESH PARTITIONS FALLBACK AS SELECT 1 AS a;
+--> SyntaxProblem the method PARTITIONS is not supported: use AUTO (the cheapest method), INCREMENTAL or COMPLETE (line 1, column 37)
 CREATE MATERIALIZED VIEW mv REFRESH AUTO REFRESH COMPLETE AS SELECT 1 AS a;
 --> SyntaxProblem expected REFRESH only once, found REFRESH (line 1, column 42)
 CREATE MATERIALIZED VIEW mv BUILD LATER AS SELECT 1 AS a;
@@ -189,11 +197,31 @@ REFRESH MATERIALIZED VIEW mv PARTITION p_2020;
 REFRESH MATERIALIZED VIEW mv PARTITIONS (`p a`, 'd=2020-01-01', p_2020, p_2020);
 --> RefreshMaterializedView name=mv partitions=p a,d=2020-01-01,p_2020
 REFRESH MATERIALIZED VIEW mv PARTITIONS;
---> SyntaxProblem the method PARTITIONS is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 30)
+--> SyntaxProblem the method PARTITIONS is not supported: use AUTO (the cheapest method), INCREMENTAL or COMPLETE (line 1, column 30)
 REFRESH MATERIALIZED VIEW mv PARTITIONS ();
 --> SyntaxProblem expected a partition's name, as shown by SHOW PARTITIONS, found ) (line 1, column 42)
 REFRESH MATERIALIZED VIEW mv INCREMENTAL;
---> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 30)
+--> RefreshMaterializedView name=mv method='INCREMENTAL'
+REFRESH MATERIALIZED VIEW mv INCREMENTAL FALLBACK;
+--> RefreshMaterializedView name=mv method='INCREMENTAL FALLBACK'
+REFRESH MATERIALIZED VIEW mv AS INCREMENTAL FALLBACK ASYNC;
+--> RefreshMaterializedView name=mv method='INCREMENTAL FALLBACK' wait=False
+REFRESH MATERIALIZED VIEW incremental INCREMENTAL WITH SYNC MODE;
+--> RefreshMaterializedView name=incremental method='INCREMENTAL'
+REFRESH MATERIALIZED VIEW mv FALLBACK;
+--> SyntaxProblem expected the end of the statement, found FALLBACK (line 1, column 30)
+REFRESH MATERIALIZED VIEW mv INCREMENTAL COMPLETE;
+--> SyntaxProblem expected method, partitions, DATA and SYNC or ASYNC only once each (line 1, column 42)
+REFRESH MATERIALIZED VIEW mv INCREMENTAL PARTITIONS (p1);
+--> SyntaxProblem expected either a method or partitions, found the end of the statement (line 1, column 57)
+REFRESH MATERIALIZED VIEW mv INCREMENTAL WITH NO DATA;
+--> SyntaxProblem expected no other option with WITH NO DATA, which empties the view, found the end of the statement (line 1, column 54)
+REFRESH MATERIALIZED VIEW mv INCREMENTAL WITH DRY RUN LIMIT 3;
+--> SyntaxProblem WITH DRY RUN is not supported: use EXPLAIN REFRESH (line 1, column 42)
+EXPLAIN REFRESH MATERIALIZED VIEW mv INCREMENTAL;
+--> Explain statement=RefreshMaterializedView name=mv method='INCREMENTAL'
+ALTER MATERIALIZED VIEW mv REFRESH INCREMENTAL FALLBACK ON COMMIT;
+--> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL FALLBACK' trigger='COMMIT'
 REFRESH MATERIALIZED VIEW mv COMPLETE PARTITIONS (p1);
 --> SyntaxProblem expected either a method or partitions, found the end of the statement (line 1, column 54)
 REFRESH MATERIALIZED VIEW mv AUTO COMPLETE;
@@ -209,7 +237,7 @@ ALTER MATERIALIZED VIEW mv REFRESH ON MANUAL;
 ALTER MATERIALIZED VIEW mv REFRESH AUTO ON SCHEDULE EVERY 3 HOUR STARTS '2030-01-31T04:00:00';
 --> AlterMaterializedView name=mv change=SetRefreshing method='AUTO' trigger='SCHEDULE' every=3 unit='HOUR' starts='2030-01-31 04:00:00'
 ALTER MATERIALIZED VIEW mv REFRESH;
---> SyntaxProblem expected AUTO, COMPLETE or ON with a trigger after REFRESH, found the end of the statement (line 1, column 35)
+--> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH, found the end of the statement (line 1, column 35)
 ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW mv2;
 --> AlterMaterializedView name=mv1 change=ReplaceWith name=mv2
 ALTER MATERIALIZED VIEW db.mv1 REPLACE WITH MATERIALIZED VIEW db.mv2 PROPERTIES('swap' = 'false');

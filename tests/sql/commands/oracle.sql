@@ -6,7 +6,9 @@ CREATE MATERIALIZED VIEW mv REFRESH COMPLETE ON COMMIT DISABLE QUERY REWRITE AS 
 CREATE MATERIALIZED VIEW mv BUILD DEFERRED REFRESH FORCE AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' deferred=True method='AUTO'
 CREATE MATERIALIZED VIEW mv REFRESH FAST ON COMMIT AS SELECT 1 AS a;
---> SyntaxProblem the method FAST is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 37)
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='INCREMENTAL' trigger='COMMIT'
+CREATE MATERIALIZED VIEW mv REFRESH FAST FALLBACK AS SELECT 1 AS a;
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found FALLBACK (line 1, column 42)
 CREATE MATERIALIZED VIEW mv REFRESH COMPLETE ON STATEMENT AS SELECT 1 AS a;
 --> SyntaxProblem expected MANUAL, DEMAND, COMMIT or SCHEDULE after ON, found STATEMENT (line 1, column 49)
 CREATE MATERIALIZED VIEW mv REFRESH COMPLETE START WITH sysdate NEXT sysdate + 1 AS SELECT 1 AS a;
@@ -24,7 +26,9 @@ CREATE MATERIALIZED VIEW mv ENABLE QUERY REWRITE DISABLE QUERY REWRITE AS SELECT
 ALTER MATERIALIZED VIEW mv REFRESH COMPLETE ON DEMAND;
 --> AlterMaterializedView name=mv change=SetRefreshing method='COMPLETE' trigger='MANUAL'
 ALTER MATERIALIZED VIEW mv REFRESH FAST;
---> SyntaxProblem the method FAST is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 36)
+--> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL'
+REFRESH MATERIALIZED VIEW mv FAST;
+--> RefreshMaterializedView name=mv method='INCREMENTAL'
 ALTER MATERIALIZED VIEW mv ENABLE QUERY REWRITE;
 --> AlterMaterializedView name=mv change=SetProperties properties=use_for_rewrite=true
 ALTER MATERIALIZED VIEW mv COMPILE;

@@ -1,0 +1,1 @@
+"""Refreshes by rows: which definitions allow them, and the SQL that computes only what changed."""

@@ -1,0 +1,374 @@
+"""The relations that a definition reads: each mention of a table, whether added rows there only add rows, and the names
+of the columns that items may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sql.definition.functions import GENERATORS
+from sql.definition.trees import is_star, own_name
+from sql.increments.reasons import Reason
+from sql.increments.written import Edit, Written, refuse
+from sql.names import Namespace, TableName, quote
+
+_SELECT = frozenset({"expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct"})
+_CLAUSE_NAMES = {
+    "with_": "WITH in a subquery",
+    "limit": "LIMIT",
+    "windows": "WINDOW",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "sort": "SORT BY",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+    "kind": "SELECT AS",
+}
+_TABLE = frozenset({"this", "db", "catalog", "alias"})
+_JOIN = frozenset({"this", "side", "kind", "on", "using"})
+_LATERAL = frozenset({"this", "view", "outer", "alias", "ordinality"})
+_SUBQUERY = frozenset({"this", "alias"})
+_JOINS = {
+    "": (True, True),
+    "INNER": (True, True),
+    "CROSS": (True, True),
+    "LEFT": (True, False),
+    "LEFT OUTER": (True, False),
+    "RIGHT": (False, True),
+    "RIGHT OUTER": (False, True),
+    "FULL": (False, False),
+    "FULL OUTER": (False, False),
+    "LEFT SEMI": (True, False),
+    "SEMI": (True, False),
+    "LEFT ANTI": (True, False),
+    "ANTI": (True, False),
+}
+"""Whether the left and the right side of a join grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One mention of a table in the definition."""
+
+    number: int
+    """In the order of the text, from 0."""
+    table: TableName
+    branch: int
+    """The branch of a top-level UNION ALL, from 0."""
+    grows: bool
+    """Whether added rows only add rows, or change groups. Not on the null side of an outer join, and not in a condition
+    with a subquery."""
+    start: int
+    end: int
+    """The offsets of its name in the text."""
+    alias: str = ""
+    """The name by which columns refer to it, if it has no alias of its own."""
+    columns: tuple[str, ...] = ()
+    """What a star above it means; empty if there is none."""
+
+    def edit(self, source: str | None) -> Edit:
+        """Replaces the mention by a query, or by the table's full name."""
+        text = self.table.quoted
+        if source is not None:
+            text = f"({source})"
+        elif self.columns:
+            text = f"(SELECT {', '.join(map(quote, self.columns))} FROM {text})"
+        return Edit(self.start, self.end, f"{text} AS {quote(self.alias)}" if self.alias else text)
+
+
+@dataclass(slots=True)
+class Mention:
+    """A place that is being read."""
+
+    table: TableName
+    branch: int
+    grows: bool
+    start: int
+    end: int
+    alias: str
+    columns: tuple[str, ...]
+    starred: bool = False
+
+    def place(self, number: int) -> Place:
+        columns = self.columns if self.starred else ()
+        return Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns)
+
+
+@dataclass(slots=True)
+class Relation:
+    """One item of FROM."""
+
+    name: str
+    """In lower case; empty if there is none."""
+    columns: tuple[str, ...]
+    """An empty name stands for one that Spark makes."""
+    mentions: list[Mention]
+    plain: bool = False
+    """Whether it is a table."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of one FROM whose columns items can use."""
+
+    relations: list[Relation] = field(default_factory=list)
+    using: set[str] = field(default_factory=set)
+    """The columns of USING, in lower case."""
+
+    @property
+    def mentions(self) -> list[Mention]:
+        return [mention for relation in self.relations for mention in relation.mentions]
+
+    def canonical(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """A column and its fields, the same for all ways to write it; None if there is no such column."""
+        folded = tuple(part.lower() for part in parts)
+        if len(folded) > 1:
+            found = [each for each in self.relations if each.name == folded[0] and folded[1] in _folded(each.columns)]
+            if len(found) == 1:
+                return folded
+            if found:
+                raise refuse(f"the column {'.'.join(parts)} is ambiguous")
+        if folded[0] in self.using:
+            return ("", *folded)
+        found = [each for each in self.relations if folded[0] in _folded(each.columns)]
+        if len(found) > 1:
+            raise refuse(f"the column {'.'.join(parts)} is ambiguous")
+        return (found[0].name or "?", *folded) if found else None
+
+
+def _folded(names: Iterable[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+class RelationReader:
+    """Reads the FROM and WHERE of SELECTs. Raises NotIncremental."""
+
+    def __init__(
+        self, written: Written, namespace: Namespace, columns: Mapping[TableName, Sequence[str]], named: bool
+    ) -> None:
+        self._written = written
+        self._namespace = namespace
+        self._columns = columns
+        self._named = named
+        self._ctes: dict[str, exp.CTE] = {}
+        self._used: set[str] = set()
+        self.mentions: list[Mention] = []
+
+    def bind(self, query: exp.Query) -> None:
+        """Notes the CTEs of the whole definition."""
+        with_ = query.args.get("with_")
+        if with_ is None:
+            return
+        if with_.args.get("recursive"):
+            raise refuse("it has a recursive CTE")
+        for cte in with_.expressions:
+            if any(value and name not in ("this", "alias") for name, value in cte.args.items()):
+                raise refuse("a CTE is not understood")
+            if cte.alias.lower() in self._ctes:
+                raise refuse(f"two CTEs are called {cte.alias}")
+            self._ctes[cte.alias.lower()] = cte
+
+    def finish(self) -> tuple[Place, ...]:
+        """All places. Each table of the tree must be one."""
+        if unused := self._ctes.keys() - self._used:
+            raise refuse(f"the CTE {min(unused)} is not used")
+        ordered = sorted(self.mentions, key=lambda each: each.start)
+        return tuple(mention.place(number) for number, mention in enumerate(ordered))
+
+    # --- SELECT
+
+    def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> Scope:
+        """The relations of a SELECT; their places are noted."""
+        for name, value in select.args.items():
+            if value and name not in _SELECT and not (name == "with_" and self._is_top(select)):
+                raise refuse(f"it has {_CLAUSE_NAMES.get(name, name.upper().strip('_'))}")
+        if select.args.get("from_") is None:
+            raise refuse("it has a SELECT without FROM")
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise refuse("it has DISTINCT ON")
+        scope = Scope()
+        self._add(scope, self._relation(select.args["from_"].this, branch, grows))
+        for join in select.args.get("joins") or ():
+            self._join(scope, join, branch, grows)
+        for lateral in select.args.get("laterals") or ():
+            self._add(scope, _lateral(lateral))
+        where = select.args.get("where")
+        if where is not None:
+            self._condition(where.this, branch)
+        return scope
+
+    def _is_top(self, select: exp.Select) -> bool:
+        return select is self._written.tree
+
+    @staticmethod
+    def _add(scope: Scope, relation: Relation) -> None:
+        if relation.name and any(each.name == relation.name for each in scope.relations):
+            raise refuse(f"two relations are called {relation.name}")
+        scope.relations.append(relation)
+
+    def _join(self, scope: Scope, join: exp.Join, branch: int, grows: bool) -> None:
+        label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
+        if label not in _JOINS:
+            raise refuse(f"it has a join of the kind {label}")
+        if strange := next((name for name, value in join.args.items() if value and name not in _JOIN), ""):
+            raise refuse(f"it has a join with {strange.upper()}")
+        left, right = _JOINS[label]
+        on = join.args.get("on")
+        if on is not None and on.find(exp.Query) is not None:
+            raise refuse("it has a subquery in ON")
+        if isinstance(join.this, exp.Lateral):
+            if label not in ("", "INNER", "CROSS", "LEFT", "LEFT OUTER"):
+                raise refuse("it has an outer join with LATERAL")
+            self._add(scope, _lateral(join.this))
+            return
+        relation = self._relation(join.this, branch, grows and right)
+        if not left:
+            for mention in scope.mentions:
+                mention.grows = False
+        if label.endswith(("SEMI", "ANTI")):
+            return
+        scope.using |= {name.name.lower() for name in join.args.get("using") or ()}
+        self._add(scope, relation)
+
+    def _condition(self, node: exp.Expr, branch: int) -> None:
+        """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
+        for query in _outermost_queries(node):
+            holder = query.parent
+            if not isinstance(holder, exp.Exists) and not (
+                isinstance(holder, exp.In) and holder.args.get("query") is query
+            ):
+                raise refuse("it has a scalar subquery")
+            while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+                query = query.this
+            self._inner(query, branch, grows=False, where="a subquery")
+
+    def _inner(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> tuple[exp.Select, Scope]:
+        """A SELECT that only projects, filters and joins."""
+        if not isinstance(query, exp.Select):
+            raise refuse(f"it has {where} of a kind that is not understood")
+        if query.args.get("group") or query.args.get("having"):
+            raise refuse(f"it has GROUP BY in {where}", Reason.AGGREGATE_NOT_ON_TOP)
+        if query.args.get("distinct"):
+            raise refuse(f"it has DISTINCT in {where}", Reason.AGGREGATE_NOT_ON_TOP)
+        if query.args.get("order"):
+            raise refuse(f"it has ORDER BY in {where}")
+        scope = self.select(query, branch, grows=grows)
+        for item in query.expressions:
+            if item.find(exp.Query) is not None:
+                raise refuse("it has a scalar subquery")
+        return query, scope
+
+    # --- FROM
+
+    def _relation(self, node: exp.Expr, branch: int, grows: bool) -> Relation:
+        if isinstance(node, exp.Table):
+            return self._table(node, branch, grows)
+        if isinstance(node, exp.Subquery):
+            return self._derived(node, branch, grows)
+        if isinstance(node, exp.Values):
+            raise refuse("it reads from VALUES")
+        raise refuse(f"it reads from {type(node).__name__.upper()}")
+
+    def _table(self, node: exp.Table, branch: int, grows: bool) -> Relation:
+        if not isinstance(node.this, exp.Identifier):
+            raise refuse("it reads from a table function")
+        if strange := next((name for name, value in node.args.items() if value and name not in _TABLE), ""):
+            raise refuse(f"a table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
+        parts = tuple(part.name for part in node.parts)
+        if len(parts) == 1 and (cte := self._ctes.get(parts[0].lower())) is not None:
+            return self._cte(node, cte, branch, grows)
+        table = TableName.resolve(parts, self._namespace)
+        if table.path:
+            raise refuse(f"it reads from the path {table.path}")
+        if table not in self._columns:
+            raise refuse(f"the columns of {table} are not known")
+        pieces = [self._written.pieces[self._written.place(part)] for part in node.parts]
+        columns = tuple(self._columns[table])
+        mention = Mention(
+            table, branch, grows, pieces[0].start, pieces[-1].end, "" if node.alias else node.name, columns
+        )
+        self.mentions.append(mention)
+        return Relation((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
+
+    def _cte(self, node: exp.Table, cte: exp.CTE, branch: int, grows: bool) -> Relation:
+        name = cte.alias.lower()
+        if name in self._used:
+            raise refuse(f"the CTE {cte.alias} is used twice")
+        self._used.add(name)
+        query, scope = self._inner(cte.this, branch, grows=grows, where="a CTE")
+        columns = _renamed(cte, self.outputs(query, scope))
+        return Relation((node.alias or node.name).lower(), _renamed(node, columns), scope.mentions)
+
+    def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> Relation:
+        if strange := next((name for name, value in node.args.items() if value and name not in _SUBQUERY), ""):
+            raise refuse(f"a derived table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
+        if isinstance(node.this, exp.Table):
+            raise refuse("it has joined tables in brackets")
+        query, scope = self._inner(node.this, branch, grows=grows, where="a derived table")
+        return Relation(node.alias.lower(), _renamed(node, self.outputs(query, scope)), scope.mentions)
+
+    # --- names of columns
+
+    def outputs(self, select: exp.Select, scope: Scope) -> tuple[str, ...]:
+        """The names of the items; empty where Spark makes one."""
+        found: list[str] = []
+        for item in select.expressions:
+            if is_star(item):
+                found += self._star(item, select, scope)
+            else:
+                found.append(item.alias if isinstance(item, exp.Alias) else own_name(item) or "")
+        return tuple(found)
+
+    def _star(self, item: exp.Expr, select: exp.Select, scope: Scope) -> list[str]:
+        star = item.this if isinstance(item, exp.Column) else item
+        parts = item.parts[:-1] if isinstance(item, exp.Column) else []
+        if self._named or star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
+            raise refuse("it has a star that is not frozen")
+        if len(parts) > 1 or select.args.get("laterals") or not all(each.plain for each in scope.relations):
+            raise refuse("it has a star over more than plain tables")
+        if scope.using:
+            raise refuse("it has a star over a join with USING")
+        relations = [each for each in scope.relations if not parts or each.name == parts[0].name.lower()]
+        if not relations:
+            raise refuse(f"the star of {parts[0].name} is not understood")
+        for mention in scope.mentions:
+            mention.starred = True
+        return [column for relation in relations for column in relation.columns]
+
+
+def _lateral(node: exp.Expr) -> Relation:
+    """LATERAL VIEW explode(...), or LATERAL explode(...)."""
+    alias = node.args.get("alias")
+    if not isinstance(node, exp.Lateral) or not isinstance(node.this, exp.Func):
+        raise refuse("it has a LATERAL subquery")
+    if any(value and name not in _LATERAL for name, value in node.args.items()):
+        raise refuse("LATERAL is not understood")
+    call = node.this
+    if call.find(exp.Query) is not None:
+        raise refuse("it has a scalar subquery")
+    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+    if name.lower() not in GENERATORS and not isinstance(call, exp.Explode | exp.Posexplode | exp.Inline):
+        raise refuse(f"it has LATERAL {name}")
+    if alias is None or not alias.args.get("columns"):
+        raise refuse("LATERAL does not name its columns")
+    return Relation(alias.name.lower(), tuple(column.name for column in alias.args["columns"]), [])
+
+
+def _renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns by the names that the alias gives them."""
+    alias = node.args.get("alias")
+    names = alias.args.get("columns") if alias is not None else None
+    if not names:
+        return columns
+    if len(names) != len(columns):
+        raise refuse("an alias has another number of columns than its relation")
+    return tuple(name.name for name in names)
+
+
+def _outermost_queries(node: exp.Expr) -> Iterable[exp.Expr]:
+    for each in node.walk(prune=lambda each: isinstance(each, exp.Query)):
+        if isinstance(each, exp.Query):
+            yield each

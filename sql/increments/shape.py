@@ -1,0 +1,515 @@
+"""Analyses a view's definition for refreshes by rows. What is not understood is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sql.definition.determinism import METADATA, WITHOUT_PARENTHESES, nondeterministic
+from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
+from sql.definition.trees import is_star
+from sql.increments.grouping import Grouping, GroupingReader
+from sql.increments.outline import Branch, Groups, Kind, Shape, StoredKey
+from sql.increments.reasons import Reason
+from sql.increments.scopes import Place, RelationReader, Scope
+from sql.increments.states import States, Types, label, questions, subtractable, value_text
+from sql.increments.templates import Aggregate, Key, KeyHole, Template, TemplateReader
+from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, WINDOWS
+from sql.increments.written import Edit, Span, Written, refuse
+from sql.names import Namespace, TableName, quote
+from sql.scan import string_value
+
+__all__ = ["Draft", "Kind", "Place", "Shape", "analyse"]
+RESERVED = "freshgate_"
+"""How the names of hidden columns begin."""
+_MOMENT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s.*)?", re.IGNORECASE | re.DOTALL)
+_SCALAR = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(\d+, ?\d+\)|string|binary|date|timestamp|timestamp_ntz"
+    r"|time\(\d\)|interval [a-z]+(?: to [a-z]+)?|(?:var)?char\(\d+\)"
+)
+_EXPRESSIONS = (
+    *(exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Condition, exp.Interval, exp.IntervalSpan, exp.Var),
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Bracket, exp.Slice, exp.Dot),
+    *(exp.DataType, exp.DataTypeParam, exp.Tuple, exp.Alias, exp.Star, exp.If, exp.Case, exp.Lambda, exp.Between),
+    *(exp.PropertyEQ, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Distinct, exp.Any, exp.All, exp.TimeUnit),
+    *(exp.ColumnDef, exp.Collate, exp.Escape, exp.In, exp.Exists, exp.WithinGroup, exp.JSONPath, exp.JSONPathPart),
+)
+_STRUCTURE = (
+    *(exp.Select, exp.Union, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order),
+    *(exp.Ordered, exp.Table, exp.TableAlias, exp.With, exp.CTE, exp.Lateral, exp.Rollup, exp.Cube, exp.GroupingSets),
+)
+_STRANGE = (exp.Window, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Pivot, exp.TableSample, exp.Hint)
+_KNOWN = frozenset({"this", "expression", "with_", "distinct", "order"})
+"""The parts of a UNION."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of SELECT, without its alias."""
+
+    span: Span
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsDraft:
+    """A grouped SELECT whose types are not known yet."""
+
+    body: Span
+    grouping: Grouping | None
+    items: tuple[Template, ...]
+    having: Template | None
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        templates = (*self.items, *((self.having,) if self.having is not None else ()))
+        found = (piece for template in templates for piece in template if isinstance(piece, Aggregate))
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A definition of the right form, whose types may still forbid it."""
+
+    _written: Written
+    _places: tuple[Place, ...]
+    _columns: tuple[str, ...]
+    _branches: tuple[Branch, ...]
+    _prefix: tuple[int, int]
+    _groups: GroupsDraft | None
+    _distinct: tuple[int, int] | None
+
+    @property
+    def _plain(self) -> Shape:
+        """The rows, before they are grouped."""
+        return Shape(Kind.ROWS, self._places, self._written.text, self._columns, self._branches, self._prefix)
+
+    def _texts(self) -> list[str]:
+        """The expressions whose types are needed."""
+        if self._groups is None:
+            return []
+        grouping = self._groups.grouping
+        keys = [value_text(key.text) for key in grouping.keys] if grouping is not None else []
+        return list(dict.fromkeys([*keys, *(text for each in self._groups.aggregates for text in questions(each))]))
+
+    def typing(self) -> str | None:
+        """A query whose types must be told, by column; None if nothing is needed."""
+        if self._groups is not None:
+            texts = self._texts()
+            listed = ", ".join(f"{text} AS {quote(label(number))}" for number, text in enumerate(texts))
+            body = self._edited(self._groups.body)
+            return f"{self._edited_prefix()}SELECT {listed} {body} LIMIT 0" if texts else None
+        if self._distinct is None and len(self._branches) == 1:
+            return None
+        edits = [place.edit(None) for place in self._places]
+        if self._distinct is not None:
+            edits.append(Edit(*self._distinct, ""))
+        queries = [self._branch_text(branch, edits) for branch in self._branches]
+        if len(queries) > 1:
+            queries.append(" UNION ALL ".join(f"({query})" for query in queries))
+        width = len(self._columns)
+        parts = []
+        for number, query in enumerate(queries):
+            names = ", ".join(quote(label(number * width + column)) for column in range(width))
+            parts.append(f"({query}) AS `freshgate_b{number}`({names})")
+        return f"SELECT * FROM {' CROSS JOIN '.join(parts)} LIMIT 0"
+
+    def _branch_text(self, branch: Branch, edits: Sequence[Edit]) -> str:
+        shape = self._plain
+        return shape.spliced(*self._prefix, edits) + shape.spliced(branch.start, branch.end, edits)
+
+    def _edited_prefix(self) -> str:
+        return self._plain.spliced(*self._prefix, [place.edit(None) for place in self._places])
+
+    def _edited(self, span: Span) -> str:
+        return self._written.edited(span, [place.edit(None) for place in self._places])
+
+    def typed(self, types: Mapping[str, str], *, ansi: bool) -> Shape:
+        """Raises NotIncremental."""
+        if self._groups is not None:
+            return self._grouped(self._groups, Types(self._texts(), types, ansi))
+        width = len(self._columns)
+        if self._distinct is not None:
+            for number, column in enumerate(self._columns):
+                _check_key(column, types[label(number)])
+            return self._distinct_shape(self._distinct)
+        if len(self._branches) == 1:
+            return self._plain
+        told = [types[label(number)] for number in range((len(self._branches) + 1) * width)]
+        whole = tuple(told[-width:])
+        branches = tuple(
+            branch if tuple(told[number * width : (number + 1) * width]) == whole else replace(branch, casts=whole)
+            for number, branch in enumerate(self._branches)
+        )
+        return replace(self._plain, branches=branches)
+
+    def _distinct_shape(self, distinct: tuple[int, int]) -> Shape:
+        keys = tuple(StoredKey(quote(column), column, False) for column in self._columns)
+        grouping = ", ".join(key.text for key in keys)
+        items: tuple[Template, ...] = tuple((KeyHole(number),) for number in range(len(keys)))
+        states = States(Types([], {}, True), True).all()
+        groups = Groups((0, 0), keys, grouping, False, items, None, states, {}, {}, distinct)
+        return replace(self._plain, kind=Kind.GROUPS, groups=groups, subtracts=True)
+
+    def _grouped(self, draft: GroupsDraft, types: Types) -> Shape:
+        grouping = draft.grouping
+        for key in grouping.keys if grouping is not None else ():
+            _check_key(key.text, types.of(value_text(key.text)))
+        aggregates = draft.aggregates
+        subtracts = all(subtractable(each, types) for each in aggregates)
+        states = States(types, subtracts)
+        own = {each: states.add(each) for each in aggregates}
+        visible: dict[str, int] = {}
+        columns: dict[int, str] = {}
+        if draft.having is None:
+            for column, item in zip(self._columns, draft.items, strict=True):
+                state = own[item[0]] if len(item) == 1 and isinstance(item[0], Aggregate) else None
+                if state is not None and state.number >= 0 and state.number not in columns:
+                    visible[column], columns[state.number] = state.number, column
+        stored = tuple(replace(each, column=columns.get(each.number, each.column)) for each in states.all())
+        keys = tuple(self._stored_keys(draft))
+        pieces = self._written.pieces
+        body = (pieces[draft.body.start].start, pieces[draft.body.end - 1].end)
+        text = grouping.text if grouping is not None else ""
+        sets = grouping is not None and not grouping.plain
+        groups = Groups(body, keys, text, sets, draft.items, draft.having, stored, visible, states.finals)
+        return replace(self._plain, kind=Kind.GROUPS, groups=groups, subtracts=subtracts)
+
+    def _stored_keys(self, draft: GroupsDraft) -> Iterator[StoredKey]:
+        for number, key in enumerate(draft.grouping.keys if draft.grouping is not None else ()):
+            shown = (
+                column
+                for column, item in zip(self._columns, draft.items, strict=True)
+                if item == (KeyHole(number),) and draft.having is None
+            )
+            column = next(shown, None)
+            yield StoredKey(key.text, column or f"freshgate_k{number}", column is None)
+
+
+def _check_key(name: str, kind: str) -> None:
+    if not _SCALAR.fullmatch(kind.lower()):
+        raise refuse(f"it groups by {name}, whose type is {kind.lower()}")
+
+
+# --- analysis ------------------------------------------------------------------------------------------
+
+
+def analyse(
+    query: str,
+    namespace: Namespace,
+    columns: Mapping[TableName, Sequence[str]],
+    view_columns: Sequence[str],
+    *,
+    named: bool,
+) -> Draft:
+    """The definition's form. `columns`: of each base table, in order. `named`: whether the view has a column list of
+    its own. Raises NotIncremental."""
+    written = Written(query)
+    _check_names(view_columns)
+    _check_nodes(written)
+    reader = RelationReader(written, namespace, columns, named)
+    reader.bind(written.tree)
+    parts, prefix = _branches(written)
+    scopes = [reader.select(select, number) for number, (select, _) in enumerate(parts)]
+    _check_calls(written, reader)
+    _check_columns(written, reader)
+    grouped = [_is_grouped(written, select, span) for select, span in parts]
+    groups, distinct = None, None
+    if len(parts) == 1:
+        select, span = parts[0]
+        if select.args.get("distinct"):
+            place = written.clauses(span, select).distinct
+            if grouped[0] or place is None:
+                raise refuse("it has DISTINCT over groups", Reason.AGGREGATE_NOT_ON_TOP)
+            distinct = (written.pieces[place].start, written.pieces[place].end)
+        elif grouped[0]:
+            groups = _groups(written, select, span, scopes[0], view_columns)
+    elif any(grouped) or any(select.args.get("distinct") for select, _ in parts):
+        raise refuse("it has an aggregate below UNION ALL", Reason.AGGREGATE_NOT_ON_TOP)
+    for (select, _), scope in zip(parts, scopes, strict=True):
+        _check_items(select, scope, reader, view_columns)
+    if groups is None and any(True for _ in written.aggregates()):
+        raise refuse("it has an aggregate in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
+    branches = tuple(Branch(*_offsets(written, span)) for _, span in parts)
+    places = reader.finish()
+    _check_tables(written, places)
+    return Draft(written, places, tuple(view_columns), branches, prefix, groups, distinct)
+
+
+def _offsets(written: Written, span: Span) -> tuple[int, int]:
+    return written.pieces[span.start].start, written.pieces[span.end - 1].end
+
+
+def _check_names(view_columns: Sequence[str]) -> None:
+    folded = [column.lower() for column in view_columns]
+    if reserved := next((column for column in folded if column.startswith(RESERVED)), None):
+        raise refuse(f"a column is called {reserved}")
+    if len(set(folded)) != len(folded):
+        raise refuse("two columns have the same name")
+
+
+def _check_nodes(written: Written) -> None:
+    for node in written.tree.walk():
+        if isinstance(node, exp.Window):
+            raise refuse("it has a window")
+        if isinstance(node, exp.SetOperation) and not isinstance(node, exp.Union):
+            raise refuse(f"it has {type(node).__name__.upper()}")
+        if isinstance(node, _STRANGE) or not isinstance(node, _EXPRESSIONS + _STRUCTURE):
+            raise refuse(f"it has {_name_of(node)}")
+        if isinstance(node, exp.Star) and not _is_listed(node):
+            raise refuse("it has a star within an expression")
+        if isinstance(node, exp.Anonymous) and isinstance(node.this, exp.Expr):
+            raise refuse("a call is not understood")
+
+
+def _is_listed(star: exp.Star) -> bool:
+    """Whether the star is an item of SELECT, or that of count(*)."""
+    holder = star.parent
+    if isinstance(holder, exp.Column):
+        return isinstance(holder.parent, exp.Select)
+    return isinstance(holder, exp.Select) or (isinstance(holder, exp.Count) and not holder.expressions)
+
+
+def _name_of(node: exp.Expr) -> str:
+    return "VALUES" if isinstance(node, exp.Values) else type(node).__name__.upper()
+
+
+def _check_calls(written: Written, reader: RelationReader) -> None:
+    """Only Spark's own functions, whose value depends on nothing but the row."""
+    named = {
+        written.place(alias.this)
+        for alias in written.tree.find_all(exp.TableAlias)
+        if alias.args.get("columns") and alias.this is not None
+    }
+    for name, place in written.calls():
+        qualified = written.symbol(place - 1) == "."
+        keyword = name in NO_FUNCTIONS and written.word(place) != "" and not qualified
+        if place in named or keyword:
+            continue
+        if qualified or name not in FUNCTIONS:
+            raise refuse(f"it calls the function {name}, which is not Spark's own", Reason.FUNCTION_NOT_MERGEABLE)
+        none = written.partner[place + 1] == place + 2
+        if name in CHANGING or (name in NOW_WITHOUT_ARGUMENTS and none):
+            raise refuse(name, Reason.NOT_DETERMINISTIC)
+        if name in WINDOWS:
+            raise refuse(f"it has {name}")
+    for place, piece in enumerate(written.pieces):
+        word = written.word(place)
+        if piece.text.strip("`").lower() == METADATA:
+            raise refuse(METADATA, Reason.NOT_DETERMINISTIC)
+        if word in WITHOUT_PARENTHESES and written.symbol(place - 1) != "." and not _is_column(word, reader):
+            raise refuse(word, Reason.NOT_DETERMINISTIC)
+        if piece.kind == "string" and _MOMENT.fullmatch(string_value(piece.text)):
+            raise refuse(f"the string {piece.text}", Reason.NOT_DETERMINISTIC)
+    if found := nondeterministic(written.text, ""):
+        raise refuse(min(found), Reason.NOT_DETERMINISTIC)
+
+
+def _is_column(word: str, reader: RelationReader) -> bool:
+    """Whether each table has a column of that name, so that the word means it everywhere."""
+    return all(word in map(str.lower, mention.columns) for mention in reader.mentions)
+
+
+def _check_columns(written: Written, reader: RelationReader) -> None:
+    """Names of columns that include a database would not be found in a query that stands for the table."""
+    for column in written.tree.find_all(exp.Column):
+        parts = [part.name.lower() for part in column.parts]
+        for mention in reader.mentions:
+            full = [mention.table.database, mention.table.table]
+            if mention.alias and len(parts) > 2 and full in (parts[:2], parts[1:3]):
+                raise refuse(f"a column is qualified with its database: {'.'.join(parts)}")
+
+
+def _check_tables(written: Written, places: Sequence[Place]) -> None:
+    """Each relation of the tree must be a place, or the mention of a CTE."""
+    ctes = {cte.alias.lower() for cte in written.tree.find_all(exp.CTE)}
+    known = {place.start for place in places}
+    for table in written.tree.find_all(exp.Table):
+        start = written.pieces[written.place(table.parts[0])].start
+        if start not in known and not (len(table.parts) == 1 and table.name.lower() in ctes):
+            raise refuse(f"the relation {table.name} is not understood")
+
+
+def _check_items(select: exp.Select, scope: Scope, reader: RelationReader, view_columns: Sequence[str]) -> None:
+    """As many items as columns; a star must mean those of the view."""
+    for item in select.expressions:
+        if item.find(exp.Query) is not None:
+            raise refuse("it has a scalar subquery")
+        if isinstance(item, exp.Aliases) or _is_generator(item):
+            raise refuse("it has a generator in SELECT")
+    starred = any(is_star(item) for item in select.expressions)
+    outputs = reader.outputs(select, scope)
+    if len(outputs) != len(view_columns):
+        raise refuse("its items are not those of the view")
+    if starred and any(name.lower() != column.lower() for name, column in zip(outputs, view_columns, strict=True)):
+        raise refuse("its star means other columns than when the view was created")
+
+
+def _is_generator(item: exp.Expr) -> bool:
+    return any(
+        (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower() in GENERATORS
+        or isinstance(call, exp.UDTF | exp.Explode | exp.Posexplode | exp.Inline)
+        for call in item.find_all(exp.Func)
+    )
+
+
+# --- branches ------------------------------------------------------------------------------------------
+
+
+def _branches(written: Written) -> tuple[list[tuple[exp.Select, Span]], tuple[int, int]]:
+    """The SELECTs that UNION ALL joins, each with its pieces, and the offsets of WITH."""
+    tree = written.tree
+    top = _without_order(written, tree)
+    start = top.start
+    if written.word(start) == "with":
+        start = next((place for place in written.outer(top) if written.word(place) == "select"), top.end)
+        if not isinstance(tree, exp.Select | exp.Union) or start == top.end or tree.args.get("with_") is None:
+            raise refuse("WITH is not understood")
+    prefix = written.pieces[top.start].start, written.pieces[start].start
+    selects = list(_selects(tree, top=True))
+    spans = list(_split(written, Span(start, top.end)))
+    if len(selects) != len(spans):
+        raise refuse("its SELECTs are not understood")
+    return list(zip(selects, spans, strict=True)), prefix
+
+
+def _without_order(written: Written, tree: exp.Expr) -> Span:
+    """The pieces without the ORDER BY of the whole, which does not change the rows."""
+    order = tree.args.get("order")
+    if order is None:
+        return written.all
+    if order.find(exp.Query) is not None:
+        raise refuse("it has a subquery in ORDER BY")
+    places = [place for place in written.outer(written.all) if written.word(place) == "order"]
+    if not places or written.word(places[-1] + 1) != "by":
+        raise refuse("ORDER BY is not understood")
+    order.pop()
+    return Span(0, places[-1])
+
+
+def _selects(node: exp.Expr, *, top: bool = False) -> Iterator[exp.Select]:
+    if isinstance(node, exp.Union):
+        if strange := next((name for name, value in node.args.items() if value and name not in _KNOWN), ""):
+            raise refuse(f"UNION has {strange.upper().strip('_')}")
+        if node.args.get("distinct") or (not top and (node.args.get("with_") or node.args.get("order"))):
+            raise refuse("it has UNION without ALL" if node.args.get("distinct") else "UNION is not understood")
+        yield from _selects(node.this)
+        yield from _selects(node.expression)
+    elif isinstance(node, exp.Subquery):
+        if any(value for name, value in node.args.items() if name != "this"):
+            raise refuse("a query in brackets has further clauses")
+        yield from _selects(node.this)
+    elif isinstance(node, exp.Select):
+        if not top and node.args.get("order"):
+            raise refuse("it has ORDER BY in a branch")
+        yield node
+    else:
+        raise refuse(f"it has {type(node).__name__.upper()}")
+
+
+def _split(written: Written, span: Span) -> Iterator[Span]:
+    """The SELECTs in the pieces, which UNION ALL joins."""
+    while written.symbol(span.start) == "(" and written.partner[span.start] == span.end - 1:
+        span = Span(span.start + 1, span.end - 1)
+    unions = [place for place in written.outer(span) if written.word(place) == "union"]
+    if not unions:
+        yield span
+        return
+    start = span.start
+    for place in unions:
+        if written.word(place + 1) != "all":
+            raise refuse("it has UNION without ALL")
+        yield from _split(written, Span(start, place))
+        start = place + 2
+    yield from _split(written, Span(start, span.end))
+
+
+# --- groups --------------------------------------------------------------------------------------------
+
+
+def _is_grouped(written: Written, select: exp.Select, span: Span) -> bool:
+    if select.args.get("group") or select.args.get("having"):
+        return True
+    items = written.clauses(span, select).items
+    return any(_at_level(written, each, place) for each in items for place in written.aggregates() if each.holds(place))
+
+
+def _at_level(written: Written, item: Span, place: int) -> bool:
+    """Whether the item has no subquery, which is refused later."""
+    return not any(written.word(each) == "select" for each in range(item.start, item.end)) and item.holds(place)
+
+
+def _groups(written: Written, select: exp.Select, span: Span, scope: Scope, view_columns: Sequence[str]) -> GroupsDraft:
+    if any(is_star(item) for item in select.expressions):
+        raise refuse("it has a star over groups")
+    clauses = written.clauses(span, select)
+    items = [_item(written, each, node) for each, node in zip(clauses.items, select.expressions, strict=True)]
+    reader = TemplateReader(written, scope)
+    grouping = None
+    if clauses.group is not None:
+        _check_group(written, clauses.group, select.args["group"])
+        grouping = GroupingReader(written, reader, [(item.span, item.alias) for item in items]).read(clauses.group)
+    keys = grouping.keys if grouping is not None else ()
+    templates = tuple(reader.template(item.span, keys, {}) for item in items)
+    having = None
+    if clauses.having is not None:
+        node = select.args["having"]
+        if node.find(exp.Query) is not None:
+            raise refuse("it has a subquery in HAVING")
+        aliases = _aliases(items, templates)
+        _check_having(written, clauses.having, keys, aliases, scope)
+        having = reader.template(clauses.having, keys, aliases)
+    if grouping is None and not any(isinstance(piece, Aggregate) for each in templates for piece in each):
+        raise refuse("it has HAVING without groups")
+    if missed := set(written.aggregates()) - reader.seen:
+        name = written.word(min(missed))
+        raise refuse(f"it has {name} in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
+    if len(items) != len(view_columns):
+        raise refuse("its items are not those of the view")
+    return GroupsDraft(clauses.body, grouping, templates, having)
+
+
+def _check_group(written: Written, span: Span, group: exp.Group) -> None:
+    """GROUPING SETS behind other keys would be taken for a part of the last one."""
+    behind = next((name for name, value in group.args.items() if value and name != "expressions"), "")
+    with_ = written.word(span.end - 2) == "with" and written.word(span.end - 1) == behind
+    if behind and behind != "all" and not with_:
+        raise refuse(f"it has keys and {behind.upper().replace('_', ' ')}")
+    elements = written.split(Span(span.start, span.end - 2) if with_ else span)
+    if behind != "all" and len(elements) != len(group.expressions):
+        raise refuse("GROUP BY is not understood")
+
+
+def _item(written: Written, span: Span, node: exp.Expr) -> Item:
+    if not isinstance(node, exp.Alias):
+        return Item(span, "")
+    place = written.place(node.args["alias"])
+    if place != span.end - 1:
+        raise refuse("an alias is not understood")
+    end = place - 1 if written.word(place - 1) == "as" else place
+    if end <= span.start:
+        raise refuse("an alias is not understood")
+    return Item(Span(span.start, end), node.alias)
+
+
+def _aliases(items: Sequence[Item], templates: Sequence[Template]) -> dict[str, Template]:
+    """What the aliases mean; those that two items have mean nothing."""
+    names = [item.alias.lower() for item in items]
+    return {name: each for name, each in zip(names, templates, strict=True) if name and names.count(name) == 1}
+
+
+def _check_having(
+    written: Written, span: Span, keys: Sequence[Key], aliases: Mapping[str, Template], scope: Scope
+) -> None:
+    """A name that is an item's alias and a column too must mean the same."""
+    for place in range(span.start, span.end):
+        column = written.columns.get(place)
+        if column is None or len(column.parts) != 1 or column.name.lower() not in aliases:
+            continue
+        meant = scope.canonical([column.name])
+        same = next((number for number, key in enumerate(keys) if key.words == (meant,)), None)
+        if meant is not None and (same is None or aliases[column.name.lower()] != (KeyHole(same),)):
+            raise refuse(f"the name {column.name} in HAVING may mean an item or a column")

@@ -1,0 +1,222 @@
+"""The states of aggregate functions: what is stored of a group so that further rows can be added to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sql.increments.reasons import Reason
+from sql.increments.templates import Aggregate
+from sql.increments.written import refuse
+from sql.names import quote
+
+COUNT = "freshgate_n"
+"""The number of a group's rows."""
+_SMALL = frozenset({"tinyint", "smallint", "int"})
+_INTEGRAL = _SMALL | {"bigint"}
+_FLOATING = frozenset({"float", "double"})
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_AVERAGE_DIGITS_MAX = 28
+"""A sum of so many digits, divided by a count, has all digits that the average's type needs."""
+_MERGED_BY = {
+    "count": "sum",
+    "count_if": "sum",
+    "every": "bool_and",
+    "any": "bool_or",
+    "some": "bool_or",
+    "mean": "avg",
+}
+_COUNTS = frozenset({"count", "count_if"})
+_ORDERED = {"max_by": "max", "min_by": "min"}
+_OF_ITSELF = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "any_value"})
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One value that is kept of a group."""
+
+    number: int
+    text: str
+    """How it is computed of the definition's rows."""
+    merge: str
+    """How it is computed of the states of parts of the group."""
+    kind: str
+    """Its type."""
+    exact: bool
+    """Whether the state of removed rows can be subtracted."""
+    counts: bool = False
+    column: str = ""
+    """The column that stores it."""
+
+    @property
+    def adds_floats(self) -> bool:
+        return self.kind in _FLOATING and self.merge.startswith("sum(")
+
+    @property
+    def merged(self) -> str:
+        """The merge in the state's own type, which only sums do not keep."""
+        return f"CAST({self.merge} AS {self.kind})" if "sum(" in self.merge else self.merge
+
+    @property
+    def name(self) -> str:
+        """Its column while states are merged."""
+        return COUNT if self.number < 0 else f"freshgate_s{self.number}"
+
+
+ROWS = State(-1, "count(*)", f"sum({quote(COUNT)})", "bigint", True, True, COUNT)
+
+
+class Types:
+    """The types that Spark has told."""
+
+    def __init__(self, texts: Sequence[str], types: Mapping[str, str], ansi: bool) -> None:
+        self._types = {text: types[label(number)].lower() for number, text in enumerate(texts)}
+        self.ansi = ansi
+
+    def of(self, text: str) -> str:
+        found = self._types[text]
+        if "collate" in found:
+            raise refuse(f"{text} is a string with a collation", Reason.FUNCTION_NOT_MERGEABLE)
+        return found
+
+
+def label(number: int) -> str:
+    """The column of the typing query."""
+    return f"t{number}"
+
+
+def function_of(aggregate: Aggregate) -> str:
+    """The name by which its function is known here."""
+    name = aggregate.function
+    return name if name in _COUNTS else _MERGED_BY.get(name, name)
+
+
+def value_text(argument: str) -> str:
+    """An aggregate of the same type as the argument."""
+    return f"any_value({argument})"
+
+
+def questions(aggregate: Aggregate) -> list[str]:
+    """The expressions whose types decide the states."""
+    function = function_of(aggregate)
+    if function in _COUNTS:
+        return []
+    if function == "avg":
+        argument = aggregate.arguments[0]
+        return [value_text(argument), aggregate.text, aggregate.of("sum", argument)]
+    if function in _ORDERED:
+        return [aggregate.text, aggregate.of(_ORDERED[function], aggregate.arguments[1])]
+    return [aggregate.text]
+
+
+def subtractable(aggregate: Aggregate, types: Types) -> bool:
+    """Whether removed rows can be subtracted."""
+    function = function_of(aggregate)
+    if function in _COUNTS:
+        return True
+    if function == "sum":
+        return types.of(aggregate.text) not in _FLOATING
+    if function != "avg":
+        return False
+    kind = types.of(value_text(aggregate.arguments[0]))
+    return kind in _INTEGRAL or _DECIMAL.fullmatch(kind) is not None
+
+
+class States:
+    """The states of all aggregates of a definition; equal ones are stored once."""
+
+    def __init__(self, types: Types, subtracts: bool) -> None:
+        self._types = types
+        self._subtracts = subtracts
+        self._found: dict[str, State] = {ROWS.text: ROWS}
+        self.finals: dict[Aggregate, str] = {}
+        """By aggregate, its value as an expression over the merged states."""
+
+    def all(self) -> tuple[State, ...]:
+        return tuple(self._found.values())
+
+    def add(self, aggregate: Aggregate) -> State | None:
+        """The state that is the aggregate's value itself; None if the value is computed of several."""
+        function = function_of(aggregate)
+        own: State | None = None
+        if function in _COUNTS:
+            own = self._state(aggregate.text, "coalesce(sum({}), 0)", "bigint", exact=True, counts=True)
+            final = _column(own)
+        elif function == "sum":
+            own = self._sum(aggregate)
+            final = self._unless_none(aggregate, _column(own)) if self._subtracts else _column(own)
+        elif function == "avg":
+            final = self._average(aggregate)
+        elif function in _ORDERED:
+            final = _column(self._ordered(aggregate, function))
+        elif function in _OF_ITSELF:
+            merge = "any_value({}, true)" if function == "any_value" else f"{function}({{}})"
+            own = self._state(aggregate.text, merge, self._types.of(aggregate.text))
+            final = _column(own)
+        else:
+            raise refuse(function, Reason.FUNCTION_NOT_MERGEABLE)
+        self.finals[aggregate] = final
+        return own
+
+    def _state(self, text: str, merge: str, kind: str, *, exact: bool = False, counts: bool = False) -> State:
+        if text not in self._found:
+            number = len(self._found) - 1
+            name = f"freshgate_s{number}"
+            merged = merge.replace("{}", quote(name))
+            self._found[text] = State(number, text, merged, kind, exact, counts, name)
+        return self._found[text]
+
+    def _sum(self, aggregate: Aggregate) -> State:
+        text = aggregate.of("sum", *aggregate.arguments)
+        kind = self._types.of(text)
+        exact = kind == "bigint" or _DECIMAL.fullmatch(kind) is not None
+        if not exact and kind not in _FLOATING:
+            raise refuse(f"sum of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
+        if kind.startswith("decimal") and not self._types.ansi:
+            raise refuse("sum of decimals without ANSI mode, which hides an overflow", Reason.FUNCTION_NOT_MERGEABLE)
+        return self._state(text, "sum({})", kind, exact=exact)
+
+    def _count(self, aggregate: Aggregate) -> str:
+        text = aggregate.of("count", *aggregate.arguments)
+        return _column(self._state(text, "coalesce(sum({}), 0)", "bigint", exact=True, counts=True))
+
+    def _unless_none(self, aggregate: Aggregate, value: str) -> str:
+        """A sum of no values is NULL, also after subtraction."""
+        return f"CASE WHEN {self._count(aggregate)} > 0 THEN {value} END"
+
+    def _average(self, aggregate: Aggregate) -> str:
+        """Integers: Spark adds them as DOUBLE. Their exact sum, divided as DOUBLE, is the same as long as it has no
+        more than 53 bits, beyond which Spark's own result depends on the order of the rows; and it can be subtracted.
+        The sum of BIGINT is kept as a decimal, because it may overflow where the average does not."""
+        (argument,) = aggregate.arguments
+        kind = self._types.of(value_text(argument))
+        count = self._count(aggregate)
+        if kind == "bigint":
+            wide = aggregate.of("sum", f"CAST(({argument}) AS DECIMAL(38,0))")
+            total = _column(self._state(wide, "sum({})", "decimal(38,0)", exact=True))
+        elif kind in _SMALL or kind in _FLOATING or kind == "string":
+            total = _column(self._sum(aggregate))
+        elif (found := _DECIMAL.fullmatch(kind)) is not None:
+            return self._decimal_average(aggregate, int(found[1]), int(found[2]), count)
+        else:
+            raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
+        return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+
+    def _decimal_average(self, aggregate: Aggregate, precision: int, scale: int, count: str) -> str:
+        result = f"decimal({min(precision + 4, 38)},{min(scale + 4, 38)})"
+        if precision + 10 > _AVERAGE_DIGITS_MAX or self._types.of(aggregate.text).replace(" ", "") != result:
+            raise refuse(f"avg of decimal({precision},{scale})", Reason.FUNCTION_NOT_MERGEABLE)
+        total = _column(self._sum(aggregate))
+        return f"CASE WHEN {count} > 0 THEN CAST({total} / CAST({count} AS DECIMAL(20,0)) AS {result.upper()}) END"
+
+    def _ordered(self, aggregate: Aggregate, function: str) -> State:
+        """max_by(x, y) is kept with the greatest y."""
+        greatest = aggregate.of(_ORDERED[function], aggregate.arguments[1])
+        by = self._state(greatest, f"{_ORDERED[function]}({{}})", self._types.of(greatest))
+        merge = f"{function}({{}}, {_column(by)})"
+        return self._state(aggregate.text, merge, self._types.of(aggregate.text))
+
+
+def _column(state: State) -> str:
+    return quote(state.name)

@@ -1,0 +1,48 @@
+"""The change of a definition's rows as a sum of terms, each a query over changed rows, old states and new states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sql.increments.outline import Shape
+from sql.increments.reasons import NotIncremental, Reason
+from sql.increments.scopes import Place
+from sql.names import TableName
+
+Texts = Mapping[TableName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One summand of the change."""
+
+    sources: Mapping[int, str]
+    """By the number of a place, the query that stands for the table there. Other places read their table."""
+    branch: int
+    removes: bool = False
+    """Whether its rows are to be subtracted."""
+
+
+def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[Term, ...]:
+    """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
+    right of it. A table that is read at two places is two places. `before`: the old state of each changed table, needed
+    where several places of a branch changed; empty if it can no longer be read. Raises NotIncremental."""
+    changed = added.keys() | removed.keys()
+    found: list[Term] = []
+    for branch in range(len(shape.branches)):
+        places = [place for place in shape.places if place.branch == branch and place.table in changed]
+        if fixed := next((place for place in places if not place.grows), None):
+            raise NotIncremental(Reason.NULL_SIDE_CHANGED, str(fixed.table))
+        found += _of_branch(branch, places, added, before, removed)
+    return tuple(found)
+
+
+def _of_branch(branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts) -> Iterator[Term]:
+    for at, place in enumerate(places):
+        old = {each.number: before[each.table] for each in places[:at]}
+        if gone := next((each.table for each in places[:at] if not before[each.table]), None):
+            raise NotIncremental(Reason.HISTORY_GONE, f"the earlier rows of {gone} can no longer be read")
+        for change, removes in ((added, False), (removed, True)):
+            if place.table in change:
+                yield Term({**old, place.number: change[place.table]}, branch, removes)

@@ -1,0 +1,184 @@
+"""The queries of a refresh by rows, spliced from the definition's own text. They mean the same in every session that
+has the SQL settings of the view's creator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sql.increments.outline import GROUPING, SHOWN, Groups, Shape
+from sql.increments.states import COUNT, State
+from sql.increments.templates import Aggregate, Template, rendered
+from sql.increments.terms import Term
+from sql.increments.written import Edit
+from sql.names import quote
+
+_NONE: Mapping[int, str] = {}
+_GROUPING_ID = "CAST(grouping_id() AS BIGINT)"
+_LISTED = ", ".join
+
+
+def rows(shape: Shape, term: Term) -> str:
+    """ROWS: the view's columns of one term."""
+    return _rows(shape, term.branch, term.sources)
+
+
+def appended(shape: Shape, terms: Sequence[Term]) -> str:
+    """ROWS: the rows of all terms."""
+    if not terms or any(term.removes for term in terms):
+        raise ValueError("rows can only be appended")
+    texts = [rows(shape, term) for term in terms]
+    return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
+
+
+def complete(shape: Shape) -> str:
+    """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups, whose items are NULL if they do
+    not fulfil it."""
+    groups = _groups(shape)
+    if groups.distinct is not None:
+        return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], _NONE)
+    having = _written(groups, groups.having) if groups.having is not None else ""
+    visible = [
+        f"{_guarded(_written(groups, item), having)} AS {quote(column)}"
+        for column, item in zip(shape.columns, groups.items, strict=True)
+    ]
+    hidden = [f"{text} AS {quote(name)}" for name, text in _hidden_texts(groups) if name not in groups.visible]
+    shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
+    return _over_body(shape, [*visible, *hidden, *shown], _NONE)
+
+
+def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:
+    """GROUPS: the view's columns and the hidden ones after the terms. `stored`: a query of all stored rows."""
+    groups = _groups(shape)
+    names = _state_names(groups)
+    parts = [_stored_states(groups, stored), *(_term_states(shape, groups, term) for term in terms)]
+    keys = _key_names(groups)
+    states = [f"{state.merged} AS {quote(state.name)}" for state in groups.states]
+    summed = f"SELECT {_LISTED([*map(quote, keys), *states])} FROM ({' UNION ALL '.join(parts)}) AS `freshgate_parts`"
+    if keys:
+        summed += f" GROUP BY {_LISTED(map(quote, keys))}{_vanishing(terms)}"
+    having = _final(groups, groups.having) if groups.having is not None else ""
+    visible = [
+        f"{_guarded(_final(groups, item), having)} AS {quote(column)}"
+        for column, item in zip(shape.columns, groups.items, strict=True)
+    ]
+    hidden = [f"{quote(name)} AS {quote(column)}" for name, column in names.items() if column in shape.hidden]
+    shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
+    return f"SELECT {_LISTED([*visible, *hidden, *shown])} FROM ({summed}) AS `freshgate_groups`"
+
+
+# --- rows ----------------------------------------------------------------------------------------------
+
+
+def _edits(shape: Shape, sources: Mapping[int, str]) -> list[Edit]:
+    edits = [place.edit(sources.get(place.number)) for place in shape.places]
+    if shape.groups is not None and shape.groups.distinct is not None:
+        edits.append(Edit(*shape.groups.distinct, ""))
+    return edits
+
+
+def _rows(shape: Shape, branch: int, sources: Mapping[int, str]) -> str:
+    """The rows of one branch, before they are grouped by DISTINCT."""
+    edits, part = _edits(shape, sources), shape.branches[branch]
+    text = shape.spliced(*shape.prefix, edits) + shape.spliced(part.start, part.end, edits)
+    if not part.casts:
+        return text
+    casts = (f"CAST({quote(name)} AS {kind})" for name, kind in zip(shape.columns, part.casts, strict=True))
+    return f"SELECT {_LISTED(casts)} FROM ({text}) AS `freshgate_rows`({_LISTED(map(quote, shape.columns))})"
+
+
+def _grouped_rows(shape: Shape, items: Sequence[str], sources: Mapping[int, str]) -> str:
+    names = _LISTED(map(quote, shape.columns))
+    text = _rows(shape, 0, sources)
+    return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_rows`({names}) GROUP BY {names}"
+
+
+# --- groups --------------------------------------------------------------------------------------------
+
+
+def _groups(shape: Shape) -> Groups:
+    if shape.groups is None:
+        raise ValueError("the view has no groups")
+    return shape.groups
+
+
+def _guarded(item: str, having: str) -> str:
+    """The item, computed only for groups that are shown."""
+    return f"CASE WHEN {having} THEN {item} END" if having else item
+
+
+def _written(groups: Groups, template: Template) -> str:
+    """The expression over the definition's rows."""
+    return rendered(template, lambda number: groups.keys[number].text, lambda aggregate: aggregate.text)
+
+
+def _final(groups: Groups, template: Template) -> str:
+    """The expression over merged states."""
+    key: Callable[[int], str] = lambda number: quote(groups.keys[number].name(number))  # noqa: E731
+    aggregate: Callable[[Aggregate], str] = lambda each: _operand(groups.finals[each])  # noqa: E731
+    return rendered(template, key, aggregate)
+
+
+def _operand(text: str) -> str:
+    return text if text.count("`") == 2 and text[0] == text[-1] == "`" else f"({text})"
+
+
+def _key_names(groups: Groups) -> list[str]:
+    """The keys while states are merged."""
+    names = [key.name(number) for number, key in enumerate(groups.keys)]
+    return [*([GROUPING] if groups.sets else []), *names]
+
+
+def _state_names(groups: Groups) -> dict[str, str]:
+    """The columns while states are merged, with those that store them, in the order of the hidden columns."""
+    found = {GROUPING: GROUPING} if groups.sets else {}
+    found |= {key.name(number): key.column for number, key in enumerate(groups.keys)}
+    return found | {state.name: state.column for state in groups.states}
+
+
+def _hidden_texts(groups: Groups) -> Iterator[tuple[str, str]]:
+    """The hidden columns over the definition's rows, and the visible states."""
+    if groups.sets:
+        yield GROUPING, _GROUPING_ID
+    for key in groups.keys:
+        if key.hidden:
+            yield key.column, key.text
+    for state in groups.states:
+        yield state.column, state.text
+
+
+def _over_body(shape: Shape, items: Sequence[str], sources: Mapping[int, str]) -> str:
+    groups, edits = _groups(shape), _edits(shape, sources)
+    prefix, body = shape.spliced(*shape.prefix, edits), shape.spliced(*groups.body, edits)
+    grouping = f" GROUP BY {groups.grouping}" if groups.grouping else ""
+    return f"{prefix}SELECT {_LISTED(items)} {body}{grouping}"
+
+
+def _stored_states(groups: Groups, stored: str) -> str:
+    items = (f"{quote(column)} AS {quote(name)}" for name, column in _state_names(groups).items())
+    return f"SELECT {_LISTED(items)} FROM ({stored}) AS `freshgate_stored`"
+
+
+def _vanishing(terms: Sequence[Term]) -> str:
+    """A group without rows is gone."""
+    return f" HAVING sum({quote(COUNT)}) > 0" if any(term.removes for term in terms) else ""
+
+
+def _term_states(shape: Shape, groups: Groups, term: Term) -> str:
+    """The states of a term's rows, negative if these are to be subtracted."""
+    if term.removes and not shape.subtracts:
+        raise ValueError("rows cannot be subtracted")
+    names = list(_state_names(groups))
+    if groups.distinct is not None:
+        keys = [f"{quote(column)} AS {quote(name)}" for column, name in zip(shape.columns, names, strict=False)]
+        text = _grouped_rows(shape, [*keys, f"count(*) AS {quote(COUNT)}"], term.sources)
+    else:
+        keys = [_GROUPING_ID] if groups.sets else []
+        texts = [*keys, *(key.text for key in groups.keys), *(state.text for state in groups.states)]
+        items = [f"{each} AS {quote(name)}" for each, name in zip(texts, names, strict=True)]
+        text = _over_body(shape, items, term.sources)
+    items = [*map(quote, _key_names(groups)), *(_signed(state, term.removes) for state in groups.states)]
+    return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_term`"
+
+
+def _signed(state: State, removes: bool) -> str:
+    return f"-{quote(state.name)} AS {quote(state.name)}" if removes else quote(state.name)

@@ -1,0 +1,224 @@
+"""Runs the texts of refreshes by rows in DuckDB, whose SQL is near enough to Spark's, and compares the view with its
+definition."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import duckdb
+
+from sql.increments import texts
+from sql.increments.outline import Kind, Shape
+from sql.increments.reasons import NotIncremental
+from sql.increments.shape import analyse
+from sql.increments.terms import Term, terms
+from sql.names import Namespace, TableName
+
+TABLES = {"t": ("a", "b", "v", "w", "f"), "u": ("a", "c", "v")}
+_SQL_TYPES = {"a": "INTEGER", "b": "VARCHAR", "c": "VARCHAR", "v": "INTEGER", "w": "DECIMAL(8,2)", "f": "DOUBLE"}
+_TYPES = {"a": "int", "b": "string", "c": "string", "v": "int", "w": "decimal(8,2)", "f": "double"}
+_SUMS = {"int": "bigint", "double": "double", "decimal(8,2)": "decimal(18,2)"}
+_AVERAGES = {"int": "double", "double": "double", "decimal(8,2)": "decimal(12,6)"}
+Row = tuple[Any, ...]
+
+
+def name(table: str) -> TableName:
+    return TableName("default", table)
+
+
+@dataclass(frozen=True)
+class Definition:
+    text: str
+    columns: tuple[str, ...]
+    keys: str = ""
+    """The keys of grouping sets, for which DuckDB's grouping_id has arguments."""
+    checked: str = ""
+    """What is compared, if it is not the text: DuckDB has a total of no rows."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The rows that are added and removed; a removed row is a number, modulo how many there are."""
+
+    added: dict[str, list[Row]]
+    removed: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _type(text: str) -> str:
+    """Spark's type of an expression of the typing query."""
+    found = re.fullmatch(r"(\w+)\((.*?)\)(?: FILTER \(.*\))?", text)
+    assert found is not None, text
+    function, argument = found[1], found[2].partition(",")[0] if found[1] in ("max_by", "min_by") else found[2]
+    kind = "boolean" if ">" in argument else _TYPES[re.findall(r"\b([abcvwf])\b", argument)[-1]]
+    if function in ("sum", "avg"):
+        return (_SUMS if function == "sum" else _AVERAGES)[kind]
+    return kind
+
+
+def types(query: str | None) -> dict[str, str]:
+    """What Spark would tell of the typing query."""
+    if query is None:
+        return {}
+    if query.startswith("SELECT * FROM"):
+        return {f"t{number}": "int" for number in range(40)}
+    return {label: _type(text) for text, label in re.findall(r"(?:SELECT |, )((?:\w+\().*?) AS `(t\d+)`", query)}
+
+
+def shape_of(definition: Definition) -> Shape:
+    columns = {name(table): columns for table, columns in TABLES.items()}
+    draft = analyse(definition.text, Namespace(), columns, definition.columns, named=False)
+    return draft.typed(types(draft.typing()), ansi=True)
+
+
+def translated(text: str, keys: str) -> str:
+    text = text.replace("`", '"').replace("grouping_id()", f"grouping({keys})").replace("LEFT SEMI", "SEMI")
+    text = re.sub(r"count_if\(([^()]*)\)", r"count(CASE WHEN \1 THEN 1 END)", text)  # of no rows it is NULL in DuckDB
+    return re.sub(r"any_value\((.*?), true\)", r"any_value(\1)", text.replace("LEFT ANTI", "ANTI"))
+
+
+class Duck:
+    """A database with the base tables."""
+
+    def __init__(self, rows: dict[str, list[Row]]) -> None:
+        self._db = duckdb.connect()
+        self._db.execute("ATTACH ':memory:' AS spark_catalog; CREATE SCHEMA spark_catalog.\"default\"")
+        self._db.execute('USE spark_catalog."default"')
+        self._rows = {table: list(rows[table]) for table in TABLES}
+        for table in TABLES:
+            self._fill(table, table, self._rows[table])
+
+    def close(self) -> None:
+        self._db.close()
+
+    def query(self, text: str, keys: str = "") -> list[Row]:
+        return self._db.execute(translated(text, keys)).fetchall()
+
+    def store(self, text: str, keys: str) -> None:
+        self._db.execute(f"CREATE OR REPLACE TABLE stored AS {translated(text, keys)}")
+
+    def _fill(self, table: str, like: str, rows: Sequence[Row]) -> None:
+        columns = ", ".join(f"{column} {_SQL_TYPES[column]}" for column in TABLES[like])
+        self._db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+        if listed := [f"({', '.join('?' * len(row))})" for row in rows]:
+            self._db.execute(f"INSERT INTO {table} VALUES {', '.join(listed)}", [*chain(*rows)])
+
+    def change(self, step: Step, *, removes: bool) -> tuple[dict[TableName, str], ...]:
+        """Changes the base tables; the queries of the added rows, the old rows and the removed rows."""
+        added, before, removed = {}, {}, {}
+        for table in TABLES:
+            new, gone = step.added.get(table, []), step.removed.get(table, []) if removes else []
+            old = self._rows[table]
+            gone = sorted({number % len(old) for number in gone}) if old else []
+            for prefix, rows in (("added", new), ("before", old), ("removed", [old[number] for number in gone])):
+                self._fill(f"{prefix}_{table}", table, rows)
+            self._rows[table] = [row for number, row in enumerate(old) if number not in gone] + new
+            self._fill(table, table, self._rows[table])
+            if new:
+                added[name(table)] = f"SELECT * FROM added_{table}"
+            if gone:
+                removed[name(table)] = f"SELECT * FROM removed_{table}"
+            if new or gone:
+                before[name(table)] = f"SELECT * FROM before_{table}"
+        return added, before, removed
+
+
+def _plain(row: Row) -> Row:
+    return tuple(
+        round(float(value), 3) if isinstance(value, float | Decimal) and not isinstance(value, bool) else value
+        for value in row
+    )
+
+
+def counted(rows: Iterable[Row]) -> Counter[Row]:
+    return Counter(map(_plain, rows))
+
+
+Stored = Callable[[Shape], str]
+
+
+def _all_stored(_: Shape) -> str:
+    return "SELECT * FROM stored"
+
+
+def play(
+    definition: Definition,
+    rows: dict[str, list[Row]],
+    steps: Sequence[Step],
+    *,
+    shape: Shape | None = None,
+    stored: Stored = _all_stored,
+) -> None:
+    """Fails if a view that is refreshed by rows has other rows than its definition."""
+    shape = shape or shape_of(definition)
+    duck = Duck(rows)
+    try:
+        view = _Rows(duck, definition, shape) if shape.kind is Kind.ROWS else _Groups(duck, definition, shape, stored)
+        for step in steps:
+            added, before, removed = duck.change(step, removes=shape.subtracts or shape.kind is Kind.ROWS)
+            try:
+                change = terms(shape, added, before, removed)
+            except NotIncremental:
+                fixed = {place.table for place in shape.places if not place.grows}
+                assert fixed & (added.keys() | removed.keys())
+                view.complete()
+                continue
+            view.merge(change)
+            expected = counted(duck.query(definition.checked or definition.text))
+            assert counted(view.shown()) == expected, definition.text
+    finally:
+        duck.close()
+
+
+class _Rows:
+    """A view whose rows are kept here, so that rows can be removed too."""
+
+    def __init__(self, duck: Duck, definition: Definition, shape: Shape) -> None:
+        self._duck, self._definition, self._shape = duck, definition, shape
+        self.complete()
+
+    def complete(self) -> None:
+        self._rows = counted(self._duck.query(self._definition.text))
+
+    def merge(self, change: Sequence[Term]) -> None:
+        kept = [term for term in change if not term.removes]
+        if kept:
+            self._rows.update(counted(self._duck.query(texts.appended(self._shape, kept))))
+        for term in change:
+            if term.removes:
+                self._rows.subtract(counted(self._duck.query(texts.rows(self._shape, term))))
+        assert min(self._rows.values(), default=0) >= 0
+
+    def shown(self) -> Iterable[Row]:
+        return self._rows.elements()
+
+
+class _Groups:
+    """A view whose groups are stored in a table."""
+
+    def __init__(self, duck: Duck, definition: Definition, shape: Shape, stored: Stored) -> None:
+        self._duck, self._definition, self._shape, self._stored = duck, definition, shape, stored
+        self.complete()
+
+    def complete(self) -> None:
+        self._removed = False
+        self._duck.store(texts.complete(self._shape), self._definition.keys)
+
+    def merge(self, change: Sequence[Term]) -> None:
+        self._removed |= any(term.removes for term in change)
+        self._duck.store(texts.merged(self._shape, self._stored(self._shape), change), self._definition.keys)
+        if not self._removed:
+            fresh = self._duck.query(texts.complete(self._shape), self._definition.keys)
+            assert counted(self._duck.query("SELECT * FROM stored")) == counted(fresh), self._definition.text
+
+    def shown(self) -> Iterable[Row]:
+        columns = ", ".join(f'"{column}"' for column in self._definition.columns)
+        conditions = ["freshgate_shown"] if self._shape.filtered else []
+        conditions += ["freshgate_n > 0"] if self._definition.checked else []
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return self._duck.query(f"SELECT {columns} FROM stored{where}")

@@ -1,0 +1,111 @@
+"""Definitions, rows and changes at random."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from hypothesis import strategies as st
+
+from tests.sql.increments.duck import Definition, Row, Step
+
+_NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
+_NAMES = st.sampled_from([None, "x", "y", ""])
+_T = st.tuples(
+    _NUMBERS,
+    _NAMES,
+    _NUMBERS,
+    st.sampled_from([None, Decimal("0.25"), Decimal("-1.50"), Decimal("7.00")]),
+    st.sampled_from([None, 0.5, -2.0, 4.0]),
+)
+_U = st.tuples(_NUMBERS, _NAMES, _NUMBERS)
+_ROW = {"t": _T, "u": _U}
+
+
+def _rows(least: int, most: int) -> st.SearchStrategy[dict[str, list[Row]]]:
+    return st.fixed_dictionaries({table: st.lists(row, min_size=least, max_size=most) for table, row in _ROW.items()})
+
+
+STARTS = _rows(0, 6)
+_REMOVED = st.fixed_dictionaries({table: st.lists(st.integers(0, 9), max_size=4) for table in _ROW})
+STEPS = st.lists(st.builds(Step, _rows(0, 3), _REMOVED), min_size=1, max_size=3)
+
+_FROM = [
+    "t AS p",
+    "t AS p JOIN u AS q ON p.a = q.a",
+    "u AS q JOIN t AS p ON p.a = q.a AND p.v > q.v",
+    "t AS p, u AS q WHERE p.a = q.a",
+    "t AS p CROSS JOIN u AS q",
+    "t AS p JOIN t AS q ON p.a = q.a",
+    "t AS p JOIN t AS q ON p.a = q.a JOIN u AS r ON r.a = q.v",
+    "t AS p LEFT JOIN u AS q ON p.a = q.a",
+    "u AS q RIGHT JOIN t AS p ON p.a = q.a",
+    "t AS p FULL OUTER JOIN u AS q ON p.a = q.a",
+    "t AS p LEFT SEMI JOIN u AS q ON p.a = q.a",
+    "t AS p LEFT ANTI JOIN u AS q ON p.a = q.a",
+    "(SELECT a, b, v, w, f FROM t WHERE v > 0) AS p JOIN u AS q ON p.a = q.a",
+    "(SELECT x.a, b, y.v, w, f FROM t AS x, u AS y WHERE x.a = y.a) AS p JOIN t AS q USING (v)",
+]
+_CONDITIONS = [
+    *("", "", "p.v > 0", "p.b = 'x' OR p.v IS NULL", "p.a IN (SELECT a FROM u)", "p.a NOT IN (SELECT a FROM u)"),
+    *("EXISTS (SELECT 1 FROM u AS z WHERE z.a = p.a)", "NOT EXISTS (SELECT 1 FROM u AS z WHERE z.a = p.a)"),
+]
+_ITEMS = ["p.a", "p.b", "p.w", "upper(p.b)", "p.a + 1", "p.v * p.v", "CASE WHEN p.f > 0 THEN p.b END"]
+_KEYS = ["p.a", "p.b", "upper(p.b)", "p.a % 2", "coalesce(p.b, 'none')"]
+EXACT = [
+    *("count(*)", "count(p.w)", "sum(p.v)", "sum(p.w)", "avg(p.v)", "avg(p.w)", "count_if(p.a > 1)"),
+    *("sum(p.v) FILTER (WHERE p.b = 'x')", "avg(p.v) FILTER (WHERE p.a > 1)", "coalesce(sum(p.v), 0) + count(*)"),
+    *("sum(p.v) / count(p.v)", "(count(*) + 1) * 2"),
+]
+_OTHER = [
+    *("sum(p.f)", "avg(p.f)", "min(p.v)", "max(p.b)", "bool_and(p.v > 1)", "bool_or(p.v > 1)", "bit_or(p.v)"),
+    *("max(p.v) - min(p.v)", "max_by(p.v + 1, p.v)", "bit_xor(p.v)", "min_by(p.v, p.v) FILTER (WHERE p.a > 0)"),
+]
+_HAVING = ["count(*) > 1", "sum(p.v) > 2", "max(p.v) IS NOT NULL", "m0 IS NOT NULL AND count(*) < 4"]
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> str:
+    found = draw(st.sampled_from(_FROM))
+    condition = draw(st.sampled_from(_CONDITIONS))
+    if condition:
+        found += f" AND ({condition})" if " WHERE p.a = q.a" in found[-16:] else f" WHERE {condition}"
+    return found
+
+
+@st.composite
+def selections(draw: st.DrawFn) -> Definition:
+    """Rows, perhaps of a UNION ALL."""
+    items = draw(st.lists(st.sampled_from(_ITEMS), min_size=1, max_size=3))
+    columns = tuple(f"c{number}" for number in range(len(items)))
+    named = ", ".join(f"{item} AS {column}" for item, column in zip(items, columns, strict=True))
+    parts = draw(st.lists(sources(), min_size=1, max_size=3))
+    return Definition(" UNION ALL ".join(f"SELECT {named} FROM {each}" for each in parts), columns)
+
+
+@st.composite
+def distinct(draw: st.DrawFn) -> Definition:
+    made = draw(selections().filter(lambda each: "UNION ALL" not in each.text))
+    return Definition(made.text.replace("SELECT", "SELECT DISTINCT", 1), made.columns)
+
+
+@st.composite
+def aggregations(draw: st.DrawFn, *, exact: bool | None = None, sets: bool | None = None) -> Definition:
+    """Groups, perhaps one of all rows, perhaps with totals or HAVING."""
+    keys = draw(st.lists(st.sampled_from(_KEYS), min_size=1 if sets else 0, max_size=2, unique=True))
+    only_exact = draw(st.booleans()) if exact is None else exact
+    measures = draw(st.lists(st.sampled_from(EXACT if only_exact else EXACT + _OTHER), min_size=1, max_size=3))
+    shown = draw(st.lists(st.sampled_from(keys), unique=True)) if keys else []
+    items = [*(f"{key} AS k{number}" for number, key in enumerate(shown))]
+    items += [f"{each} AS m{number}" for number, each in enumerate(measures)]
+    text = f"SELECT {', '.join(items)} FROM {draw(sources())}"
+    columns = tuple(item.rpartition(" ")[2] for item in items)
+    totals = bool(keys) and (draw(st.booleans()) if sets is None else sets)
+    having = draw(st.sampled_from(["", *(_HAVING[2:] if not only_exact else _HAVING[:2])]))
+    listed = ", ".join(keys)
+    if keys:
+        text += f" GROUP BY {draw(st.sampled_from(['ROLLUP', 'CUBE']))}({listed})" if totals else f" GROUP BY {listed}"
+    checked = f"{text} HAVING {f'({having}) AND ' if having else ''}count(*) > 0" if totals else ""
+    return Definition(f"{text} HAVING {having}" if having else text, columns, listed if totals else "", checked)
+
+
+DEFINITIONS = st.one_of(selections(), distinct(), aggregations())

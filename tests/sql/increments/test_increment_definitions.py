@@ -1,0 +1,439 @@
+"""Which definitions can be refreshed by rows, and why others cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.increments import texts
+from sql.increments.reasons import NotIncremental, Reason
+from sql.increments.shape import Kind, Shape, analyse
+from sql.increments.terms import terms
+from sql.lexed import Lexed
+from sql.names import Namespace, TableName
+from sql.reading.lineage import query_tree
+
+COLUMNS = {
+    "t": ("a", "b", "v", "w", "f", "ts", "arr", "m", "s"),
+    "u": ("a", "c"),
+    "us": ("user", "b"),
+    "small": ("k",),
+}
+OPERATOR, TOP, FUNCTION, CHANGING = (
+    Reason.OPERATOR,
+    Reason.AGGREGATE_NOT_ON_TOP,
+    Reason.FUNCTION_NOT_MERGEABLE,
+    Reason.NOT_DETERMINISTIC,
+)
+TYPES = {
+    "a": "int",
+    "b": "string",
+    "v": "bigint",
+    "w": "decimal(12,2)",
+    "f": "double",
+    "ts": "timestamp",
+    "arr": "array<int>",
+    "s": "struct<x:int>",
+}
+
+
+def name(table: str) -> TableName:
+    return TableName("shop", table)
+
+
+def _type(text: str) -> str:
+    """What Spark tells of an expression over one column."""
+    function, _, rest = text.partition("(")
+    rest = rest.removeprefix("upper(").removeprefix("date_trunc('DAY', ")
+    column = next((each for each in TYPES if rest.startswith((each + ")", each + ",", each + "."))), "b")
+    kind = "boolean" if ">" in text else TYPES[column]
+    if function == "sum":
+        return {"bigint": "bigint", "int": "bigint", "decimal(12,2)": "decimal(22,2)"}.get(kind, "double")
+    if function in ("avg", "mean"):
+        return "decimal(16,6)" if kind == "decimal(12,2)" else "double"
+    return "int" if rest.startswith("s.x") else kind
+
+
+def shape_of(query: str, columns: str | None = None, *, named: bool = False, ansi: bool = True, **types: str) -> Shape:
+    view = columns.split() if columns is not None else [f"c{number}" for number in range(_width(query))]
+    draft = analyse(query, Namespace("shop"), {name(key): value for key, value in COLUMNS.items()}, view, named=named)
+    typing = draft.typing() or ""
+    told = {f"t{number}": "int" for number in range(20)}
+    if not typing.startswith("SELECT * FROM"):
+        listed = typing.removeprefix("SELECT ").partition(" FROM ")[0]
+        told |= _told(listed)
+    return draft.typed(told | types, ansi=ansi)
+
+
+def _width(query: str) -> int:
+    """The number of items."""
+    outside, depth = [], 0
+    for sign in query:
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if not depth:
+            outside.append(sign)
+    text = "".join(outside)
+    return text[text.find("SELECT ") :].partition(" FROM ")[0].count(",") + 1
+
+
+def _told(listed: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number in range(20):
+        text, mark, listed = listed.partition(f" AS `t{number}`")
+        if not mark:
+            break
+        found[f"t{number}"] = _type(text.removeprefix(", "))
+    return found
+
+
+ROWS = [
+    ("SELECT a, b FROM t", "a b"),
+    ("SELECT * FROM t", "a b v w f ts arr m s"),
+    ("SELECT t.* FROM t JOIN u ON t.a = u.a", "A b v w f ts arr m s"),
+    ("SELECT u.*, t.b FROM t, u WHERE t.a = u.a", "a c b"),
+    ("SELECT a AS x, x + 1 AS y FROM t", "x y"),
+    ("SELECT ALL a FROM t WHERE b LIKE 'x%' ORDER BY a DESC", "a"),
+    ("SELECT /*+ BROADCAST(u) */ t.a FROM t JOIN u ON t.a = u.a", "a"),
+    ("SELECT a FROM t LATERAL VIEW explode(arr) x AS e", "a"),
+    ("SELECT a, e FROM t LATERAL VIEW OUTER explode(arr) x AS e LATERAL VIEW posexplode(arr) y AS p, q", "a e"),
+    ("SELECT a, e FROM t, LATERAL explode(arr) AS x(e)", "a e"),
+    ("SELECT a FROM t UNION ALL SELECT a FROM u", "a"),
+    ("(SELECT a FROM t) UNION ALL (SELECT a FROM u) UNION ALL SELECT k FROM small ORDER BY 1", "a"),
+    ("SELECT t.a FROM t INNER JOIN u USING (a)", "a"),
+    ("SELECT t.a FROM t CROSS JOIN u", "a"),
+    ("SELECT t.a FROM t LEFT OUTER JOIN u ON t.a = u.a", "a"),
+    ("SELECT a FROM t WHERE a IN (SELECT a FROM u)", "a"),
+    ("SELECT a FROM t WHERE a NOT IN (SELECT a FROM u WHERE c > 'x')", "a"),
+    ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a) OR v > 1", "a"),
+    ("SELECT t.a FROM t LEFT SEMI JOIN u ON t.a = u.a", "a"),
+    ("SELECT t.a FROM t LEFT ANTI JOIN u ON t.a = u.a", "a"),
+    ("SELECT x.a FROM (SELECT a FROM t WHERE v > 1) x", "a"),
+    ("SELECT x.q FROM (SELECT a, b FROM t) AS x(p, q)", "q"),
+    ("SELECT a FROM (SELECT * FROM t) x", "a"),
+    ("WITH x AS (SELECT a FROM t), y AS (SELECT a FROM x) SELECT a FROM y", "a"),
+    ("WITH x(k) AS (SELECT a FROM t) SELECT x.k FROM x", "a"),
+    ("SELECT transform(arr, x -> x + 1) FROM t", "a"),
+    (
+        "SELECT CASE WHEN v > 1 THEN date_trunc('day', ts) END, CAST(w AS INT), s.x, m['k'], arr[0] FROM t",
+        "a b c d e",
+    ),
+    ("SELECT a -- from here\n FROM t /* WHERE */ WHERE v > 1;", "a"),
+    ("SELECT `t`.`a` FROM shop.t WHERE v IS NOT DISTINCT FROM 1", "a"),
+    ("SELECT v IS DISTINCT FROM 1 FROM t", "a"),
+    ("SELECT extract(YEAR FROM ts), if(v > 1, 'a', 'b'), b RLIKE 'x', v BETWEEN 1 AND 2 FROM t", "a b c d"),
+    ("SELECT user FROM us", "a"),
+    ("WITH x AS (SELECT a FROM t) SELECT a FROM x UNION ALL SELECT a FROM u", "a"),
+    ("SELECT a FROM t UNION ALL (SELECT a FROM u UNION ALL SELECT k FROM small)", "a"),
+    ("SELECT a FROM t WHERE b LIKE ANY ('x%', 'y%')", "a"),
+]
+"""Definitions and the columns of their views."""
+
+GROUPS = [
+    ("SELECT a, count(*) FROM t GROUP BY a", "freshgate_n", True),
+    ("SELECT a AS x, sum(v) FROM t GROUP BY 1", "freshgate_n freshgate_s1", True),
+    ("SELECT A, sum(v) FROM t GROUP BY t.a", "freshgate_n freshgate_s1", True),
+    ("SELECT date_trunc('DAY', ts) AS d, count(v) FROM t GROUP BY d", "freshgate_n", True),
+    ("SELECT concat(upper(b), '!') AS x, count(*) FROM t GROUP BY upper(b)", "freshgate_k0 freshgate_n", True),
+    ("SELECT (v + 1) * 2, count(*) FROM t GROUP BY v + 1", "freshgate_k0 freshgate_n", True),
+    ("SELECT count(*) FROM t GROUP BY a, b", "freshgate_k0 freshgate_k1 freshgate_n", True),
+    ("SELECT count(*), sum(w) FROM t", "freshgate_n freshgate_s1", True),
+    ("SELECT a, avg(v) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", True),
+    ("SELECT a, avg(w), sum(w), count(w) FROM t GROUP BY a", "freshgate_n", True),
+    ("SELECT a, avg(f) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", False),
+    ("SELECT a, sum(f) FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, min(v), max(v), bool_and(v > 1), any(v > 1), bit_xor(v) FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, any_value(b), any_value(b) IGNORE NULLS FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, max_by(b, v) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", False),
+    ("SELECT a, sum(v) FILTER (WHERE b = 'x') FROM t GROUP BY a", "freshgate_n freshgate_s1", True),
+    ("SELECT a, count_if(v > 1), count(v, w) FROM t GROUP BY a", "freshgate_n", True),
+    (
+        "SELECT a, sum(v) FROM t GROUP BY a HAVING count(*) > 1",
+        "freshgate_k0 freshgate_n freshgate_s0 freshgate_s1 freshgate_shown",
+        True,
+    ),
+    ("SELECT a, count(*) AS n FROM t GROUP BY a HAVING n > 1", "freshgate_k0 freshgate_n freshgate_shown", True),
+    ("SELECT DISTINCT a, b FROM t", "freshgate_n", True),
+    ("SELECT a, count(*) FROM t GROUP BY ROLLUP(a)", "freshgate_g freshgate_n", True),
+    ("SELECT a, b, count(*) FROM t GROUP BY a, b WITH CUBE", "freshgate_g freshgate_n", True),
+    ("SELECT a, b, count(*) FROM t GROUP BY GROUPING SETS ((a, b), (a), b)", "freshgate_g freshgate_n", True),
+    ("SELECT a, b, count(*) FROM t GROUP BY a, ROLLUP(b)", "freshgate_g freshgate_n", True),
+    ("SELECT t.a, count(*) FROM t LEFT JOIN u USING (a) GROUP BY t.a", "freshgate_n", True),
+    ("SELECT e, count(*) FROM t LATERAL VIEW explode(arr) x AS e GROUP BY e", "freshgate_n", True),
+    ("SELECT x.a, count(*) FROM (SELECT a FROM t WHERE v > 1) x GROUP BY x.a", "freshgate_n", True),
+    ("WITH x AS (SELECT a FROM t) SELECT a, count(*) FROM x GROUP BY a", "freshgate_n", True),
+    ("SELECT a, sum(v) / count(*), 1 + 1, 'x' FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", True),
+    ("SELECT round(avg(w), 1) FROM t WHERE b IN (SELECT c FROM u)", "freshgate_n freshgate_s0 freshgate_s1", True),
+    ("SELECT a, any_value(b) FILTER (WHERE v > 1) IGNORE NULLS FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, max(arr), any_value(s) FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, max(transform(arr, y -> y + v)) FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT a, every(v > 1) FROM t GROUP BY a", "freshgate_n", False),
+    ("SELECT s.x, count(*) FROM t GROUP BY s.x", "freshgate_n", True),
+]
+"""Definitions, their hidden columns, and whether rows can be subtracted."""
+
+REFUSED = [
+    ("SELECT 1", OPERATOR, "without FROM"),
+    ("SELECT a FROM t LIMIT 5", OPERATOR, "LIMIT"),
+    ("SELECT a FROM t ORDER BY a LIMIT 5", OPERATOR, "LIMIT"),
+    ("SELECT a FROM t OFFSET 5", OPERATOR, "OFFSET"),
+    ("SELECT row_number() OVER (ORDER BY a) FROM t", OPERATOR, "window"),
+    ("SELECT sum(v) OVER (PARTITION BY a) FROM t", OPERATOR, "window"),
+    ("SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) = 1", OPERATOR, "QUALIFY"),
+    ("SELECT a FROM t INTERSECT SELECT a FROM u", OPERATOR, "INTERSECT"),
+    ("SELECT a FROM t EXCEPT ALL SELECT a FROM u", OPERATOR, "EXCEPT"),
+    ("SELECT a FROM t UNION ALL SELECT a FROM u EXCEPT ALL SELECT k FROM small", OPERATOR, "EXCEPT"),
+    ("SELECT a FROM t UNION SELECT a FROM u", OPERATOR, "UNION"),
+    ("SELECT a FROM t UNION ALL BY NAME SELECT a FROM u", OPERATOR, "UNION"),
+    ("SELECT a FROM t WHERE v > (SELECT max(k) FROM small)", OPERATOR, "scalar subquery"),
+    ("SELECT a, (SELECT max(k) FROM small) FROM t", OPERATOR, "scalar subquery"),
+    ("SELECT a FROM t, LATERAL (SELECT k FROM small WHERE k = t.a) x", OPERATOR, "LATERAL"),
+    ("SELECT * FROM t PIVOT (sum(v) FOR b IN ('x'))", None, ""),
+    ("SELECT a FROM t TABLESAMPLE (5 PERCENT)", None, ""),
+    ("SELECT a FROM t VERSION AS OF 3", OPERATOR, ""),
+    ("SELECT a FROM t TIMESTAMP AS OF '2024-01-01'", OPERATOR, ""),
+    ("SELECT a FROM t WITH ('key' = 'value')", OPERATOR, ""),
+    ("SELECT a FROM t SORT BY a", OPERATOR, "SORT"),
+    ("SELECT a FROM t DISTRIBUTE BY a", OPERATOR, "DISTRIBUTE"),
+    ("SELECT a FROM t CLUSTER BY a", OPERATOR, "CLUSTER"),
+    ("SELECT * FROM parquet.`/data/x`", OPERATOR, "path"),
+    ("SELECT id FROM range(5)", OPERATOR, ""),
+    ("SELECT a FROM VALUES (1), (2) AS x(a)", OPERATOR, "VALUES"),
+    ("SELECT shop.t.a FROM shop.t", OPERATOR, "qualified"),
+    ("SELECT a FROM t NATURAL JOIN u", OPERATOR, "NATURAL"),
+    ("SELECT * FROM t JOIN u USING (a)", OPERATOR, "USING"),
+    ("SELECT * FROM (SELECT a FROM t) x", OPERATOR, "star"),
+    ("SELECT * FROM u", OPERATOR, ""),
+    ("SELECT * EXCEPT (a) FROM t", OPERATOR, ""),
+    ("SELECT a FROM strange", OPERATOR, "not known"),
+    ("TABLE t", OPERATOR, ""),
+    ("FROM t SELECT a", OPERATOR, ""),
+    ("VALUES (1)", OPERATOR, ""),
+    ("WITH x AS (SELECT a FROM t) SELECT p.a FROM x p, x q", OPERATOR, "twice"),
+    ("WITH x AS (SELECT a FROM t) SELECT a FROM u", OPERATOR, "not used"),
+    ("SELECT p.a FROM (t p JOIN u q ON p.a = q.a)", OPERATOR, "brackets"),
+    ("SELECT x.a FROM t x JOIN u x ON true", OPERATOR, "called x"),
+    ("SELECT explode(arr) FROM t", OPERATOR, "generator"),
+    ("SELECT a FROM (SELECT a FROM t ORDER BY a LIMIT 3) x", OPERATOR, ""),
+    ("SELECT mine(a) FROM t", FUNCTION, "mine"),
+    ("SELECT shop.mine(a) FROM t", FUNCTION, "mine"),
+    ("SELECT a FROM t WHERE mine(a)", FUNCTION, "mine"),
+    ("SELECT rand() FROM t", CHANGING, "rand"),
+    ("SELECT a FROM t WHERE ts > now()", CHANGING, "now"),
+    ("SELECT a FROM t WHERE ts > current_date", CHANGING, "current_date"),
+    ("SELECT a FROM t WHERE ts > DATE 'today'", CHANGING, "today"),
+    ("SELECT a FROM t WHERE ts > 'yesterday'", CHANGING, "yesterday"),
+    ("SELECT _metadata.file_path FROM t", CHANGING, "_metadata"),
+    ("SELECT unix_timestamp() FROM t", CHANGING, "unix_timestamp"),
+    ("SELECT input_file_name() FROM t", CHANGING, "input_file_name"),
+    ("SELECT user FROM t", CHANGING, "user"),
+    ("SELECT count(DISTINCT a) FROM t", FUNCTION, "count"),
+    ("SELECT sum(DISTINCT v) FROM t", FUNCTION, "sum"),
+    ("SELECT stddev(v) FROM t", FUNCTION, "stddev"),
+    ("SELECT percentile_approx(v, 0.5) FROM t", FUNCTION, "percentile_approx"),
+    ("SELECT collect_list(v) FROM t", FUNCTION, "collect_list"),
+    ("SELECT approx_count_distinct(v) FROM t", FUNCTION, "approx_count_distinct"),
+    ("SELECT first(v) FROM t", FUNCTION, "first"),
+    ("SELECT hll_sketch_agg(v) FROM t", FUNCTION, "hll_sketch_agg"),
+    ("SELECT try_sum(v) FROM t", FUNCTION, "try_sum"),
+    ("SELECT try_avg(v) FROM t", FUNCTION, "try_avg"),
+    ("SELECT listagg(b) WITHIN GROUP (ORDER BY b) FROM t", FUNCTION, "listagg"),
+    ("SELECT a, grouping(a), count(*) FROM t GROUP BY ROLLUP(a)", FUNCTION, "grouping"),
+    ("SELECT a, grouping_id(), count(*) FROM t GROUP BY ROLLUP(a)", FUNCTION, "grouping_id"),
+    ("SELECT a, b, count(*) FROM t GROUP BY a", OPERATOR, "neither grouped"),
+    ("SELECT a, v + 1 + 1, count(*) FROM t GROUP BY a, 1 + v", OPERATOR, "neither grouped"),
+    ("SELECT a + v * 2, count(*) FROM t GROUP BY a + v", OPERATOR, "neither grouped"),
+    ("SELECT a AS x, x + 1, count(*) FROM t GROUP BY a", OPERATOR, "neither grouped"),
+    ("SELECT a, count(*) FROM t GROUP BY ALL", OPERATOR, "ALL"),
+    ("SELECT 5, count(*) FROM t GROUP BY 1", OPERATOR, "constant"),
+    ("SELECT a, b, count(*) FROM t GROUP BY a, b GROUPING SETS ((a, b), a)", OPERATOR, "GROUPING SETS"),
+    ("SELECT a, count(t.*) FROM t GROUP BY a", OPERATOR, "star"),
+    ("SELECT struct(*) FROM t", OPERATOR, "star"),
+    ("SELECT max(struct(*)) FROM t", OPERATOR, "star"),
+    ("SELECT a, max(v) RESPECT NULLS FROM t GROUP BY a", None, ""),
+    ("SELECT a, count(*) FROM t GROUP BY (a, b)", OPERATOR, "tuple"),
+    ("SELECT a AS x, max(transform(arr, y -> y + x)) FROM t GROUP BY a", OPERATOR, "x within max"),
+    ("SELECT a, transform(arr, a -> a + 1), count(*) FROM t GROUP BY a, arr", OPERATOR, "lambda"),
+    ("SELECT p.a FROM t p LEFT JOIN u q JOIN small ON k = q.a ON p.a = q.a", OPERATOR, ""),
+    ("WITH RECURSIVE x AS (SELECT a FROM t) SELECT a FROM x", OPERATOR, ""),
+    ("SELECT a FROM t WHERE a IN (SELECT a FROM u UNION ALL SELECT k FROM small)", OPERATOR, "kind"),
+    ("SELECT t.a FROM t JOIN u ON t.a IN (SELECT k FROM small)", OPERATOR, "ON"),
+    ("SELECT a, count(*) FROM (SELECT a FROM t UNION ALL SELECT a FROM u) x GROUP BY a", OPERATOR, "kind"),
+    ("SELECT a, count(*) FROM t GROUP BY GROUPING SETS ((a), (a))", OPERATOR, "twice"),
+    ("SELECT a, count(*) FROM t GROUP BY a, ROLLUP(a)", OPERATOR, "twice"),
+    ("SELECT arr, count(*) FROM t GROUP BY arr", OPERATOR, "array"),
+    ("SELECT a FROM t HAVING count(*) > 1", OPERATOR, ""),
+    ("SELECT b AS a, count(*) FROM t GROUP BY b HAVING a > 1", OPERATOR, "HAVING"),
+    ("SELECT b AS a, a AS c, count(*) FROM t GROUP BY a, b HAVING a > 1", OPERATOR, "HAVING"),
+    ("SELECT a, count(*) FROM t GROUP BY a HAVING count(*) > (SELECT max(k) FROM small)", OPERATOR, ""),
+    ("SELECT x.n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) x", TOP, ""),
+    ("SELECT max(n) FROM (SELECT count(*) AS n FROM t) x", TOP, ""),
+    ("SELECT a FROM (SELECT DISTINCT a FROM t) x", TOP, ""),
+    ("SELECT a, count(*) FROM t GROUP BY a UNION ALL SELECT a, 1 FROM u", TOP, ""),
+    ("SELECT DISTINCT a FROM t UNION ALL SELECT a FROM u", TOP, ""),
+    ("SELECT DISTINCT a, count(*) FROM t GROUP BY a", TOP, ""),
+    ("SELECT a FROM t WHERE a IN (SELECT max(a) FROM u)", TOP, ""),
+    ("SELECT a, sum(v + mine(1)) FROM t GROUP BY a", FUNCTION, "mine"),
+    ("SELECT count(*) FROM t GROUP BY session_window(ts, '5 minutes')", OPERATOR, "session_window"),
+    ("SELECT window(ts, '1 hour', '5 minutes'), count(*) FROM t GROUP BY 1", OPERATOR, "window"),
+    ("SELECT SUM(a) FROM t WHERE `oops", OPERATOR, ""),
+    ("SELECT a FROM t |> WHERE a > 1", OPERATOR, ""),
+    ("SELECT a FROM t WHERE a = :x", OPERATOR, ""),
+]
+"""Definitions, the reason against them, and a word of the detail."""
+
+
+@pytest.mark.parametrize(("query", "columns"), ROWS)
+def test_rows(query: str, columns: str) -> None:
+    shape = shape_of(query, columns)
+    assert (shape.kind, shape.hidden, shape.subtracts) == (Kind.ROWS, (), False)
+
+
+@pytest.mark.parametrize(("query", "hidden", "subtracts"), GROUPS)
+def test_groups(query: str, hidden: str, subtracts: bool) -> None:
+    shape = shape_of(query, named=True)
+    assert (shape.kind, " ".join(shape.hidden), shape.subtracts) == (Kind.GROUPS, hidden, subtracts)
+    assert shape.filtered == ("HAVING" in query)
+    change = terms(shape, {name("t"): "SELECT * FROM d"}, {}, {name("t"): "SELECT * FROM r"} if subtracts else {})
+    for text in (texts.complete(shape), texts.merged(shape, "SELECT * FROM stored", change)):
+        assert len(query_tree(Lexed(text)).selects) == len(shape.columns) + len(shape.hidden)
+
+
+@pytest.mark.parametrize(("query", "reason", "detail"), REFUSED)
+def test_refused(query: str, reason: Reason | None, detail: str) -> None:
+    with pytest.raises(NotIncremental) as caught:
+        shape_of(query)
+    assert reason is None or caught.value.reason is reason, caught.value
+    assert detail in caught.value.detail, caught.value
+
+
+def test_types_forbid_what_cannot_be_merged() -> None:
+    def refused(query: str, *, ansi: bool = True, **types: str) -> NotIncremental:
+        with pytest.raises(NotIncremental) as caught:
+            shape_of(query, ansi=ansi, **types)
+        return caught.value
+
+    grouped = "SELECT b, sum(w) FROM t GROUP BY b"
+    assert refused(grouped, ansi=False).reason is FUNCTION
+    assert "collation" in refused(grouped, t0="string collate UTF8_LCASE").detail
+    assert refused("SELECT a, max(b) FROM t GROUP BY a", t1="string collate UTF8_LCASE").reason is FUNCTION
+    assert refused("SELECT DISTINCT a FROM t", t0="map<int,int>").reason is OPERATOR
+    assert refused("SELECT avg(w) FROM t", t0="decimal(20,2)", t1="decimal(24,6)").reason is FUNCTION
+    assert refused("SELECT sum(w) FROM t", t0="interval day to second").reason is FUNCTION
+
+
+def test_names_of_columns_that_are_refused() -> None:
+    for columns in ("a freshgate_n", "a A", "a"):
+        with pytest.raises(NotIncremental):
+            shape_of("SELECT a, b FROM t", columns)
+
+
+def test_a_star_is_allowed_if_it_means_the_columns_of_the_view() -> None:
+    for columns, named in (("c a", False), ("a c", True), ("a c x", False)):
+        with pytest.raises(NotIncremental):
+            shape_of("SELECT * FROM u", columns, named=named)
+
+
+PLACES = [
+    ("SELECT p.a FROM t p JOIN u q ON p.a = q.a", "t+ u+"),
+    ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", "t+ u-"),
+    ("SELECT p.a FROM t p JOIN u q ON p.a = q.a RIGHT JOIN small ON k = p.a", "t- u- small+"),
+    ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a", "t- u-"),
+    ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a JOIN small ON k = p.a", "t- u- small+"),
+    ("SELECT p.a FROM t p LEFT ANTI JOIN u q ON p.a = q.a", "t+ u-"),
+    ("SELECT a FROM t WHERE a IN (SELECT a FROM u) AND a NOT IN (SELECT k FROM small)", "t+ u- small-"),
+    ("SELECT x.a FROM u LEFT JOIN (SELECT a FROM t, small) x ON u.a = x.a", "u+ t- small-"),
+    ("WITH x AS (SELECT a FROM t) SELECT u.a FROM u LEFT JOIN x ON u.a = x.a", "t- u+"),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), PLACES)
+def test_places(query: str, expected: str) -> None:
+    places = shape_of(query, "a").places
+    assert " ".join(f"{place.table.table}{'+' if place.grows else '-'}" for place in places) == expected
+    assert [place.number for place in places] == list(range(len(places)))
+
+
+def test_a_change_of_the_null_side_is_refused() -> None:
+    shape = shape_of("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", "a")
+    with pytest.raises(NotIncremental) as caught:
+        terms(shape, {name("u"): "SELECT 1"}, {}, {})
+    assert caught.value.reason is Reason.NULL_SIDE_CHANGED
+
+
+def test_one_term_for_each_place_that_changed() -> None:
+    shape = shape_of("SELECT p.a FROM t p, t q, u UNION ALL SELECT a FROM t", "a")
+    t, u = name("t"), name("u")
+    found = terms(shape, {t: "D"}, {t: "OLD", u: "OLDU"}, {u: "R"})
+    assert [(term.sources, term.branch, term.removes) for term in found] == [
+        ({0: "D"}, 0, False),
+        ({0: "OLD", 1: "D"}, 0, False),
+        ({0: "OLD", 1: "OLD", 2: "R"}, 0, True),
+        ({3: "D"}, 1, False),
+    ]
+    with pytest.raises(KeyError):
+        terms(shape, {t: "D"}, {}, {})
+
+
+def test_the_text_of_new_rows() -> None:
+    shape = shape_of("SELECT t.a, `x`.c -- all\n FROM t LEFT JOIN u AS x ON t.a = x.a ORDER BY 1", "a c")
+    (term,) = terms(shape, {name("t"): "SELECT * FROM d"}, {}, {})
+    assert texts.appended(shape, [term]) == (
+        "SELECT t.a, `x`.c -- all\n FROM (SELECT * FROM d) AS `t` LEFT JOIN `spark_catalog`.`shop`.`u` AS x"
+        " ON t.a = x.a"
+    )
+
+
+def test_a_star_keeps_its_columns() -> None:
+    shape = shape_of("SELECT * FROM t, u x WHERE x.c > 'a'".replace("t, u x", "u x"), "a c")
+    unchanged = texts.rows(shape, terms(shape, {name("u"): "D"}, {}, {})[0])
+    assert unchanged == "SELECT * FROM (D) x WHERE x.c > 'a'"
+    joined = shape_of("SELECT u.* FROM u JOIN small ON k = a", "a c")
+    (term,) = terms(joined, {name("small"): "D"}, {}, {})
+    assert texts.rows(joined, term) == (
+        "SELECT u.* FROM (SELECT `a`, `c` FROM `spark_catalog`.`shop`.`u`) AS `u` JOIN (D) AS `small` ON k = a"
+    )
+
+
+def test_the_texts_of_groups() -> None:
+    shape = shape_of("SELECT b AS name, count(*) AS n, max(v) FROM t WHERE v > 0 GROUP BY name", "name n top")
+    assert texts.complete(shape) == (
+        "SELECT b AS `name`, count(*) AS `n`, max(v) AS `top`, count(*) AS `freshgate_n`"
+        " FROM `spark_catalog`.`shop`.`t` AS `t` WHERE v > 0 GROUP BY b"
+    )
+    assert texts.merged(shape, "S", terms(shape, {name("t"): "D"}, {}, {})) == (
+        "SELECT `freshgate_k0` AS `name`, `freshgate_n` AS `n`, `freshgate_s0` AS `top`, `freshgate_n` AS `freshgate_n`"
+        " FROM (SELECT `freshgate_k0`, CAST(sum(`freshgate_n`) AS bigint) AS `freshgate_n`,"
+        " max(`freshgate_s0`) AS `freshgate_s0` FROM (SELECT `name` AS `freshgate_k0`,"
+        " `freshgate_n` AS `freshgate_n`, `top` AS `freshgate_s0` FROM (S) AS `freshgate_stored` UNION ALL"
+        " SELECT `freshgate_k0`, `freshgate_n`, `freshgate_s0` FROM (SELECT b AS `freshgate_k0`,"
+        " count(*) AS `freshgate_n`, max(v) AS `freshgate_s0` FROM (D) AS `t` WHERE v > 0 GROUP BY b)"
+        " AS `freshgate_term`) AS `freshgate_parts` GROUP BY `freshgate_k0`) AS `freshgate_groups`"
+    )
+
+
+def test_an_average_is_computed_of_exact_sums() -> None:
+    shape = shape_of("SELECT avg(v), avg(w) FROM t", "x y")
+    text = texts.merged(shape, "S", [])
+    assert "CAST(`freshgate_s1` AS DOUBLE) / `freshgate_s0` END" in text
+    assert "CAST(`freshgate_s3` / CAST(`freshgate_s2` AS DECIMAL(20,0)) AS DECIMAL(16,6)) END" in text
+    assert "GROUP BY" not in text
+
+
+def test_branches_of_other_types_are_cast() -> None:
+    shape = shape_of("SELECT a FROM t UNION ALL SELECT v FROM t", "a", t0="int", t1="bigint", t2="bigint")
+    assert texts.appended(shape, terms(shape, {name("t"): "D"}, {}, {})) == (
+        "(SELECT CAST(`a` AS bigint) FROM (SELECT a FROM (D) AS `t`) AS `freshgate_rows`(`a`))"
+        " UNION ALL (SELECT v FROM (D) AS `t`)"
+    )
+
+
+def test_the_signature_tells_the_meaning_of_the_hidden_columns() -> None:
+    base = shape_of("SELECT a, avg(v) FROM t GROUP BY a", "a m")
+    same = shape_of("SELECT a, avg(v) FROM t WHERE v > 1 GROUP BY a", "a m")
+    assert base.signature == same.signature
+    others = [
+        shape_of("SELECT a, avg(f) FROM t GROUP BY a", "a m"),
+        shape_of("SELECT a, sum(v) FROM t GROUP BY a", "a m"),
+        shape_of("SELECT a, avg(v) FROM t GROUP BY a HAVING count(*) > 1", "a m"),
+        shape_of("SELECT a, b FROM t", "a m"),
+    ]
+    assert len({base.signature, *(each.signature for each in others)}) == 5

@@ -1,0 +1,129 @@
+"""The random changes find each mistake that other systems have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from sql.increments import texts
+from sql.increments.outline import Shape
+from sql.increments.scopes import Place
+from sql.increments.states import States
+from sql.increments.templates import Aggregate
+from sql.increments.terms import Term
+from sql.names import TableName, quote
+from tests.sql.increments import duck
+from tests.sql.increments.duck import Definition, Row, Step, play
+from tests.sql.increments.random_definitions import STARTS, STEPS, aggregations, distinct, selections
+
+Change = Mapping[TableName, str]
+SEARCH = settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def found(
+    definitions: st.SearchStrategy[Definition],
+    *,
+    change: Callable[[Shape], Shape] = lambda shape: shape,
+    stored: duck.Stored = duck._all_stored,
+) -> None:
+    """Fails if no random change shows the mistake."""
+
+    @SEARCH
+    @given(definitions, STARTS, STEPS)
+    def search(definition: Definition, rows: dict[str, list[Row]], steps: list[Step]) -> None:
+        play(definition, rows, steps, shape=change(duck.shape_of(definition)), stored=stored)
+
+    with pytest.raises(AssertionError):
+        search()
+
+
+def _joined(selected: Definition) -> bool:
+    return "t AS q" in selected.text or "u AS q" in selected.text
+
+
+def test_a_join_of_new_rows_with_new_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[Term]:
+        if places and all(place.table in added for place in places):
+            yield Term({place.number: added[place.table] for place in places}, branch)
+
+    monkeypatch.setattr("sql.increments.terms._of_branch", one)
+    found(selections().filter(_joined))
+
+
+def test_an_old_state_that_includes_the_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def new(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[Term]:
+        for place in places:
+            for rows, removes in ((added, False), (removed, True)):
+                if place.table in rows:
+                    yield Term({place.number: rows[place.table]}, branch, removes)
+
+    monkeypatch.setattr("sql.increments.terms._of_branch", new)
+    found(selections().filter(_joined))
+
+
+def test_a_table_that_is_joined_with_itself_as_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(branch: int, places: Sequence[Place], added: Change, before: Change, _: Change) -> Iterator[Term]:
+        done: list[Place] = []
+        for table in dict.fromkeys(place.table for place in places):
+            own = [place for place in places if place.table == table]
+            if table in added:
+                changed = {place.number: added[table] for place in own}
+                yield Term({**{place.number: before[place.table] for place in done}, **changed}, branch)
+            done += own
+
+    monkeypatch.setattr("sql.increments.terms._of_branch", once)
+    found(aggregations(exact=False).filter(lambda each: "t AS q" in each.text))
+
+
+def test_an_average_of_averages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def average(self: States, aggregate: Aggregate) -> str:
+        return quote(self._state(aggregate.text, "avg({})", "double").name)
+
+    monkeypatch.setattr(States, "_average", average)
+    found(aggregations(exact=True).filter(lambda each: "avg" in each.text))
+
+
+def test_a_total_as_the_group_of_the_null_key() -> None:
+    def without(shape: Shape) -> Shape:
+        assert shape.groups is not None
+        return replace(shape, groups=replace(shape.groups, sets=False))
+
+    found(aggregations(sets=True), change=without)
+
+
+def test_groups_that_having_hides_are_dropped() -> None:
+    def shown(shape: Shape) -> str:
+        return f"SELECT * FROM stored{' WHERE freshgate_shown' if shape.filtered else ''}"
+
+    found(aggregations().filter(lambda each: "HAVING" in each.text and not each.keys), stored=shown)
+
+
+def test_a_sum_of_no_values_after_subtraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(States, "_unless_none", lambda self, aggregate, value: value)
+    found(aggregations(exact=True).filter(lambda each: "sum(p" in each.text))
+
+
+def test_a_group_without_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_vanishing", lambda terms: "")
+    found(distinct())
+
+
+def test_distinct_rows_without_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_signed", lambda state, removes: f"{-1 if removes else 1} AS {quote(state.name)}")
+    found(distinct())
+
+
+def test_a_least_value_that_is_subtracted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sql.increments.shape.subtractable", lambda aggregate, types: True)
+    found(st.just(Definition("SELECT p.a AS k0, min(p.v) AS m0 FROM t AS p GROUP BY p.a", ("k0", "m0"))))
