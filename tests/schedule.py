@@ -11,6 +11,7 @@ from xdist.scheduler import LoadFileScheduling
 
 SHARING = {
     "tests/end_to_end/test_changes_by_provider.py": "a Spark with Delta Lake and Iceberg",
+    "tests/mv/test_changes_on_spark.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_observation.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_rewriting_seen.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_rewritten_queries.py": "a gateway with an embedded Spark",
@@ -26,6 +27,7 @@ SHARING = {
 LONGEST = (
     "tests/end_to_end/test_changes_by_provider.py",
     "tests/mv/test_observation.py",
+    "tests/mv/test_changes_on_spark.py",
     "tests/end_to_end/test_rewritten_queries.py",
     "tests/end_to_end/test_rewriting_seen.py",
     "tests/end_to_end/test_stale_partitions.py",

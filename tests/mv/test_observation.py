@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pytest
-from clients import pyhive, rows
+from clients import rows
+from eye import LOOK_SECONDS, Eye, named, watching
 from processes import Engine
 from tiers import sampled
 from views import view_of
@@ -26,85 +26,22 @@ from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.ports import Relation, RelationKind
-from gateway.spark.client import SessionPool
-from gateway.spark.metastore import SparkMetastore
-from gateway.wire.endpoint import Endpoint
-from sql.names import Namespace, TableName
+from sql.names import TableName
 
 NOTHING: frozenset[PartitionValues] = frozenset()
 """No partition has changed."""
 ANYTHING = None
 """Any partition may have changed."""
-NOW = float("inf")
-"""Asks for a look that begins now."""
-LOOK_SECONDS = 300.0
 
 
 def parts(*values: str | None) -> frozenset[PartitionValues]:
     return frozenset((value,) for value in values)
 
 
-def named(table: str) -> TableName:
-    return TableName.resolve(tuple(table.split(".")), Namespace())
-
-
-@dataclass
-class FixedSpark:
-    current: Endpoint
-
-    async def endpoint(self) -> Endpoint:
-        return self.current
-
-
-class Eye:
-    """An observer of a real Spark, and a client that changes tables there."""
-
-    def __init__(self, port: int, cursor: Any, runner: asyncio.Runner) -> None:
-        self.cursor = cursor
-        self.runner = runner
-        self.pool = SessionPool(FixedSpark(Endpoint("127.0.0.1", port)), "observer", 4)
-        self.observer = self.another()
-        self.before: dict[str, Snapshot] = {}
-
-    def another(self) -> Observer:
-        """As after a restart of the gateway."""
-        return Observer(SparkMetastore(self.pool), self.pool, LOOK_SECONDS)
-
-    def run(self, *statements: str) -> None:
-        for statement in statements:
-            rows(self.cursor, statement)
-
-    def look(self, table: str, observer: Observer | None = None) -> Look:
-        seen = (observer or self.observer).observe([named(table)], NOW)
-        return self.runner.run(seen)[named(table)]
-
-    def snapshot(self, table: str, observer: Observer | None = None) -> Snapshot:
-        observed = self.look(table, observer).observed
-        assert isinstance(observed, Snapshot), observed
-        return observed
-
-    def begin(self, table: str) -> Snapshot:
-        self.before[table] = self.snapshot(table)
-        return self.before[table]
-
-    def changed(self, table: str, *statements: str) -> frozenset[PartitionValues] | None:
-        """What of the table has changed since the last look at it, after the statements."""
-        self.run(*statements)
-        before = self.before[table]
-        return self.begin(table).changed(before)
-
-    def directory(self, table: str) -> Path:
-        remembered = self.runner.run(self.observer.observe([named(table)], 0.0))[named(table)]
-        assert remembered.relation is not None
-        return Path(unquote(urlparse(remembered.relation.location).path))
-
-
 @pytest.fixture(scope="module")
 def eye(lake_engine: Engine) -> Iterator[Eye]:
-    with pyhive(lake_engine.host, lake_engine.port) as cursor, asyncio.Runner() as runner:
-        opened = Eye(lake_engine.port, cursor, runner)
+    with watching(lake_engine) as opened:
         yield opened
-        runner.run(opened.pool.close())
 
 
 def data_file(directory: Path) -> Path:

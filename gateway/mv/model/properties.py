@@ -19,6 +19,7 @@ from typing import Any
 from gateway.errors import FreshgateError
 from gateway.loops import aside
 from gateway.mv.many import decoded, in_order
+from gateway.mv.model.basis import read_basis, written_basis
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import (
     Cause,
@@ -154,6 +155,11 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     for number, task in tasks:
         record = dataclasses.asdict(task)
         del record["cause"]["not_before"]
+        # What earlier releases do not know is stored only if it has a value.
+        if task.cause.method is None:
+            del record["cause"]["method"]
+        if not task.route:
+            del record["route"]
         written |= _text(f"task.{number % TASKS_MAX}", json.dumps([number, record]))
     return written
 
@@ -166,6 +172,8 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
         cause = record.pop("cause")
         cause["partitions"] = tuple(cause["partitions"])
         cause["trigger"] = TriggerMode(cause["trigger"])
+        if (method := cause.get("method")) is not None:
+            cause["method"] = Method(method)
         partitions = tuple(record.get("partitions", ()))
         enums = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
         # Earlier releases had no `needed`: they named all partitions.
@@ -218,6 +226,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
             [number, {base: _written_snapshot(snapshot) for base, snapshot in states.items()}]
             for number, states in version.contents.others
         ],
+        **({} if version.basis is None else {"basis": written_basis(version.basis)}),
     }
     return {
         # In pieces: json.dumps would hold the interpreter's lock, and so block the event loop, until it is done.
@@ -236,7 +245,7 @@ def _written_manifest(manifest: Manifest) -> list[Any]:
 
 def _written_shown(shown: Shown) -> list[Any]:
     hidden = [[version, in_order(keys, _written)] for version, keys in sorted(shown.hidden.items())]
-    return [list(shown.ranges), hidden]
+    return [list(shown.ranges), hidden, shown.flagged] if shown.flagged else [list(shown.ranges), hidden]
 
 
 def _written_snapshot(snapshot: Snapshot) -> list[Any]:
@@ -352,7 +361,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
     """A stored version. If an earlier Freshgate wrote it, it has no contents and so counts as stale."""
     record: dict[str, Any] = decoded(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
-    ranges, hidden = record.get("shown", [[[number, number]], []])
+    ranges, hidden, *flagged = record.get("shown", [[[number, number]], []])
     return Version(
         number=number,
         started_at=record["started_at"],
@@ -365,7 +374,9 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             number,
             tuple((first, last) for first, last in ranges),
             {version: frozenset(keys) for version, keys in hidden},
+            bool(flagged and flagged[0]),
         ),
+        basis=read_basis(record.get("basis")),
         contents=Contents(
             _read_snapshot(record.get("followed")),
             tuple(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any
 
+from gateway.mv.model.basis import Basis
 from gateway.mv.model.snapshot import Snapshot
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
@@ -130,6 +131,8 @@ class Version:
     contents: Contents = field(default=Contents())
     previous: int = NEVER_BUILT
     """The version that it replaced."""
+    basis: Basis | None = None
+    """What a refresh by rows can continue from; None: the next refresh cannot be by rows."""
 
     @property
     def partitions(self) -> int:
@@ -221,6 +224,8 @@ class RefreshMode(StrEnum):
     """What a task recomputed."""
 
     COMPLETE = "COMPLETE"
+    INCREMENTAL = "INCREMENTAL"
+    """Only the changed rows."""
     PARTIAL = "PARTIAL"
     """Some partitions."""
     NOT_REFRESH = "NOT_REFRESH"
@@ -240,6 +245,9 @@ class TriggerMode(StrEnum):
     """A query of a stale view, or of a view above it."""
 
 
+_BY_ROWS = frozenset({Method.INCREMENTAL, Method.INCREMENTAL_FALLBACK})
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why a refresh runs, who asked for it, and what it must do."""
@@ -251,9 +259,17 @@ class Cause:
     """Recompute everything, whether stale or not."""
     not_before: float = float("-inf")
     """Observations of the base tables count only if they began at or after this monotonic time."""
+    method: Method | None = None
+    """What a REFRESH statement asks for; None: the view's own method."""
 
     def covers(self, other: Cause) -> bool:
-        """Whether a refresh for this cause also does what `other` asks for."""
+        """Whether a refresh for this cause also does what `other` asks for.
+
+        One that must be incremental may fail where any other one succeeds, so it suffices only for its like; and only
+        its like does what a statement with INCREMENTAL asks for.
+        """
+        if self.method is not other.method and (self.method is Method.INCREMENTAL or other.method in _BY_ROWS):
+            return False
         if other.complete and not other.partitions:
             return self.complete and not self.partitions
         if other.partitions:
@@ -285,6 +301,8 @@ class Task:
     """How many of them were written. If the task failed, none of them is used."""
     rows: int | None = None
     """How many rows it wrote; None if that is unknown."""
+    route: str = ""
+    """Why it was computed by rows or not, with the estimates. Empty if that was not a question."""
 
     def writing(self, first: Sequence[str], needed: int) -> Task:
         """The task, once the number of partitions and the names of the first ones are known. The names are limited
@@ -364,6 +382,15 @@ class MaterializedView:
     def base_name(self, view_id: str) -> str:
         """The name under which the definition reads another view, even after that view was dropped or renamed."""
         return str(self.view_names.get(view_id) or name_of_id(view_id))
+
+    def method_for(self, cause: Cause) -> Method:
+        """The method of a refresh for this cause: what a statement asks for, otherwise the view's own.
+
+        COMPLETE rules out a refresh by rows, but no refresh of single partitions. A view that was created with it is
+        never refreshed by rows, nor is one of which everything was asked for.
+        """
+        own = self.clauses.refreshing.method or Method.AUTO
+        return Method.COMPLETE if cause.complete or own is Method.COMPLETE else cause.method or own
 
     @property
     def calls_functions(self) -> bool:

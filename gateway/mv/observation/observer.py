@@ -11,6 +11,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -67,6 +68,10 @@ class _Known:
         return self.look.began >= not_before and self.touch >= touch
 
 
+SIZED_MAX = 1_000
+"""Of how many directories the sizes are added: this happens on the event loop."""
+LARGE = 2**62
+"""Stands for the bytes of more directories."""
 FEW_FILES = 64
 """Up to this many files are listed by one task, one after the other: 50 ms each in a slow object store."""
 
@@ -78,6 +83,7 @@ class _Files:
     directory: str
     sum: str
     count: int
+    bytes: int
 
 
 class Observer:
@@ -136,6 +142,21 @@ class Observer:
         known = self._tables.last.get(table)
         if known is None or _rank(snapshot) > _rank(known):
             self._tables.last[table] = snapshot
+
+    def session(self) -> AbstractAsyncContextManager[SqlSession]:
+        """A session for looks at tables, as `_Tables.session`."""
+        return self._tables.session()
+
+    async def places(self, relation: Relation) -> dict[PartitionValues, str] | None:
+        """The location of each partition that the metastore lists; None if it lists none of this table, so that all
+        files below the table's location count. Raises what Spark raises."""
+        if not (relation.partition_columns and relation.partitions_listed):
+            return None
+        return await self._tables.places_of(relation)
+
+    def size(self, table: TableName) -> int | None:
+        """The bytes of the table's files at the last observation; None if they were not listed."""
+        return self._tables.sizes.get(table)
 
     def forget(self, tables: Iterable[TableName]) -> None:
         """Forgets tables that no view reads any longer. A table that is being observed is kept; `looked` tells when
@@ -241,7 +262,9 @@ class _Tables:
         self.places: dict[TableName, _Places] = {}
         self.files: dict[TableName, int] = {}
         """How many files the last observation found."""
-        self.remembering = (self.last, self.places, self.files)
+        self.sizes: dict[TableName, int] = {}
+        """How many bytes these files have."""
+        self.remembering = (self.last, self.places, self.files, self.sizes)
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
         """Sessions with the settings for listing, each with the number of tasks that it lists with."""
 
@@ -250,15 +273,13 @@ class _Tables:
             return GONE
         if relation.kind is RelationKind.VIEW:
             return _view(relation)
-        provider = relation.provider
-        for prefix in LONG_NAMES:
-            provider = provider.removeprefix(prefix)
+        provider = provider_of(relation)
         if provider in FILE_FORMATS and relation.location and relation.kind is RelationKind.TABLE:
             return await self._files_twice(relation)
         if provider not in {"delta", ICEBERG} or (table.path and provider == ICEBERG):
             what = f"tables of the format {relation.provider}" if relation.provider else "tables without a format"
             return Unobserved(f"{table}: {what} cannot be observed")
-        async with self._session() as session:
+        async with self.session() as session:
             if provider == "delta":
                 snapshot = await self._delta_at(session, table, relation)
             elif root is not None or table.aspect:
@@ -354,10 +375,14 @@ class _Tables:
             # Files or partitions that vanish between two statements of one observation are no reason to give up.
             return await self._files(relation)
 
+    async def places_of(self, relation: Relation) -> dict[PartitionValues, str]:
+        """The location of each partition that the metastore lists."""
+        root = observation.plain_path(relation.location)
+        return await self._partition_places(relation, root, _files_identity(relation, root))
+
     async def _files(self, relation: Relation) -> Snapshot:
         root = observation.plain_path(relation.location)
-        columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
-        identity = fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
+        identity = _files_identity(relation, root)
         if relation.name.path:
             return Snapshot(identity, _state_of(await self._matched(relation.name)))
         if not relation.partition_columns:
@@ -374,7 +399,7 @@ class _Tables:
         )
         if isinstance(places, BaseException):
             raise places
-        roots = await aside(len(places), _roots, places.values(), root)
+        roots = await aside(len(places), roots_of, places.values(), root)
         files = await self._listed(relation.name, [place for place in roots if place != root], len(places))
         if root in roots:
             if isinstance(at_root, BaseException):
@@ -390,7 +415,7 @@ class _Tables:
         if not locations:
             return found
         few = self.files.get(table, FEW_FILES + 1) <= FEW_FILES
-        async with self._session() as session:
+        async with self.session() as session:
             await self._prepare(session, directories)
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
                 found += await _list(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
@@ -398,13 +423,17 @@ class _Tables:
 
     async def _matched(self, name: TableName) -> list[_Files]:
         """The files of a path, which may contain wildcards."""
-        async with self._session() as session:
+        async with self.session() as session:
             rows = (await session.run(observation.list_files([name.path], patterns=True))).rows
-        return [_Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1]) for directory, *sums in rows]
+        return [
+            _Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1], int(sums[2]))
+            for directory, *sums in rows
+        ]
 
     def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
         # The exact number does not matter if it is large.
         self.files[table] = sum(part.count for part in files[: FEW_FILES + 1])
+        self.sizes[table] = sum(part.bytes for part in files[:SIZED_MAX]) if len(files) <= SIZED_MAX else LARGE
         return files
 
     def _partitions_then(self, table: TableName) -> int:
@@ -416,7 +445,7 @@ class _Tables:
         """The location of each listed partition: below the table's location by default, anywhere if the partition has a
         location of its own."""
         columns = relation.partition_columns
-        async with self._session() as session:
+        async with self.session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
             listed = await aside(len(names), _listed_places, names, columns, root)
             if not listed:
@@ -470,7 +499,7 @@ class _Tables:
         found: dict[PartitionValues, str] = {}
 
         async def work() -> None:
-            async with self._session() as session:
+            async with self.session() as session:
                 while waiting:
                     values = waiting.pop()
                     describe = observation.describe_partition(relation.name, relation.partition_columns, values)
@@ -493,7 +522,7 @@ class _Tables:
             self._set_up[session] = tasks
 
     @contextlib.asynccontextmanager
-    async def _session(self) -> AsyncIterator[SqlSession]:
+    async def session(self) -> AsyncIterator[SqlSession]:
         """A session with the settings for listing. Raises TimeoutError if it is used for too long; waiting for a
         session does not count."""
         async with self._sessions.session() as session, asyncio.timeout(self._look_seconds):
@@ -504,7 +533,20 @@ class _Tables:
             yield session
 
 
+def provider_of(relation: Relation) -> str:
+    """The short name of the table's format."""
+    provider = relation.provider
+    for prefix in LONG_NAMES:
+        provider = provider.removeprefix(prefix)
+    return provider
+
+
 # --- states --------------------------------------------------------------------------------------------
+
+
+def _files_identity(relation: Relation, root: str) -> str:
+    columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
+    return fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
 
 
 def _delta_identity(relation: Relation) -> str:
@@ -567,7 +609,7 @@ def _listed_places(names: Iterable[Sequence[str]], columns: Sequence[str], root:
     return {_values(name, columns): f"{root}/{name}" for (name,) in names}
 
 
-def _roots(places: Collection[str], root: str) -> list[str]:
+def roots_of(places: Collection[str], root: str) -> list[str]:
     """The directories that contain all these locations: the table's location, and those elsewhere."""
     roots = [root] if any(observation.is_within(place, root) for place in places) else []
     roots += many.in_order({place for place in places if not observation.is_within(place, root)}, str)
@@ -602,7 +644,7 @@ def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list
     for directory, *sums in rows:
         if not any(observation.is_within(directory, location) for location in locations):
             raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
-        found.append(_Files(directory, " ".join(map(str, sums)), sums[1]))
+        found.append(_Files(directory, " ".join(map(str, sums)), sums[1], int(sums[2])))
     return found
 
 

@@ -1,0 +1,57 @@
+"""What a version contains exactly, which a later refresh by rows continues from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gateway.mv.model.marks import Mark, read, written
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The state of each base table in a version, by `base_key`: the version has read exactly these rows."""
+
+    marks: Mapping[str, Mark]
+    states: str = ""
+    """The signature of the definition's shape (`sql.increments`) whose hidden columns the version has; empty: none."""
+    complete_ms: int = 0
+    """How long the last complete refresh wrote, in milliseconds; 0: unknown."""
+    rows_ms: int = 0
+    """How long the last refresh by rows wrote. Each complete refresh halves it, so that a slow one is tried again."""
+    rows_bytes: int = 0
+    """How many bytes of changed files that one read."""
+
+    def estimate(self, size: int) -> int:
+        """The milliseconds that a refresh by rows takes for so many bytes; 0: unknown."""
+        return self.rows_ms * max(1, size // max(1, self.rows_bytes)) if self.rows_ms else 0
+
+    def after_rows(self, marks: Mapping[str, Mark], took_ms: int, size: int) -> Basis:
+        """The basis of the next version, which a refresh by rows wrote."""
+        return replace(self, marks=marks, rows_ms=max(1, took_ms), rows_bytes=size)
+
+    def after_complete(self, marks: Mapping[str, Mark], states: str, took_ms: int) -> Basis:
+        """The basis of the next version, which a complete refresh wrote."""
+        return Basis(marks, states, max(1, took_ms), self.rows_ms // 2, self.rows_bytes)
+
+
+NO_BASIS = Basis({})
+
+
+def written_basis(basis: Basis) -> list[Any]:
+    return [
+        {base: written(mark) for base, mark in sorted(basis.marks.items())},
+        basis.states,
+        basis.complete_ms,
+        basis.rows_ms,
+        basis.rows_bytes,
+    ]
+
+
+def read_basis(record: list[Any] | None) -> Basis | None:
+    """None if the version has none: an earlier release wrote it, or its tables changed while they were read."""
+    if record is None:
+        return None
+    marks, states, *measured = record
+    return Basis({base: read(mark) for base, mark in marks.items()}, states, *measured)

@@ -1,0 +1,409 @@
+"""Finds the rows that were added to a base table, or removed from it, since a mark, by statements alone, which list
+files and read logs. No row is read here; the answer is a query for the rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import FreshgateError, StatementFailed
+from gateway.loops import aside
+from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
+from gateway.mv.model.snapshot import PartitionValues, Snapshot, fingerprint
+from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
+from gateway.mv.observation.observer import (
+    FILE_FORMATS,
+    ICEBERG,
+    PATH_NOT_FOUND,
+    Look,
+    Observer,
+    provider_of,
+    roots_of,
+)
+from gateway.mv.ports import Relation, RelationKind, SqlSession
+from sql.increments.reasons import NotIncremental, Reason
+from sql.names import TableName
+from sql.texts import additions, observation
+
+DELTA = "delta"
+HIVE = "hive"
+FILES_MAX = 2_000
+"""How many new files one refresh names in a statement."""
+LISTED_MAX = 20_000
+"""How many files one listing names, or one reading of a log. If more are young, a mark folds all."""
+ROWS_MAX = 200_000
+"""How many files and directories one listing may have as rows."""
+EVER = 2**62
+"""A bound after which no file was modified."""
+COMMITS_MAX = 1_000
+SETTLED_MS = 3_600_000
+"""Files older than an hour are folded into one number: clocks differ less, and a writer takes less from the time of a
+file to its appearance."""
+SIZE_SECONDS = 600.0
+"""For how long a size is remembered: only its order matters."""
+FEED = "delta.enableChangeDataFeed"
+MAPPING = "delta.columnMapping.mode"
+_ADDED, _REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to a table since a mark, as queries with all columns of the table in its order."""
+
+    mark: Mark
+    """The state after it."""
+    added: str | None = None
+    """Exactly the added rows; None: there are none."""
+    removed: str | None = None
+    before: str = ""
+    """The rows at the earlier mark."""
+    bytes: int = 0
+    """Of the added files; 0 if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of a table: those that were modified until `bound`, and the younger ones."""
+
+    bound: int
+    older: Fold
+    young: tuple[YoungFile, ...]
+
+
+class Changes:
+    """Every method may raise NotIncremental, and what Spark raises."""
+
+    def __init__(self, observer: Observer, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._observer = observer
+        self._now_ms = now_ms
+        self._sizes: dict[TableName, tuple[float, int | None]] = {}
+        """When the bytes of a table were asked for, and how many these were."""
+
+    async def size(self, table: TableName, look: Look) -> int | None:
+        """About how many bytes the table has; None if that is unknown. Never raises what Spark raises."""
+        listed, relation = self._observer.size(table), look.relation
+        if listed is not None or relation is None or look.is_view:
+            return listed
+        known = self._sizes.get(table)
+        if known is None or known[0] < time.monotonic() - SIZE_SECONDS:
+            try:
+                known = time.monotonic(), await self._ask_size(table, provider_of(relation))
+            except (FreshgateError, TimeoutError, ValueError):
+                return None
+            self._sizes[table] = known
+        return known[1]
+
+    async def _ask_size(self, table: TableName, provider: str) -> int | None:
+        async with self._observer.session() as session:
+            if provider == DELTA:
+                detail = await session.run(observation.delta_detail(table))
+                return int(detail.rows[0][detail.columns.index("sizeInBytes")])
+            if provider == ICEBERG:
+                return int((await session.run(additions.iceberg_bytes(table))).rows[0][0] or 0)
+        return None
+
+    async def mark(self, table: TableName, look: Look) -> Mark:
+        """The state of the table now."""
+        relation, identity = _plain(table, look)
+        provider = provider_of(relation)
+        with _refusals(table):
+            if provider in POSITIONS:
+                async with self._observer.session() as session:
+                    return Mark(identity, await POSITIONS[provider](session, table))
+            settled = self._now_ms() - SETTLED_MS
+            try:
+                found = await self._list(relation, settled)
+            except NotIncremental:
+                found = await self._list(relation, EVER)
+            return of_files(identity, found.bound, found.older, found.young, settled)
+
+    async def since(self, table: TableName, look: Look, mark: Mark) -> Change:
+        """What happened to the table since the mark."""
+        relation, identity = _plain(table, look)
+        if identity != mark.identity:
+            raise NotIncremental(Reason.BASE_REPLACED, f"{table} was replaced, or its columns have changed")
+        columns = [name for name, _ in relation.columns]
+        provider = provider_of(relation)
+        with _refusals(table):
+            if provider == DELTA:
+                async with self._observer.session() as session:
+                    return await _delta_change(session, table, relation, mark)
+            if provider == ICEBERG:
+                async with self._observer.session() as session:
+                    return await _iceberg_change(session, table, mark, columns)
+            found = await self._list(relation, mark.bound)
+        return _files_change(table, mark, columns, found, self._now_ms() - SETTLED_MS)
+
+    async def holding(self, table: TableName, look: Look, mark: Mark, *, exactly: bool) -> bool:
+        """Whether everything that the mark contains is still there, after it was read. `exactly`: and nothing else."""
+        relation, _ = _plain(table, look)
+        provider = provider_of(relation)
+        with _refusals(table):
+            if provider in POSITIONS:
+                # A version stays what it was, and a query of one fails if its files are gone.
+                if not exactly:
+                    return True
+                async with self._observer.session() as session:
+                    return await POSITIONS[provider](session, table) == mark.position
+            found = await self._list(relation, mark.bound)
+        keys = {file.key for file in found.young}
+        return found.older == mark.older and (keys == mark.younger if exactly else mark.younger <= keys)
+
+    # --- files -----------------------------------------------------------------------------------------
+
+    async def _list(self, relation: Relation, bound: int) -> _Listing:
+        try:
+            return await self._list_once(relation, bound)
+        except StatementFailed:
+            # Files or partitions that vanish between two statements are no reason to give up.
+            return await self._list_once(relation, bound)
+
+    async def _list_once(self, relation: Relation, bound: int) -> _Listing:
+        found = await self._observer.places(relation)
+        places = None if found is None else await aside(len(found), _partitions, found)
+        root = observation.plain_path(relation.location)
+        roots = [root] if places is None else await aside(len(places), roots_of, places, root)
+        rows: list[tuple[Any, ...]] = []
+        async with self._observer.session() as session:
+            for place in roots:
+                rows += await _listed(session, additions.list_young_files(place, bound, ROWS_MAX + 1))
+                if len(rows) > ROWS_MAX:
+                    raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has too many directories")
+        listing = await aside(len(rows), _listing, bound, rows, places, roots)
+        if len(listing.young) > LISTED_MAX:
+            raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has more than {LISTED_MAX} young files")
+        return listing
+
+
+def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
+    """The table and its identity. Raises NotIncremental if its changes cannot be found."""
+    relation = look.relation
+    if relation is None or not isinstance(look.observed, Snapshot) or table.aspect or table.path or look.root:
+        raise NotIncremental(Reason.PROVIDER, f"{table} is no plain table")
+    provider = provider_of(relation)
+    if provider == HIVE:
+        raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes")
+    if provider not in FILE_FORMATS | POSITIONS.keys() or relation.kind is not RelationKind.TABLE:
+        raise NotIncremental(Reason.PROVIDER, f"changes of {table} cannot be found ({relation.provider})")
+    if provider != ICEBERG and any(name.lower() == "_metadata" for name, _ in relation.columns):
+        raise NotIncremental(Reason.PROVIDER, f"{table} has a column _metadata")
+    return relation, look.observed.identity
+
+
+@contextlib.contextmanager
+def _refusals(table: TableName) -> Iterator[None]:
+    """Raises NotIncremental where Spark cannot be asked, or does not answer in time."""
+    try:
+        yield
+    except ValueError as error:
+        raise NotIncremental(Reason.PROVIDER, str(error)) from error
+    except TimeoutError as error:
+        why = f"a look at {table} took longer than staleness.look_timeout"
+        raise NotIncremental(Reason.PROVIDER, why) from error
+
+
+async def _listed(session: SqlSession, statement: str) -> list[tuple[Any, ...]]:
+    try:
+        return list((await session.run(statement)).rows)
+    except StatementFailed as error:
+        if error.sqlstate == PATH_NOT_FOUND:
+            return []
+        raise
+
+
+def _partitions(places: Mapping[PartitionValues, str]) -> dict[str, int]:
+    """A hash of the partitions at each location. A file with a new one has new rows, even if it has not changed."""
+    at: dict[str, list[str]] = {}
+    for values, place in places.items():
+        at.setdefault(place, []).append(json.dumps(values))
+    return {place: int(fingerprint(place, *sorted(values)), 16) >> 1 for place, values in at.items()}
+
+
+def _listing(
+    bound: int, rows: Iterable[Sequence[Any]], places: Mapping[str, int] | None, roots: Sequence[str]
+) -> _Listing:
+    """The files at and below `places`, or all of them. Those of directories that are no partitions do not count."""
+    older, young, latest = Fold(), list[YoungFile](), 0
+    for directory, path, xor, count, size, modified in rows:
+        if not any(observation.is_within(directory, root) for root in roots):
+            raise ValueError(f"Files of {', '.join(roots[:3])} are listed as those of {directory}.")
+        partition = 0 if places is None else _place_of(directory, places)
+        if partition is None:
+            continue
+        if path is None:
+            older += Fold(int(xor), int(count), int(size) + int(count) * partition)
+            latest = max(latest, int(modified))
+        else:
+            young.append(YoungFile(str(path), int(xor), int(modified), int(size), partition))
+    return _Listing(bound if bound < EVER else latest, older, tuple(young))
+
+
+def _place_of(directory: str, places: Mapping[str, int]) -> int | None:
+    """The hash of the partitions that the files of a directory belong to; None if they belong to none."""
+    while directory and directory not in places:
+        directory = directory.rpartition("/")[0]
+    return places.get(directory)
+
+
+def _files_change(table: TableName, mark: Mark, columns: Sequence[str], found: _Listing, settled: int) -> Change:
+    """New files are those that were modified after the mark's bound and are not known to it."""
+    here = {file.key for file in found.young}
+    if found.older.count < mark.older.count or not mark.younger <= here:
+        why = "were removed, replaced, or given to another partition"
+        raise NotIncremental(Reason.ROWS_REMOVED, f"files of {table} {why}")
+    if found.older != mark.older:
+        late = found.older.count > mark.older.count
+        why = "appeared with a time before the last refresh" if late else "were replaced"
+        raise NotIncremental(Reason.LATE_FILE if late else Reason.ROWS_REMOVED, f"files of {table} {why}")
+    new = [file for file in found.young if file.key not in mark.younger]
+    if len(new) > FILES_MAX:
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(new)} new files")
+    now = of_files(mark.identity, found.bound, found.older, found.young, settled)
+    if not new:
+        return Change(now, before=additions.all_rows(table, columns))
+    paths = [file.path for file in new]
+    return Change(
+        now,
+        additions.rows_of_files(table, columns, paths),
+        None,
+        additions.rows_of_files(table, columns, paths, without=True),
+        sum(file.bytes for file in new),
+    )
+
+
+# --- Delta -----------------------------------------------------------------------------------------------
+
+
+async def _delta_version(session: SqlSession, table: TableName) -> str:
+    return str(int((await session.run(observation.delta_version(table))).rows[0][0]))
+
+
+async def _delta_change(session: SqlSession, table: TableName, relation: Relation, mark: Mark) -> Change:
+    columns = [name for name, _ in relation.columns]
+    first, last = int(mark.position) + 1, int(await _delta_version(session, table))
+    now, before = Mark(mark.identity, str(last)), additions.rows_at(table, columns, mark.position)
+    if last < first:
+        if last < first - 1:
+            raise NotIncremental(Reason.BASE_REPLACED, f"{table} has an earlier version than the view contains")
+        return Change(now, before=before)
+    found = await _delta_log(session, table, relation, first, last)
+    if not any(file.added or file.removed for file in found.files):
+        return Change(now, before=before)
+    feed = await _has_property(session, table, FEED, "true")
+    if not found.appends and not feed:
+        raise NotIncremental(Reason.FEED_NOT_ENABLED, f"rows of {table} were updated or deleted, and {FEED} is off")
+    if not await _delta_has(session, relation, found.needed):
+        raise NotIncremental(Reason.HISTORY_GONE, f"files of {table} with changed rows were deleted by VACUUM")
+    if not await _delta_has(session, relation, found.before, mark.position):
+        before = ""
+    size = sum(file.bytes for file in found.added)
+    if feed:
+        plus, minus = (additions.delta_feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
+        return Change(now, plus, None if found.appends else minus, before, size)
+    mapped = not await _has_property(session, table, MAPPING, "none", absent=True)
+    return Change(now, _delta_added(table, relation, found.added, last, mapped=mapped), None, before, size)
+
+
+async def _delta_log(session: SqlSession, table: TableName, relation: Relation, first: int, last: int) -> DeltaLog:
+    """What the commits did. Raises NotIncremental if that is not known, or if there are other columns since."""
+    if last - first >= COMMITS_MAX:
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {last - first + 1} new commits")
+    try:
+        rows = (await session.run(additions.delta_actions(relation.location, first, last, LISTED_MAX))).rows
+    except StatementFailed as error:
+        raise NotIncremental(Reason.HISTORY_GONE, f"the log of {table} cannot be read: {error}") from error
+    found = await aside(len(rows), log_of, rows)
+    if found.commits < last - first + 1:
+        raise NotIncremental(
+            Reason.HISTORY_GONE, f"the log of {table} no longer has all commits since the last refresh"
+        )
+    if found.described:
+        raise NotIncremental(Reason.BASE_REPLACED, f"columns or properties of {table} have changed")
+    if len(rows) >= LISTED_MAX and all(file.added or file.removed or file.feeds for file in found.files):
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"more than {LISTED_MAX} files of {table} have changed")
+    return found
+
+
+async def _delta_has(session: SqlSession, relation: Relation, files: Sequence[DeltaFile], version: str = "") -> bool:
+    """Whether these files are there, of which there are none if nothing was removed; and, if so, whether the version
+    can be read."""
+    if not files:
+        return True
+    table = relation.name if version else None
+    try:
+        paths = [file.path for file in files]
+        await session.run(additions.delta_present(relation.location, paths, table, version or "0"))
+    except StatementFailed:
+        return False
+    return True
+
+
+def _delta_added(table: TableName, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool) -> str:
+    """The query for the rows of added files. A file that the last version no longer has, because its rows were moved,
+    is read in the latest version that has it."""
+    if len(files) > FILES_MAX:
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(files)} new files")
+    columns, by = [name for name, _ in relation.columns], relation.partition_columns
+    direct, through = list[str](), dict[int, list[DeltaFile]]()
+    for file in files:
+        if file.gone is None and not by and not mapped and additions.is_plain(file.path):
+            direct.append(file.path)
+        elif additions.is_unique(file.name):
+            through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
+        else:
+            raise NotIncremental(Reason.PROVIDER, f"{table} has a new file whose name may not be unique: {file.path}")
+    kinds = {} if mapped else {name: kind for name, kind in relation.columns if name in by}
+    queries = [additions.delta_files(relation.location, columns, direct)] if direct else []
+    for version, read in sorted(through.items()):
+        filters = additions.partition_filters(kinds, [file.values for file in read])
+        queries.append(additions.delta_files_at(table, columns, [file.name for file in read], version, filters))
+    return " UNION ALL ".join(queries)
+
+
+async def _has_property(session: SqlSession, table: TableName, name: str, value: str, *, absent: bool = False) -> bool:
+    """Whether a table has the property with this value; `absent`: or does not have it."""
+    found = str((await session.run(additions.table_property(table, name))).rows[0][1])
+    return found.lower() == value or (absent and "does not have property" in found)
+
+
+# --- Iceberg ---------------------------------------------------------------------------------------------
+
+
+async def _iceberg_snapshot(session: SqlSession, table: TableName) -> str:
+    await session.run(observation.renew(table))
+    return str((await session.run(observation.iceberg_snapshot(table))).rows[0][1])
+
+
+async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, columns: Sequence[str]) -> Change:
+    position = await _iceberg_snapshot(session, table)
+    now = Mark(mark.identity, position)
+    if mark.position == observation.NO_SNAPSHOT:
+        empty = f"{additions.all_rows(table, columns)} WHERE false"
+        added = None if position == mark.position else additions.rows_at(table, columns, position)
+        return Change(now, added, None, empty)
+    before = additions.rows_at(table, columns, mark.position)
+    if position == mark.position:
+        return Change(now, before=before)
+    history = {str(row[0]): row for row in (await session.run(observation.iceberg_history(table))).rows}
+    appends, at = 0, position
+    while at != mark.position:
+        if at not in history:
+            if at == "None" and mark.position in history:
+                raise NotIncremental(Reason.ROWS_REMOVED, f"{table} was rolled back to an earlier snapshot")
+            raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
+        _, parent, operation = history[at]
+        if operation not in {"append", "replace"}:
+            raise NotIncremental(Reason.ROWS_REMOVED, f"rows of {table} were replaced or deleted ({operation})")
+        appends, at = appends + (operation == "append"), str(parent)
+    if mark.position not in history:
+        raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
+    added = additions.iceberg_appended(table, columns, mark.position, position) if appends else None
+    return Change(now, added, None, before)
+
+
+POSITIONS = {DELTA: _delta_version, ICEBERG: _iceberg_snapshot}
+"""Formats with a history, and how to ask for the latest position in it."""

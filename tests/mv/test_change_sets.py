@@ -1,0 +1,365 @@
+"""Rows added since a mark, without Spark: no history of files loses or repeats one, and every doubt has a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from zlib import crc32
+
+import pytest
+from fakes import Answer, FakeMetastore, named
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import StatementFailed
+from gateway.mv.model import marks
+from gateway.mv.model.marks import YOUNGER_MAX, Fold, Mark, YoungFile, of_files
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.observation import changes as finder
+from gateway.mv.observation.changes import EVER, LISTED_MAX, Change, Changes
+from gateway.mv.observation.delta_log import log_of
+from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.ports import Relation, RelationKind
+from sql.increments.reasons import NotIncremental, Reason
+from sql.names import TableName
+from sql.texts import additions
+
+PLAIN, DELTA, ICEBERG = named("s.t"), named("s.d"), named("lake.s.i")
+STRING, INT, STAMP = '{"name": "string"}', '{"name": "int"}', '{"name": "timestamp_ltz"}'
+
+
+class Spark(FakeMetastore):
+    """Its own sessions: what they are asked is answered by patterns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = Changes(Observer(self, cast(Any, self), 60.0), lambda: 0)
+
+    def say(self, pattern: str, *rows: tuple[Any, ...]) -> None:
+        self.answers.say(pattern, Answer(list(rows)))
+
+    def fail(self, pattern: str) -> None:
+        self.answers.say(pattern, StatementFailed("It is gone."))
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[Spark]:
+        yield self
+
+    def mark(self, table: TableName) -> Mark:
+        return asyncio.run(self.changes.mark(table, look(table)))
+
+    def since(self, table: TableName, mark: Mark, look_at: Look | None = None) -> Change:
+        return asyncio.run(self.changes.since(table, look_at or look(table), mark))
+
+    def refusal(self, table: TableName, mark: Mark, look_at: Look | None = None) -> Reason:
+        with pytest.raises(NotIncremental) as refused:
+            self.since(table, mark, look_at)
+        return refused.value.reason
+
+
+def look(table: TableName, identity: str = "i", provider: str = "", **parts: Any) -> Look:
+    known = {PLAIN: "parquet", DELTA: "delta", ICEBERG: "iceberg"}
+    columns = (("id", INT), ("day", STRING))
+    described = {"location": f"file:/w/{table.table}", "columns": columns, **parts}
+    relation = Relation(table, RelationKind.TABLE, provider=provider or known[table], **described)
+    return Look(Snapshot(identity, "state"), 0.0, relation=relation)
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class File:
+    name: str
+    modified: int
+    partition: int
+
+    @property
+    def young(self) -> YoungFile:
+        return YoungFile(self.name, crc32(f"{self.name} {self.modified}".encode()), self.modified, 10, self.partition)
+
+
+def listing(files: Iterable[File], bound: int) -> finder._Listing:
+    listed = [file.young for file in files]
+    older = sum((file.fold for file in listed if file.modified <= bound), Fold())
+    return finder._Listing(bound, older, tuple(file for file in listed if file.modified > bound))
+
+
+# Partitions' hashes are large, as real ones are: sums of small ones would be equal by chance.
+FILES = st.dictionaries(
+    st.sampled_from("abcdef"), st.tuples(st.integers(0, 6), st.sampled_from([3 << 40, 5 << 50]))
+).map(lambda files: frozenset(File(name, *parts) for name, parts in files.items()))
+
+
+@given(st.lists(st.tuples(FILES, st.integers(0, 7)), min_size=2, max_size=5))
+def test_no_history_of_files_loses_or_repeats_one(history: list[tuple[frozenset[File], int]]) -> None:
+    """With every time of a file, before, at and after the bound, and any progress of the bound."""
+    (before, settled), *later = history
+    mark = of_files("i", settled, *_parts(before, settled), settled)
+    for now, settled in later:
+        found = listing(now, mark.bound)
+        try:
+            change = finder._files_change(PLAIN, mark, ["id"], found, settled)
+        except NotIncremental as refusal:
+            late = any(file.modified <= mark.bound for file in now - before)
+            reasons = {Reason.ROWS_REMOVED: bool(before - now), Reason.LATE_FILE: late}
+            possible = reasons[refusal.reason]
+            mark = of_files("i", settled, *_parts(now, settled), settled)
+        else:
+            possible = before <= now
+            paths = sorted(file.name for file in now - before)
+            assert change.added == (additions.rows_of_files(PLAIN, ["id"], _order(now, before)) if paths else None)
+            assert change.bytes == 10 * len(paths)
+            mark = change.mark
+        assert possible
+        assert marks.read(json.loads(json.dumps(marks.written(mark)))) == mark
+        before = now
+
+
+def _parts(files: Iterable[File], bound: int) -> tuple[Fold, tuple[YoungFile, ...]]:
+    found = listing(files, bound)
+    return found.older, found.young
+
+
+def _order(now: frozenset[File], before: frozenset[File]) -> list[str]:
+    return [file.name for file in now if file not in before]
+
+
+def test_a_mark_names_few_files() -> None:
+    """Of more files, the oldest are folded, and with them all that have the time of the last folded one."""
+    files = [YoungFile(f"f{number}", number, number // 2, 1) for number in range(YOUNGER_MAX + 5)]
+    mark = of_files("i", 0, Fold(), files, 0)
+    assert len(mark.younger) <= YOUNGER_MAX
+    assert mark.older.count + len(mark.younger) == len(files)
+    assert {file.hash for file in files if file.modified > mark.bound} == mark.younger
+
+
+def test_more_young_files_than_a_listing_names() -> None:
+    spark = Spark()
+    young = [("file:/w/t", f"f{number}", number, 1, 1, 5) for number in range(LISTED_MAX + 1)]
+    spark.say("binaryFile", *young)
+    spark.say(f"> {EVER} ", ("file:/w/t", None, 77, LISTED_MAX + 1, LISTED_MAX + 1, 5))
+    mark = spark.mark(PLAIN)
+    assert (mark.bound, mark.older, mark.younger) == (5, Fold(77, LISTED_MAX + 1, LISTED_MAX + 1), frozenset())
+    assert spark.refusal(PLAIN, Mark("i")) is Reason.TOO_MANY_FILES
+
+
+def test_files_that_cannot_be_listed() -> None:
+    spark = Spark()
+    spark.say("binaryFile", ("file:/elsewhere", None, 1, 1, 1, 1))
+    assert spark.refusal(PLAIN, Mark("i")) is Reason.PROVIDER
+    assert spark.refusal(PLAIN, Mark("i"), look(PLAIN, location="file:/w/${x}")) is Reason.PROVIDER
+
+
+@pytest.mark.parametrize(
+    ("described", "reason"),
+    [
+        ({"identity": "other"}, Reason.BASE_REPLACED),
+        ({"provider": "hive"}, Reason.HIVE_TEXT),
+        ({"provider": "jdbc"}, Reason.PROVIDER),
+        ({"columns": (("_METADATA", STRING),)}, Reason.PROVIDER),
+    ],
+)
+def test_other_tables(described: dict[str, Any], reason: Reason) -> None:
+    assert Spark().refusal(PLAIN, Mark("i"), look(PLAIN, **described)) is reason
+
+
+def test_names_that_are_no_tables() -> None:
+    for table in (named("parquet./data/*"), replace(ICEBERG, aspect="VERSION AS OF 1")):
+        assert Spark().refusal(table, Mark("i"), look(table, provider="parquet")) is Reason.PROVIDER
+
+
+def test_a_location_with_other_partitions() -> None:
+    """The same files at a location that is one more partition, another one, or another's."""
+    rows = [
+        ("file:/w/t/a", None, 5, 2, 20, 1),
+        ("file:/w/t/b", None, 6, 2, 20, 1),
+        ("file:/w/t/stray", "s", 1, 1, 1, 9),
+    ]
+    folds = list[Fold]()
+    for places in (
+        {("1",): "file:/w/t/a", ("2",): "file:/w/t/b"},
+        {("1",): "file:/w/t/a", ("2",): "file:/w/t/b", ("3",): "file:/w/t/b"},
+        {("1",): "file:/w/t/a", ("3",): "file:/w/t/b"},
+        {("2",): "file:/w/t/a", ("1",): "file:/w/t/b"},
+    ):
+        found = finder._listing(3, rows, finder._partitions(places), ["file:/w/t"])
+        assert not found.young
+        assert (found.older.xor, found.older.count) == (5 ^ 6, 4)
+        folds.append(found.older)
+    assert len(set(folds)) == 4
+
+
+# --- Delta -----------------------------------------------------------------------------------------------
+
+UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+PART = f"part-0-{UUID}.c000.snappy.parquet"
+
+
+def commits(number: int = 2, *, described: bool = False) -> tuple[Any, ...]:
+    return (True, number, described, *[None] * 8)
+
+
+def file(
+    path: str = PART, added: int | None = 4, removed: int | None = None, gone: int | None = None, **more: Any
+) -> tuple[Any, ...]:
+    values = json.dumps(more["values"]) if "values" in more else "{}"
+    return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, more.get("vector", False), values)
+
+
+class Delta(Spark):
+    """A table that had version 3 at the mark, and has version 5."""
+
+    def __init__(self, *rows: tuple[Any, ...], **properties: str) -> None:
+        super().__init__()
+        self.say("DESCRIBE HISTORY", (5,))
+        self.say("_delta_log", *rows)
+        for key in ("delta.enableChangeDataFeed", "delta.columnMapping.mode"):
+            given = properties.get(key.rpartition(".")[2], "Table d does not have property")
+            self.say(f"SHOW TBLPROPERTIES .*{key}", (key, given))
+
+    def change(self, **parts: Any) -> Change:
+        return self.since(DELTA, Mark("i", "3"), look(DELTA, **parts))
+
+    def reason(self, **parts: Any) -> Reason:
+        return self.refusal(DELTA, Mark("i", "3"), look(DELTA, **parts))
+
+
+FEED = {"enableChangeDataFeed": "true"}
+
+
+def test_appends_to_delta() -> None:
+    change = Delta(commits(), file()).change()
+    assert change.mark == Mark("i", "5")
+    assert change.added == additions.delta_files("file:/w/d", ["id", "day"], [PART])
+    assert (change.removed, change.bytes) == (None, 10)
+    assert change.before.endswith("VERSION AS OF 3")
+
+
+def test_commits_without_rows() -> None:
+    change = Delta(commits(), file("old", None, None, 5)).change()
+    assert (change.added, change.removed) == (None, None)
+
+
+def test_files_that_moved_are_read_where_they_were() -> None:
+    """A file that OPTIMIZE has replaced since is no file of the last version."""
+    other = PART.replace("part-0", "part-1")
+    change = Delta(commits(), file(), file(other, 4, None, 5)).change()
+    assert change.added is not None
+    direct, at = change.added.split(" UNION ALL ")
+    assert PART in direct
+    assert f"VERSION AS OF 4 WHERE _metadata.file_name IN ('{other}')" in at
+
+
+def test_a_file_that_was_added_again() -> None:
+    found = log_of([commits(), file(PART, 5, None, 4)])
+    assert found.added[0].gone is None
+
+
+def test_partitioned_and_mapped_delta() -> None:
+    path = f"day=x%2520y/{PART}"
+    change = Delta(commits(), file(path, values={"day": "x%20y"})).change(partition_columns=("day",))
+    assert change.added is not None
+    assert change.added.endswith(f"VERSION AS OF 5 WHERE _metadata.file_name IN ('{PART}') AND "
+                                 "(CAST(`day` AS STRING) IN ('x%20y'))")  # fmt: skip
+    mapped = Delta(commits(), file(), mode="name").change()
+    assert mapped.added is not None
+    assert mapped.added.endswith(f"VERSION AS OF 5 WHERE _metadata.file_name IN ('{PART}')")
+
+
+def test_filters_on_partitions() -> None:
+    values: list[dict[str, str | None] | None] = [{"day": "b", "at": "1", "n": ""}, {"day": "a", "at": "2", "n": None}]
+    kinds = {"day": STRING, "at": STAMP, "n": INT}
+    expected = ["(CAST(`day` AS STRING) IN ('a', 'b'))", "(`n` IS NULL)"]
+    assert additions.partition_filters(kinds, values) == expected
+    assert additions.partition_filters(kinds, [*values, None]) == []
+
+
+@pytest.mark.parametrize("rows", [[file(removed=5)], [file(vector=True)], [file(None, None, 5, 5)]])
+def test_updates_and_deletes(rows: list[tuple[Any, ...]]) -> None:
+    assert Delta(commits(), *rows).reason() is Reason.FEED_NOT_ENABLED
+    change = Delta(commits(), *rows, **FEED).change()
+    assert change.added is not None
+    assert change.removed is not None
+    assert "table_changes('`spark_catalog`.`s`.`d`', 4, 5)" in change.removed
+
+
+def test_the_feed_of_appends() -> None:
+    change = Delta(commits(), file(), **FEED).change()
+    assert (change.added or "").count("table_changes") == 1
+    assert change.removed is None
+
+
+def test_delta_histories_that_say_no_more() -> None:
+    assert Delta(commits(1), file()).reason() is Reason.HISTORY_GONE
+    assert Delta(commits(described=True), file()).reason() is Reason.BASE_REPLACED
+    assert Delta(commits(), file("x,y.parquet")).reason() is Reason.PROVIDER
+    unread = Delta()
+    unread.fail("_delta_log")
+    assert unread.reason() is Reason.HISTORY_GONE
+    assert unread.refusal(DELTA, Mark("i", "9")) is Reason.BASE_REPLACED
+    assert unread.refusal(DELTA, Mark("i", "-2000")) is Reason.TOO_MANY_FILES
+
+
+def test_files_that_vacuum_deleted() -> None:
+    gone = Delta(commits(), file(PART, 4, None, 5), file("old", None, None, 5))
+    gone.fail(f"binaryFile.*{PART}")
+    assert gone.reason() is Reason.HISTORY_GONE
+    old = Delta(commits(), file(), file("old", None, None, 5))
+    old.fail("binaryFile.*old")
+    assert old.change().before == ""
+    assert old.change().added
+
+
+def test_a_log_of_very_many_files() -> None:
+    rows = [file(f"p{number}", 4) for number in range(LISTED_MAX)]
+    assert Delta(commits(), *rows).reason() is Reason.TOO_MANY_FILES
+    moved = [file(f"p{number}", None, None, 5) for number in range(LISTED_MAX)]
+    assert Delta(commits(), file(), *moved).change().added
+
+
+# --- Iceberg ---------------------------------------------------------------------------------------------
+
+
+def iceberg(current: str, *history: tuple[Any, ...]) -> Spark:
+    spark = Spark()
+    spark.say("current-snapshot-id", ("current-snapshot-id", current))
+    spark.say(r"\.snapshots", *history)
+    return spark
+
+
+def test_appends_to_iceberg() -> None:
+    history = [(1, None, "append"), (2, 1, "append"), (3, 2, "replace")]
+    change = iceberg("3", *history).since(ICEBERG, Mark("i", "1"))
+    assert change.added == additions.iceberg_appended(ICEBERG, ["id", "day"], "1", "3")
+    assert change.before.endswith("VERSION AS OF 1")
+    assert iceberg("3", *history).since(ICEBERG, Mark("i", "2")).added is None
+    assert iceberg("3", *history).since(ICEBERG, Mark("i", "3")).added is None
+    all_rows = iceberg("3", *history).since(ICEBERG, Mark("i", "none")).added
+    assert (all_rows or "").endswith("VERSION AS OF 3")
+
+
+@pytest.mark.parametrize(
+    ("current", "history", "reason"),
+    [
+        ("2", [(1, None, "append"), (2, 1, "overwrite")], Reason.ROWS_REMOVED),
+        ("2", [(1, None, "append"), (2, 1, "delete")], Reason.ROWS_REMOVED),
+        ("0", [(0, None, "append"), (1, 0, "append")], Reason.ROWS_REMOVED),
+        ("2", [(2, 1, "append")], Reason.HISTORY_GONE),
+        ("3", [(1, None, "append"), (3, 2, "append")], Reason.HISTORY_GONE),
+        ("none", [], Reason.HISTORY_GONE),
+    ],
+)
+def test_iceberg_histories_that_say_no_more(current: str, history: list[tuple[Any, ...]], reason: Reason) -> None:
+    assert iceberg(current, *history).refusal(ICEBERG, Mark("i", "1")) is reason
+
+
+def test_positions_hold() -> None:
+    spark = iceberg("3")
+    for mark, exactly, held in (("2", False, True), ("2", True, False), ("3", True, True)):
+        found = asyncio.run(spark.changes.holding(ICEBERG, look(ICEBERG), Mark("i", mark), exactly=exactly))
+        assert found is held
