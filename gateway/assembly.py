@@ -36,6 +36,7 @@ from gateway.mv.catalog.watches import Watches
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
+from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations
@@ -44,6 +45,7 @@ from gateway.mv.ports import Plans, PlanTexts, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.proposal import Proposer
 from gateway.mv.refresh.publication import Publication
@@ -373,14 +375,17 @@ def refreshed_views(
     catalog, settlement, fence, inspector = views.catalog, views.settlement, views.fence, views.inspector
     surroundings = Surroundings(REFRESH_POOL, spark.habits, spark.metastore)
     longest = settings.storage.definition_characters
-    proposer = Proposer(spark.metastore, spark.short, inspector, spark.habits, surroundings, longest)
+    changes = Changes(views.observer)
+    least = settings.refresh.incremental_from
+    increments = Increments(catalog, spark.metastore, spark.habits, changes, least)
+    proposer = Proposer(spark.metastore, spark.short, inspector, spark.habits, surroundings, increments, longest)
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
     sessions = RefreshSessions(spark.refreshes, surroundings)
     preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)
     writer = Writer(sessions, versions.versions, versions.numbers, log)
     publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes)
     diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
-    executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress)
+    executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)
     limits = RefreshLimits(settings.refresh.retries, settings.refresh.retry_wait, settings.refresh.timeout)
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
     zone, seconds = ZoneInfo(settings.jobs.time_zone), settings.jobs.allow_second_schedules

@@ -404,6 +404,12 @@ class Refresh:
     timeout: float = _setting(
         0.0, "Seconds after which a refresh, with all its retries, is cancelled at Spark. 0: never.", _at_least(0)
     )
+    incremental_from: int = _setting(
+        64 * 2**20,
+        "From how many bytes of base tables on the method AUTO considers refreshes by rows. For smaller tables a "
+        "complete refresh is as fast.",
+        _at_least(0),
+    )
 
 
 @dataclass(frozen=True, slots=True)

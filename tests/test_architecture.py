@@ -48,7 +48,18 @@ ALLOWED = {
 ROOMS = {
     "sql": (
         *("words", "names", "wildcards", "redaction", "statement", "scan", "lexed"),
-        *("texts", "reading", "grammar", "definition", "rewriting", "proof", "classify", "scripts", "understood"),
+        *(
+            "texts",
+            "reading",
+            "grammar",
+            "definition",
+            "increments",
+            "rewriting",
+            "proof",
+            "classify",
+            "scripts",
+            "understood",
+        ),
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
@@ -56,8 +67,9 @@ ROOMS = {
     ),
     "gateway.service": ("decision", "operations", "clients", "answers", "routing", "executions", "dispatch"),
 }
-SHARED_NAMES = {"client", "command"}
-"""`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`."""
+SHARED_NAMES = {"client", "command", "shape", "terms"}
+"""`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `shape`: of a query, and
+of a definition that is refreshed by rows. `terms`: of an expression in a proof, and of a change."""
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops"}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}

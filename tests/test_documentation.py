@@ -10,6 +10,7 @@ import pytest
 
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
+from sql.increments.reasons import Reason
 from sql.lexed import Lexed
 
 ROOT = Path(__file__).parent.parent
@@ -61,6 +62,11 @@ def test_every_page_that_the_code_mentions_exists() -> None:
             text = path.read_text(encoding="utf-8")
             missing += [f"{path.name}: {page}" for page in MENTION.findall(text) if not (ROOT / page).exists()]
     assert missing == []
+
+
+def test_every_reason_against_an_incremental_refresh_is_explained() -> None:
+    _, _, table = (DOCS / "how-to" / "incremental.md").read_text(encoding="utf-8").partition("### Reasons")
+    assert re.findall(r"^\| `([A-Z_]+)` \| [^|]+ \| [^|]*\|$", table, re.MULTILINE) == list(Reason)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -87,12 +87,13 @@ schedules = st.builds(
     cron=st.none() | texts,
     time_zone=st.none() | texts,
 )
+methods = st.none() | st.sampled_from(Method)
 clauses = st.builds(
     Clauses,
     deferred=st.booleans(),
     refreshing=st.builds(
         Refreshing,
-        st.none() | st.sampled_from(Method),
+        methods,
         st.none() | st.sampled_from(Trigger),
         st.none() | schedules,
     ),
@@ -105,10 +106,11 @@ clauses = st.builds(
     duplicate=st.booleans(),
 )
 schemas = st.builds(Schema, texts, st.lists(st.tuples(words, texts), max_size=3).map(tuple), st.booleans())
+causes = st.builds(Cause, st.sampled_from(TriggerMode), texts, columns, st.booleans(), method=methods)
 tasks = st.builds(
     Task,
     id=counts,
-    cause=st.builds(Cause, st.sampled_from(TriggerMode), texts, columns, st.booleans()),
+    cause=causes,
     reason=texts,
     created_at=counts,
     status=st.sampled_from([TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.SUCCESS]),
@@ -117,6 +119,7 @@ tasks = st.builds(
     version=st.just(0),
     error=st.text(max_size=2000),
     partitions=st.lists(words, max_size=3).map(tuple),
+    route=texts,
 )
 views = st.builds(
     MaterializedView,

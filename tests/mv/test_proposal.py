@@ -60,7 +60,7 @@ class Stored:
 def told(keys: Iterable[PartitionKey], names: list[str]) -> tuple[list[str], set[PartitionKey]]:
     """The names that mean nothing, and the partitions that the others mean."""
     stored, nobody = cast(Any, Stored(keys)), cast(Any, None)
-    proposer = Proposer(stored, nobody, stored, nobody, nobody, 0)
+    proposer = Proposer(stored, nobody, stored, nobody, nobody, nobody, 0)
     missing = asyncio.run(proposer.missing(VIEW, names, nobody))
     return missing, set(asyncio.run(proposer._called(VIEW, Inspection({}, {}), names, nobody)))
 
@@ -129,9 +129,12 @@ class World:
             return Answer([("a",), ("b",), ("hidden",)])
         return Answer()
 
+    async def is_small(self, *_: object) -> bool:
+        return True
+
     def propose(self, view: MaterializedView, *partitions: str, version: int = 1) -> Proposal:
         everything = cast(Any, self)
-        proposer = Proposer(everything, everything, everything, Habits(), everything, 30_000)
+        proposer = Proposer(everything, everything, everything, Habits(), everything, everything, 30_000)
         cause = Cause(TriggerMode.MANUAL if partitions else TriggerMode.READ, "me", partitions, bool(partitions))
         return asyncio.run(proposer.propose(view, view, cause, version, everything))
 

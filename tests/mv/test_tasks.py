@@ -214,6 +214,41 @@ def test_manual_tasks_queue_and_one_automatic_task_waits() -> None:
     play(story())
 
 
+def test_a_reader_does_not_fail_with_a_strict_refresh() -> None:
+    """It asked for rows that are fresh, by whatever method."""
+
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        await world.write()
+        strict = replace(MANUAL, complete=False, method=Method.INCREMENTAL)
+        refreshes = [asyncio.create_task(world.tasks.refresh("v", strict, silent)) for _ in range(2)]
+        await settled()
+        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        world.stage.let("v", *[RefreshFailed("ROWS_REMOVED")] * 2, None)
+        assert [type(end) for end in await asyncio.gather(*refreshes, return_exceptions=True)] == [RefreshFailed] * 2
+        await reader
+        assert [trigger for _, trigger in world.stage.began] == ["MANUAL", "MANUAL", "READ"]
+
+    play(story())
+
+
+def test_a_schedule_leaves_the_method_to_the_view() -> None:
+    async def story() -> None:
+        world = World()
+        for number, method in enumerate([None, *Method]):
+            world.add(f"v{number}", replace(HOURLY, method=method))
+        world.now += HOUR
+        world.scheduler.run_due()
+        await settled()
+        causes = [world.catalog.entry(f"v{number}").history.tasks[0][1].cause for number in range(5)]
+        assert [cause.complete for cause in causes] == [False, False, True, False, False]
+        assert {cause.method for cause in causes} == {None}
+
+    play(story())
+
+
 def test_a_refresh_waits_for_no_looks_of_jobs() -> None:
     """Their base tables may lie in storage that does not answer."""
 

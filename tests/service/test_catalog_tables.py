@@ -30,6 +30,7 @@ from gateway.mv.model.view import (
 from gateway.service.answers import catalog_tables
 from sql.names import TableName
 
+VIEW = view_of(Version.whole(1, 0, 0, {}))
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read_text(encoding="utf-8")
 
 
@@ -92,11 +93,19 @@ def test_a_task_names_no_more_partitions_than_the_catalog_should_keep() -> None:
     assert [kept for _, kept in properties.read_tasks(properties.write_tasks([(1, done)]))] == [done]
 
 
+def test_a_task_shows_its_route() -> None:
+    task = Task(1, Cause(TriggerMode.MANUAL, "me"), "why", 5, mode=RefreshMode.INCREMENTAL, status=TaskStatus.SUCCESS)
+    assert shown_of(task) == (["v"], ["v"], "100.00% (1/1)")
+    route = "INCREMENTAL: 3 new files of d.sales"
+    rows = [catalog_tables.task_row(VIEW, each, None) for each in (task, replace(task, route=route))]
+    assert [row[-1] for row in rows] == ["\\N", route]
+    assert [row[14] for row in rows] == ["INCREMENTAL"] * 2
+
+
 def shown_of(task: Task) -> tuple[list[str] | None, list[str] | None, str]:
     """NeedRefreshPartitions, CompletedPartitions, Progress."""
-    view = view_of(Version.whole(1, 0, 0, {}))
     columns = [name for name, _ in catalog_tables.TASKS]
-    row = dict(zip(columns, catalog_tables.task_row(view, task, None), strict=True))
+    row = dict(zip(columns, catalog_tables.task_row(VIEW, task, None), strict=True))
     needed, completed = (
         None if row[name] == "\\N" else json.loads(str(row[name]))
         for name in ("NeedRefreshPartitions", "CompletedPartitions")

@@ -33,6 +33,7 @@ class Tuning:
 
     probe_interval: float = 30.0
     retention: float = 60.0
+    incremental_from: int = 1 << 26
 
     def settings(self) -> Settings:
         usual = Settings()
@@ -42,6 +43,7 @@ class Tuning:
             staleness=replace(usual.staleness, probe_interval=self.probe_interval),
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
+            refresh=replace(usual.refresh, incremental_from=self.incremental_from),
         )
 
 

@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import StatementFailed
+from world.edges import EPOCH
 from world.storage import Columns, Key, Thing, columns_of, rows_at, shown
-from world.tables import NOTHING, Rows, Table, rows_of
+from world.tables import NOTHING, File, Rows, Table, rows_of
 
 if TYPE_CHECKING:
     from world.spark import Statement
@@ -173,13 +174,51 @@ def _insert_parts(running: Statement, found: re.Match[str]) -> Steps:
     return _insert(running, found, int(found[4]), f"{found[5]}.{found[6]}", found[7] or "")
 
 
+def _insert_increment(running: Statement, found: re.Match[str]) -> Steps:
+    """The rows of an increment: those of files of Delta tables, and of the version before if it is copied."""
+    rows = NOTHING
+    for database, name, paths in _FILES.findall(found[5]):
+        rows |= _rows_of_files(running, f"{database}.{name}", frozenset(_TEXTS.findall(paths)))
+    for table, tokens in _DELTA_FILES.findall(found[5]):
+        rows |= running.metastore.tables[table].rows_of_commits(map(int, _TOKENS.findall(tokens)))
+    for database, table, text in _STORED.findall(found[5]):
+        storage = running.metastore.thing(f"{database}.{table}")
+        public = shown(f"SELECT `k` FROM `spark_catalog`.`{database}`.`{table}` WHERE {text}")
+        assert public is not None
+        rows = NOTHING.union(rows, *rows_at(storage, list(filter(public.has, list(storage.partitions)))).values())
+    return _store(running, found, int(found[4]), {None: rows})
+
+
+_FILES = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE _metadata\.file_path IN \(([^)]*)\)")
+_DELTA_FILES = re.compile(r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}'\)")
+_TOKENS = re.compile(r"p(\d+)\.parquet")
+_STORED = re.compile(
+    r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE (freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)))"
+)
+
+
+def _rows_of_files(running: Statement, name: str, paths: frozenset[str]) -> Rows:
+    """A listed file that is gone has no rows, and nobody is told."""
+    table = running.metastore.tables[name]
+    found = [(partition, file) for partition, files in running.session.listed(table) for file in files]
+    return rows_of(file for partition, file in found if _file_path(table, partition, file) in paths)
+
+
+def _file_path(table: Table, partition: str | None, file: File) -> str:
+    return f"{_directory(table, partition)}/{file.name}"
+
+
 def _insert(running: Statement, found: re.Match[str], version: int, definition: str, condition: str) -> Steps:
-    """Reads, and commits later. Two INSERT INTO share a directory for what is not committed, two OVERWRITE do not."""
+    chosen = _selected(condition)
+    text = running.metastore.thing(definition).text
+    return _store(running, found, version, {key: part for key, part in query(running, text).items() if chosen(key)})
+
+
+def _store(running: Statement, found: re.Match[str], version: int, rows: dict[Key, Rows]) -> Steps:
+    """Has read, commits later. Two INSERT INTO share a directory for what is not committed, two OVERWRITE do not."""
     name = f"{found[2]}.{found[3]}"
     storage = running.metastore.thing(name)
     running.world.oracle.before_insert(running, name, version)
-    chosen = _selected(condition)
-    rows = {key: part for key, part in query(running, running.metastore.thing(definition).text).items() if chosen(key)}
     if not storage.partitioned:
         whole = NOTHING.union(*rows.values())
         rows = {None: whole} if whole else {}
@@ -274,13 +313,21 @@ def _select(running: Statement, found: re.Match[str]) -> Steps:
     planned = [place for place in storage.partitions if public.has(place)]
     running.reads = public.storage
     yield
-    rows = rows_at(running.metastore.thing(public.storage), planned)
+    storage = running.metastore.thing(public.storage)
+    rows = rows_at(storage, planned)
+    if sum(len(storage.partitions.get(place, NOTHING)) for place in planned) > sum(map(len, rows.values())):
+        running.world.violate(f"{name} shows a row twice")
     yield
     return list(rows.items())
 
 
 def _refresh_table(running: Statement, found: re.Match[str]) -> None:
     running.session.forget(_name(found))
+
+
+def _types(_: Statement, found: re.Match[str]) -> Answer:
+    """Each column is a number."""
+    return [(name, "bigint", None) for name in dict.fromkeys(re.findall(r"`(t\d+)`", found[0]))]
 
 
 def _explain_definition(*_: object) -> Answer:
@@ -299,6 +346,25 @@ def _list_files(running: Statement, found: re.Match[str]) -> Answer:
         for key, files in table.files.items():
             if files and (not partition or key == partition):
                 answer.append((_directory(table, key), *_folded(files.values())))
+    return answer
+
+
+def _list_young_files(running: Statement, found: re.Match[str]) -> Answer:
+    bound = int(found[1])
+    answer: Answer = []
+    for name, _ in _LOCATION.findall(found[0]):
+        table = running.metastore.tables[name]
+        for partition, files in table.files.items():
+            directory, older = _directory(table, partition), []
+            for file in files.values():
+                modified = EPOCH * 1000 + file.written
+                if modified > bound:
+                    path = _file_path(table, partition, file)
+                    answer.append((directory, path, hash((file.name, file.written)), 1, 1, modified))
+                else:
+                    older.append(file)
+            if older:
+                answer.append((directory, None, *_folded(older), bound))
     return answer
 
 
@@ -333,6 +399,26 @@ def _delta_commits(running: Statement, found: re.Match[str]) -> Answer:
     versions = [int(version) for version in said[2].split(",")]
     last = max(versions)
     return [("data", "[]", last, None, len(versions)), (None, None, last, json.dumps(versions), len(versions))]
+
+
+def _delta_actions(running: Statement, found: re.Match[str]) -> Answer:
+    said = _COMMITS.search(found[0])
+    assert said is not None
+    table, files = running.metastore.tables[said[1]], dict[int, list[int | None]]()
+    versions = [int(version) for version in said[2].split(",")]
+    for version in versions:
+        added, removed = table.commit(version)
+        for number, rows in enumerate((added, removed)):
+            for _, _, token in rows:
+                files.setdefault(token, [None, None])[number] = version
+    answer: Answer = [(True, len(versions), False, *[None] * 8)]
+    for token, (came, left) in files.items():
+        answer.append((False, 1, False, f"p{token}.parquet", came, left, left, None, 1, False, "{}"))
+    return answer
+
+
+def _no_property(running: Statement, found: re.Match[str]) -> Answer:
+    return [(found[3], f"Table {_name(found)} does not have property: {found[3]}")]
 
 
 # --- what clients change --------------------------------------------------------------------------------------
@@ -395,9 +481,15 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", rf"SHOW PARTITIONS {NAME}", _show_partitions),
     (
         "insert",
-        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version\) "
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version\)(?: \([^()]*\))? "
         rf"SELECT \*, CAST\((\d+) AS BIGINT\) FROM {NAME}",
         _insert_whole,
+    ),
+    (
+        "insert",
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version\) \([^()]*\) "
+        r"SELECT \*, CAST\((\d+) AS BIGINT\) FROM \((.*)\) AS freshgate_rows\(.*\)",
+        _insert_increment,
     ),
     (
         "insert",
@@ -412,10 +504,13 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", rf"DESCRIBE TABLE {NAME}", _describe),
     ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
     ("look", r"SELECT left\(path, .*", _list_files),
+    ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),
     ("look", rf"EXPLAIN SELECT 1 FROM {NAME} WHERE .*", _explain_partitions),
     ("look", rf"DESCRIBE HISTORY {NAME} LIMIT 1", _delta_version),
     ("look", r"SELECT kind, detail.*", _delta_commits),
-    ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _nothing),
+    ("look", r"SELECT grouping\(path\) = 1, .*", _delta_actions),
+    ("ask", rf"SHOW TBLPROPERTIES {NAME} \('(.*)'\)", _no_property),
+    ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _types),
     ("read", r"SELECT \* FROM (\w+)\.(\w+)", _select),
     ("write", r"INSERT (INTO|OVERWRITE) (\w+)\.(\w+) VALUES \((.*)\)", _write),
     ("write", r"TRUNCATE TABLE()? (\w+)\.(\w+)()?", _write),

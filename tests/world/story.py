@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 
 from world import nursery, shapes
@@ -85,10 +86,9 @@ def worlds(edges: Edges) -> list[Shape]:
     found = []
     for plan in shapes.PLANS:
         metastore = nursery.made(plan, edges)
-        for probe in (0.0, 30.0):
-            for retention in (0.0, 60.0):
-                tuning = Tuning(probe, retention)
-                found += [nursery.shape(plan, metastore, tuning, caches=caches) for caches in (False, True)]
+        for probe, retention, least in product((0.0, 30.0), (0.0, 60.0), (0, 1 << 26)):
+            tuning = Tuning(probe, retention, least)
+            found += [nursery.shape(plan, metastore, tuning, caches=caches) for caches in (False, True)]
     return found
 
 

@@ -84,6 +84,17 @@ class Table:
         self.files.pop(partition, None)
         return self._changed(now, by)
 
+    def commit(self, version: int) -> tuple[Rows, Rows]:
+        """The rows that a commit added, and those that it removed."""
+        after = self.states[version - 1].rows
+        before = self.states[version - 2].rows if version > 1 else NOTHING
+        return after - before, before - after
+
+    def rows_of_commits(self, tokens: Iterable[int]) -> Rows:
+        """The rows with these tokens: files of Delta's stay where they are."""
+        wanted = frozenset(tokens)
+        return frozenset(row for state in self.states for row in state.rows if row[2] in wanted)
+
     def _changed(self, now: float, by: str) -> int:
         self.version += 1
         rows = frozenset(file.row for files in self.files.values() for file in files.values())

@@ -176,6 +176,6 @@ class Scheduler:
     def _trigger(self, entry: Entry, mode: TriggerMode, what: str) -> None:
         if self._fence.lost is not None:
             return
-        complete = entry.view.clauses.refreshing.method not in {None, Method.AUTO}
+        complete = entry.view.clauses.refreshing.method is Method.COMPLETE
         if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete)):
             log.info("Started a task for %s (%s)", entry.view.name, what)

@@ -5,24 +5,46 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
-from gateway.errors import FreshgateError, Stopping, UpstreamLost
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import aside
+from gateway.mv.model.basis import NO_BASIS, Basis
+from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
-from gateway.mv.refresh.planner import RefreshPlan
+from gateway.mv.refresh.increments import REFUSED, Increments
+from gateway.mv.refresh.planner import Content, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
 from gateway.mv.refresh.publication import Publication
 from gateway.mv.refresh.runs import Run
+from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.writing import Writer
+from sql.increments.reasons import NotIncremental, Reason
+from sql.statement import Method
 
 log = logging.getLogger(__name__)
+
+
+class Unfit(RefreshFailed):
+    """What was computed by rows, or for later refreshes by rows, is of no use: the view must be recomputed."""
+
+    sqlstate = "40001"
+
+
+def changed_while_read(view: MaterializedView) -> Unfit:
+    """Rows appeared or vanished in a base table between the look at it and the end of the query that read it."""
+    return Unfit(
+        f"A table that materialized view {view.name} reads has changed while a refresh by rows read it "
+        f"({Reason.CHANGED_WHILE_READ}). Refresh it again."
+    )
 
 
 class Executor:
@@ -37,6 +59,7 @@ class Executor:
         diagnosis: Diagnosis,
         task_log: TaskLog,
         spark: StageProgress,
+        increments: Increments,
     ) -> None:
         self._preparation = preparation
         self._proposer = proposer
@@ -45,6 +68,7 @@ class Executor:
         self._diagnosis = diagnosis
         self._log = task_log
         self._spark = spark
+        self._increments = increments
 
     async def run(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
         """Refreshes the task's view as `cause` asks. `make_fresh` makes the views below it fresh. Raises RefreshFailed
@@ -53,6 +77,16 @@ class Executor:
             await self._recompute(run, cause, make_fresh)
 
     async def _recompute(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
+        try:
+            await self._attempt(run, cause, make_fresh)
+        except Unfit as unfit:
+            if run.entry.view.method_for(cause) is Method.INCREMENTAL:
+                raise
+            log.info("%s Recomputing it.", unfit)
+            run.begin_again()
+            await self._attempt(run, replace(cause, method=Method.COMPLETE), make_fresh)
+
+    async def _attempt(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
         entry = run.entry
         before, began = await self._preparation.certain(entry), time.monotonic()
         try:
@@ -66,7 +100,7 @@ class Executor:
                 return
             async with self._writer.room(before, proposal.view) as session:
                 await self._execute(run, ready.start, proposal, proposal.plan, session)
-        except (UpstreamLost, Stopping):
+        except (UpstreamLost, Stopping, Unfit):
             self._publication.discard(entry)
             raise
         except FreshgateError as error:
@@ -101,23 +135,89 @@ class Executor:
         await self._plan_task(run, proposal, plan)
         run(f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
-        await self._writer.write(run, plan, session)
+        basis = await self._written(
+            view, plan, proposal.inspection, session, partial(self._writer.write, run, plan, session)
+        )
         present = await self._proposer.present(view)
-        await self._publication.publish(await self._publication.written(run, start, proposal, plan, present), session)
+        written = await self._publication.written(run, start, proposal, plan, present, basis)
+        await self._publication.publish(written, session)
+
+    async def _written(
+        self,
+        view: MaterializedView,
+        plan: RefreshPlan,
+        inspection: Inspection,
+        session: SqlSession,
+        write: Callable[[], Coroutine[object, object, None]],
+    ) -> Basis | None:
+        """Writes the rows; returns what the version contains exactly, or None if that is not known. Raises
+        Unfit if a version that is computed from changed rows is not what it must be."""
+        content, increment = plan.content, plan.increment
+        if content is None:
+            await write()
+            return None
+        marks = increment.marks if increment else await self._marks(view, content, inspection)
+        began = time.monotonic()
+        try:
+            async with with_settings(session, content.settings if content.rows else {}, self._increments.defaults):
+                await write()
+        except StatementFailed as error:
+            if content.rows is None or not error.sqlstate.startswith(REFUSED):
+                raise
+            self._increments.give_up(view, error)
+            raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
+        took = int((time.monotonic() - began) * 1000)
+        before = view.current.basis or NO_BASIS
+        if increment is None:
+            held = bool(marks) and await self._hold(view, marks, marks, inspection)
+            return before.after_complete(marks, content.states, took) if held else None
+        if not await self._hold(view, marks, increment.read_whole, inspection):
+            raise changed_while_read(view)
+        return before.after_rows(marks, took, increment.bytes)
+
+    async def _marks(self, view: MaterializedView, content: Content, inspection: Inspection) -> Mapping[str, Mark]:
+        """The exact state of the base tables; empty if it cannot be told."""
+        try:
+            return await self._increments.marks(view, content, inspection)
+        except (NotIncremental, StatementFailed, TimeoutError, ValueError) as reason:
+            log.info("%s: no refresh by rows can follow: %s", view.name, reason)
+            return {}
+
+    async def _hold(
+        self, view: MaterializedView, marks: Mapping[str, Mark], whole: Iterable[str], inspection: Inspection
+    ) -> bool:
+        """Whether the tables still have the rows of their marks; False if that cannot be told."""
+        try:
+            return await self._increments.hold(view, marks, whole, inspection.looks)
+        except (NotIncremental, StatementFailed, TimeoutError, ValueError) as reason:
+            log.info("%s: its base tables cannot be compared: %s", view.name, reason)
+            return False
 
     async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
         names = await aside(len(plan.written), proposal.first_names)
         task = run.entry.history.task(run.number)
         if task is not None:
-            known = replace(task, mode=plan.mode, reason=plan.reason, completed=0)
+            known = replace(task, mode=plan.mode, reason=plan.reason, route=plan.route, completed=0)
             self._log.amend(run.entry, run.number, known.writing(names, len(plan.written)))
 
-    async def first_write(self, view: MaterializedView, progress: Progress, report: Report) -> Inspection:
+    async def first_write(
+        self, view: MaterializedView, progress: Progress, report: Report
+    ) -> tuple[Inspection, RefreshPlan, Basis | None]:
         """Writes the rows of a new view's first version. Returns the observations made before that."""
         # Observe just before, with no earlier observations: a change made before the rows are read must not count as
         # included, nor a change since an observation for another view.
         inspection = await self._proposer.look_anew(view)
-        plan = self._proposer.first(view, inspection)
         async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
-            await self._writer.write_first(plan, progress, session)
-        return inspection
+            try:
+                plan, basis = await self._first(view, inspection, progress, session)
+            except Unfit as unfit:
+                log.info("%s Building it without.", unfit)
+                plan, basis = await self._first(view, inspection, progress, session)
+        return inspection, plan, basis
+
+    async def _first(
+        self, view: MaterializedView, inspection: Inspection, progress: Progress, session: SqlSession
+    ) -> tuple[RefreshPlan, Basis | None]:
+        plan = await self._proposer.first(view, inspection, session)
+        write = partial(self._writer.write_first, plan, progress, session)
+        return plan, await self._written(view, plan, inspection, session, write)

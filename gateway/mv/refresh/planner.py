@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gateway.mv import many
 from gateway.mv.freshness.drift import next_manifest
+from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
 from sql.grammar import view_properties
@@ -34,6 +35,41 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """What a version without partitions holds, if later refreshes by rows are to continue from it."""
+
+    tables: frozenset[TableName]
+    """What it reads."""
+    rows: maintenance.Rows | None = None
+    """The query that computes it; None: the definition view."""
+    states: str = ""
+    """As `Basis.states`."""
+    filtered: bool = False
+    """As `Shown.flagged`."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the definition that the session must have while the query runs."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Hidden columns that the storage table lacks, and their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """A version that is computed from the current one and from changed rows."""
+
+    content: Content
+    marks: Mapping[str, Mark]
+    """The state of each base table, by `base_key`, that the version will contain."""
+    read_whole: frozenset[str]
+    """Base tables that the query reads as they are: they must not change while it runs."""
+    appends: bool
+    """The new version is shown together with the earlier ones."""
+    empty: bool = False
+    """The tables changed, but no row did."""
+    bytes: int = 0
+    """Of the files that are read, as far as they are known."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshPlan:
     """A refresh of one view into a new version: execute `write`, store the properties, then publish."""
 
@@ -49,6 +85,12 @@ class RefreshPlan:
     renewed: tuple[TableName, ...]
     """Tables whose caches Spark refreshes first."""
     write: tuple[Step, ...]
+    content: Content | None = None
+    """None: no refresh by rows can follow this one."""
+    increment: Increment | None = None
+    """For a refresh by rows."""
+    route: str = ""
+    """Which methods were considered, and why this one was chosen."""
 
     @property
     def inserts(self) -> int:
@@ -57,7 +99,7 @@ class RefreshPlan:
 
     @property
     def method(self) -> str:
-        return "COMPLETE" if self.mode is RefreshMode.COMPLETE else "PARTITIONS"
+        return {RefreshMode.PARTIAL: "PARTITIONS"}.get(self.mode, self.mode.value)
 
     @property
     def manifest(self) -> Manifest:
@@ -65,9 +107,11 @@ class RefreshPlan:
 
     def shown(self, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
         """What the public view will show; `present` are the partitions of the storage table."""
-        if not self.view.layout.partitioned:
-            return Shown.only(self.version)
         before = self.view.current.shown
+        if not self.view.layout.partitioned:
+            further = self.increment is not None and self.increment.appends
+            shown = before.followed_by(self.version) if further else Shown.only(self.version)
+            return replace(shown, flagged=self.content is not None and self.content.filtered)
         everything = self.chosen.everything or not self.view.built
         shown = Shown.only(self.version) if everything else before.followed_by(self.version)
         return self.manifest.shown(shown, present)
@@ -83,6 +127,9 @@ def plan_refresh(
     chosen: Selection = ALL,
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
+    content: Content | None = None,
+    increment: Increment | None = None,
+    route: str = "",
 ) -> RefreshPlan:
     """`renewed` are tables whose old state Spark may have cached. `known` are partitions that the view will have: all
     known ones if all but some are written, or if refresh_partition_num divides the work.
@@ -93,6 +140,8 @@ def plan_refresh(
     renewed = tuple(renewed)
     for table in renewed:
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
+    if content is not None and content.missing:
+        write.append(Step(maintenance.add_columns(view.storage, content.missing), "add columns for later refreshes"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} below LOCATION"))
@@ -101,7 +150,7 @@ def plan_refresh(
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
-            view.definition,
+            (content and content.rows) or view.definition,
             version,
             view.clauses.clustering,
             view.columns,
@@ -114,7 +163,10 @@ def plan_refresh(
         count = len(written - batch.keys if batch.all_but else batch.keys)
         write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
-    return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write))
+    mode = mode if increment is None else RefreshMode.INCREMENTAL
+    return RefreshPlan(
+        view, version, mode, reason, chosen, written, left, renewed, tuple(write), content, increment, route
+    )
 
 
 def _written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from gateway.errors import RefreshFailed
+from gateway.errors import RefreshFailed, StatementFailed
 from gateway.loops import aside
 from gateway.mv import many
 from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, next_contents, reason, selection
@@ -21,7 +22,10 @@ from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, Contents, Materia
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.planner import (
+    Content,
+    Increment,
     RefreshPlan,
     in_order,
     plan_publish,
@@ -33,13 +37,19 @@ from gateway.mv.refresh.planner import (
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
+from sql.increments.reasons import NotIncremental, Reason
+from sql.statement import Method
 from sql.texts import maintenance
 from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 NAMED_MIN = 200
 """From this many named partitions on, the length of the public view's text is checked."""
+CHEAPER = 0.8
+"""A refresh by rows must take at most this part of a complete one's time."""
 KEYS_TOGETHER = 2_000
 """How many values one query maps to keys."""
 
@@ -58,6 +68,15 @@ class Standing:
     partition: Partition
     version: int
     unsynced: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How a refresh gets its rows, apart from whole partitions."""
+
+    content: Content | None = None
+    increment: Increment | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,7 @@ class Proposer:
         inspector: Inspector,
         habits: Habits,
         surroundings: Surroundings,
+        increments: Increments,
         view_characters_max: int,
     ) -> None:
         self._metastore = metastore
@@ -108,6 +128,7 @@ class Proposer:
         self._inspector = inspector
         self._habits = habits
         self._surroundings = surroundings
+        self._increments = increments
         self._view_characters_max = view_characters_max
 
     async def propose(
@@ -135,6 +156,9 @@ class Proposer:
             chosen = await aside(size, selection, view, found, keys.of)
         if not chosen.all_but and not chosen.keys and not left:
             return Proposal(view, None, inspection, keys, single)
+        route = await self._route(view, cause, found, inspection, session)
+        if route.increment is not None and route.increment.empty:
+            return Proposal(view, None, inspection)
         known = await self._to_come(view, chosen, keys) - left
         plan = await aside(
             len(chosen.keys) + len(known),
@@ -147,9 +171,61 @@ class Proposer:
             chosen=chosen,
             known=known,
             left=left,
+            content=route.content,
+            increment=route.increment,
+            route=route.why,
         )
         plan = await self._short_enough(plan)
         return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything)
+
+    async def _route(
+        self, view: MaterializedView, cause: Cause, found: Drift, inspection: Inspection, session: SqlSession
+    ) -> _Route:
+        """Chooses between a refresh by rows and the others. Raises RefreshFailed if only one by rows is wanted and
+        none is possible."""
+        method = view.method_for(cause)
+        if method is Method.COMPLETE:
+            return _Route(await self._content(view, inspection, session))
+        if method is Method.AUTO and await self._increments.is_small(view, inspection):
+            return _Route(why="its base tables are smaller than refresh.incremental_from")
+        try:
+            if found.unobserved:
+                raise NotIncremental(Reason.PROVIDER, "a table that it reads cannot be observed")
+            if _is_everything(view, cause, found):
+                raise NotIncremental(Reason.HISTORY_GONE, "everything must be recomputed")
+            increment = await self._increment(view, found, inspection, session)
+            _check_cheaper(view, method, increment)
+            return _Route(increment.content, increment, _estimates(view, increment))
+        except NotIncremental as reason:
+            if method is Method.INCREMENTAL and view.complete:
+                raise RefreshFailed(
+                    f"The materialized view {view.name} cannot be refreshed by rows: {reason}. Use REFRESH INCREMENTAL "
+                    f"FALLBACK or REFRESH COMPLETE.",
+                    sqlstate="0A000",
+                ) from reason
+            return _Route(await self._content(view, inspection, session), None, str(reason))
+
+    async def _content(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> Content | None:
+        """What a complete refresh must write for later ones by rows; None if these are not possible or useless."""
+        method = view.clauses.refreshing.method or Method.AUTO
+        if method is Method.COMPLETE or (method is Method.AUTO and await self._increments.is_small(view, inspection)):
+            return None
+        try:
+            return await self._increments.content(view, inspection, session)
+        except NotIncremental:
+            return None
+        except (StatementFailed, TimeoutError, ValueError) as error:
+            log.info("%s: no refresh by rows can follow: %s", view.name, error)
+            return None
+
+    async def _increment(
+        self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
+    ) -> Increment:
+        """Raises NotIncremental."""
+        try:
+            return await self._increments.plan(view, found, inspection, session)
+        except (StatementFailed, TimeoutError, ValueError) as error:
+            raise NotIncremental(Reason.PROVIDER, f"the changes cannot be found: {error}") from error
 
     async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
         """The plan; or one that recomputes everything, if the metastore would not accept a public view that names so
@@ -173,11 +249,12 @@ class Proposer:
         """Observes everything that the view reads, without using earlier observations."""
         return await self._inspector.inspect(view, float("inf"))
 
-    def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
-        """The plan for the first version of a new view."""
+    async def first(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> RefreshPlan:
+        """The plan for the first version of a new view. Raises what Spark raises."""
         number = view.current.number
         renewed = inspection.renewed(view_bases(view))
-        return plan_refresh(view, number, "first build", self._habits, renewed=renewed)
+        content = await self._content(view, inspection, session)
+        return plan_refresh(view, number, "first build", self._habits, renewed=renewed, content=content)
 
     # --- partitions of the view --------------------------------------------------------------------
 
@@ -342,6 +419,30 @@ def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found
     if not _moved(view, before) and not complete and view.complete:
         return found
     return Drift(wholly=found.tables or view_bases(view), unobserved=found.unobserved, followed=found.followed)
+
+
+def _is_everything(view: MaterializedView, cause: Cause, found: Drift) -> bool:
+    """Whether the definition means something else, all was asked for, or some of the view was never built."""
+    return (cause.complete and not cause.partitions) or not view.complete or bool(found.wholly)
+
+
+def _check_cheaper(view: MaterializedView, method: Method, increment: Increment) -> None:
+    """Raises NotIncremental if a complete refresh is estimated to be faster, and the view lets the gateway choose."""
+    basis = view.current.basis
+    if method is not Method.AUTO or basis is None or not basis.complete_ms:
+        return
+    if basis.estimate(increment.bytes) > CHEAPER * basis.complete_ms:
+        raise NotIncremental(Reason.DEARER, _estimates(view, increment))
+
+
+def _estimates(view: MaterializedView, increment: Increment) -> str:
+    """What is known about the durations of both methods."""
+    basis = view.current.basis
+    if basis is None or not basis.complete_ms:
+        return ""
+    rows = basis.estimate(increment.bytes)
+    estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
+    return f"by rows: estimated {estimated}; complete: {basis.complete_ms / 1000:.2f} s"
 
 
 def _moved(view: MaterializedView, before: MaterializedView) -> bool:

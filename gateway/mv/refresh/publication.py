@@ -16,6 +16,7 @@ from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import beside
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
+from gateway.mv.model.basis import Basis
 from gateway.mv.model.view import (
     NEVER_BUILT,
     Cause,
@@ -89,6 +90,7 @@ class Publication:
         proposal: Proposal,
         plan: RefreshPlan,
         present: Sequence[tuple[int, PartitionKey]],
+        basis: Basis | None,
     ) -> Written:
         """The plan's version, after all its rows were written; `present` are the partitions of the storage table."""
 
@@ -98,9 +100,11 @@ class Publication:
         at = self._now_ms()
         manifest, shown, contents = await aside(proposal.partitions + len(present), parts)
         if run.entry.ledger.removed_since(start.contains):
-            contents = contents.doubtful(plan.version)
+            contents, basis = contents.doubtful(plan.version), None
         previous = run.entry.view.current.number
-        version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
+        version = Version(
+            plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous, basis
+        )
         return Written(run, start, proposal, version)
 
     async def publish(self, written: Written, session: SqlSession) -> None:
@@ -125,7 +129,7 @@ class Publication:
             altered = view.deciding != present.deciding
             if altered:
                 # The written rows are not what the view must contain now.
-                version = replace(version, contents=Contents())
+                version = replace(version, contents=Contents(), basis=None)
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, written.run.number, version.number)
             properties = {

@@ -77,11 +77,12 @@ class Building:
         report(f"Building materialized view {view.name}")
         number, _ = self._log.begin(entry, cause)
         self._log.start(entry, number)
-        inspection = await self._executor.first_write(view, progress, report)
+        inspection, plan, basis = await self._executor.first_write(view, progress, report)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
         if entry.ledger.removed_since(contains):
-            contents = contents.doubtful(1)
-        version = Version.whole(1, started_at, self._now_ms(), views, contents=contents)
+            contents, basis = contents.doubtful(1), None
+        rest = {"contents": contents, "shown": plan.shown(()), "basis": basis}
+        version = Version.whole(1, started_at, self._now_ms(), views, **rest)
         async with entry.lock:
             names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)
             entry.publish(

@@ -26,6 +26,7 @@ from gateway.mv.rewriting.usage import Asked, Durations, Usage, Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
+from gateway.service.answers.rebuilds import incremental_rebuild
 from sql.rewriting.shape import readable
 from sql.statement import Trigger
 from sql.texts import create_text
@@ -237,6 +238,7 @@ class CatalogTables:
             _moment(view.created_at),
             view.query,
             str(view.storage),
+            incremental_rebuild(view),
         )
 
 
@@ -338,7 +340,7 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
 
 def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
     """One row of tasks()."""
-    whole = not task.partitions and task.mode is RefreshMode.COMPLETE
+    whole = not task.partitions and task.mode in {RefreshMode.COMPLETE, RefreshMode.INCREMENTAL}
     names, needed = ((view.name.table,), 1) if whole else (task.partitions, task.needed)
     finished = needed if task.status is TaskStatus.SUCCESS else min(task.completed, needed)
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
@@ -367,6 +369,7 @@ def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> t
         task.reason,
         NULL_TEXT if task.rows is None else str(task.rows),
         (progress.spark_words() if progress and task.status is TaskStatus.RUNNING else "") or NULL_TEXT,
+        task.route or NULL_TEXT,
     )
 
 
@@ -406,8 +409,9 @@ TASKS = (
     *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
     *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
     *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
-    # Freshgate's own: who or what caused it, the reason for its method, the rows that it wrote, and Spark's progress.
-    *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress"),
+    # Freshgate's own: who or what caused it, the reason for its method, the rows that it wrote, Spark's progress, and
+    # how it was computed or why not by rows.
+    *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress", "Route"),
 )
 INFORMATION_SCHEMA = (
     ("table_catalog", "STRING"),
@@ -443,7 +447,7 @@ MATERIALIZED_VIEWS = (
     ("job_status", "STRING"),
     ("next_refresh_time", "TIMESTAMP"),
     ("created_at", "TIMESTAMP"),
-    *_strings("definition", "storage_table"),
+    *_strings("definition", "storage_table", "incremental_rebuild"),
 )
 REWRITES = (
     *_strings("user_name", "database_name", "shape", "view"),

@@ -16,7 +16,7 @@ from gateway.mv.statements.creation import Creation
 from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.answers import info
-from gateway.service.answers.upkeep import manual
+from gateway.service.answers.upkeep import check_method, manual
 from gateway.service.operations.operation import Result
 from sql.grammar import view_properties
 from sql.names import TableName
@@ -44,6 +44,7 @@ class Explaining:
         self._creation = creation
 
     async def refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
+        check_method(statement, view)
         cause = replace(manual(statement, ""), not_before=time.monotonic())
         await self._inspector.check([view.id], cause.not_before)
         bases = [

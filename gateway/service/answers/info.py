@@ -12,6 +12,7 @@ from gateway.mv.refresh.planner import plan_publish
 from gateway.mv.refresh.proposal import Proposal, Standing
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
+from gateway.service.answers.rebuilds import incremental_rebuild
 from gateway.service.operations.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import wildcards
@@ -36,7 +37,7 @@ SHOW_COLUMNS = (
     # The columns of Hive, whose first column, "MV Name", is the name above.
     Column("rewriting_enabled", comment="Yes or No, as in Hive; stored, but queries are not rewritten to use the view"),
     Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
-    Column("incremental_rebuild", comment="Whether a refresh can read only the changes"),
+    Column("incremental_rebuild", comment="Whether a refresh can compute only the changed rows, as in Hive"),
 )
 PARTITION_COLUMNS = (
     Column("PartitionId", Type.BIGINT),
@@ -104,7 +105,7 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         view.comment,
         "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
         _mode(view),
-        "Not available",
+        incremental_rebuild(view),
     )
 
 
@@ -304,7 +305,7 @@ def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) 
     plan = proposal.plan
     if plan is None:
         return ["method: NOT_REFRESH, because nothing that the view shows has changed"]
-    lines = [f"method: {plan.method}, because {plan.reason}"]
+    lines = [f"method: {plan.method}, because {plan.reason}", *([f"route: {plan.route}"] if plan.route else [])]
     if names := proposal.first_names():
         more = len(plan.written) - len(names)
         lines.append(f"partitions: {', '.join(names)}{f' and {more} more' if more else ''}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.errors import RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
@@ -43,6 +44,7 @@ class Upkeep:
         self, command: RefreshMaterializedView, view: MaterializedView, session: Session, report: Report
     ) -> Result:
         self._rights.check(session.user, view, "refresh it")
+        check_method(command, view)
         if command.partitions:
             await self._partitions.check(view, command.partitions)
         cause = manual(command, session.user)
@@ -73,7 +75,17 @@ class Upkeep:
         await self._metastore.run(maintenance.analyze(view.storage, command.rest))
 
 
+def check_method(statement: RefreshMaterializedView, view: MaterializedView) -> None:
+    """Raises RefreshFailed if the view was created with a method that rules out the statement's."""
+    if statement.method is Method.INCREMENTAL and view.clauses.refreshing.method is Method.COMPLETE:
+        raise RefreshFailed(
+            f"The materialized view {view.name} has REFRESH COMPLETE, so no refresh of it is incremental. ALTER "
+            f"MATERIALIZED VIEW {view.name.short} REFRESH AUTO allows it.",
+            sqlstate="0A000",
+        )
+
+
 def manual(statement: RefreshMaterializedView, user: str) -> Cause:
     """The cause of the task that a REFRESH starts."""
-    complete = statement.method is not Method.AUTO
-    return Cause(TriggerMode.MANUAL, user, partitions=statement.partitions, complete=complete)
+    complete = statement.method in {None, Method.COMPLETE}
+    return Cause(TriggerMode.MANUAL, user, partitions=statement.partitions, complete=complete, method=statement.method)

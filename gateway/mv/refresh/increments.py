@@ -1,0 +1,340 @@
+"""Finds out whether a view can be refreshed by rows, and what such a refresh writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.errors import StatementFailed
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import Drift
+from gateway.mv.model.marks import Mark
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import MaterializedView, base_key
+from gateway.mv.observation.changes import Change, Changes
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.observation.observer import Look
+from gateway.mv.observation.schemas import sql_type
+from gateway.mv.ports import Metastore, RelationKind, SqlSession
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.surroundings import reading, with_settings
+from sql.grammar import view_properties
+from sql.increments import texts
+from sql.increments.reasons import NotIncremental, Reason
+from sql.increments.shape import Kind, Shape, analyse
+from sql.increments.terms import Term, terms
+from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import Rows
+
+VERSIONS_MAX = 32
+"""How many versions a view shows together before the next refresh copies them into one."""
+ANSI = "spark.sql.ansi.enabled"
+REFUSED = "42"
+"""The class of SQLSTATEs for statements that Spark cannot analyze."""
+_PARSING = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+"""Settings that decide how a definition is read, with the values for which `sql.increments` is right."""
+_FOR_EXECUTION = ("spark.sql.adaptive.", "spark.sql.shuffle.", "spark.sql.files.max", "spark.sql.autoBroadcast")
+"""Settings of a view that do not change what its definition means."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysed:
+    """A definition's shape, and what it was derived from."""
+
+    columns: Mapping[TableName, tuple[tuple[str, str], ...]]
+    settings: Mapping[str, str]
+    properties: Mapping[str, str]
+    shape: Shape | NotIncremental
+    hidden: Mapping[str, str]
+    """The types of the hidden columns."""
+
+
+class Increments:
+    """Plans refreshes by rows. Every method may raise NotIncremental, and what Spark raises."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        habits: Habits,
+        changes: Changes,
+        from_bytes: int,
+    ) -> None:
+        """AUTO considers refreshes by rows of base tables of at least `from_bytes`."""
+        self._catalog = catalog
+        self._metastore = metastore
+        self._habits = habits
+        self._changes = changes
+        self._from_bytes = from_bytes
+        self._analysed: dict[str, _Analysed] = {}
+        """By view id."""
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """The settings of a service session, to which `Content.settings` are restored."""
+        return self._habits.settings
+
+    async def is_small(self, view: MaterializedView, inspection: Inspection) -> bool:
+        """Whether a complete refresh is fast because the view reads little."""
+        if any((entry := self._catalog.find(base)) and entry.view.current.basis is not None for base in view.views):
+            return False
+        sizes = [await self._changes.size(table, inspection.looks[table]) for table in sorted(view.tables)]
+        return None not in sizes and sum(size or 0 for size in sizes) < self._from_bytes
+
+    # --- what a version holds --------------------------------------------------------------------------
+
+    async def content(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> Content:
+        """What a complete refresh must write so that later ones can be by rows. `session` has the view's settings."""
+        found = await self._analysis(view, inspection, session)
+        shape = _shape(found)
+        if shape.kind is Kind.ROWS:
+            return Content(shape.tables, settings=found.settings)
+        stored = await self._metastore.relation(view.storage)
+        present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
+        missing = {name: kind for name, kind in found.hidden.items() if name not in present}
+        if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
+            raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
+        rows = Rows(texts.complete(shape), tuple(found.hidden))
+        return Content(shape.tables, rows, shape.signature, shape.filtered, found.settings, missing)
+
+    async def _analysis(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> _Analysed:
+        columns = self._columns(view, inspection)
+        settings = await self._settings(view)
+        known = self._analysed.get(view.id)
+        if known is None or (known.columns, known.settings, known.properties) != (columns, settings, view.properties):
+            known = await self._analyse(view, columns, settings, session)
+            self._analysed[view.id] = known
+            self._forget_dropped()
+        return known
+
+    async def _analyse(
+        self,
+        view: MaterializedView,
+        columns: Mapping[TableName, tuple[tuple[str, str], ...]],
+        settings: Mapping[str, str],
+        session: SqlSession,
+    ) -> _Analysed:
+        names = {table: [name for name, _ in listed] for table, listed in columns.items()}
+        hidden: dict[str, str] = {}
+        try:
+            draft = analyse(view.query, view.namespace, names, view.columns, named=bool(view.listed))
+            typing = draft.typing()
+            types = {} if typing is None else await _types(session, typing, settings, self._habits.settings)
+            ansi = bool(types) and str((await session.run(f"SET {ANSI}")).rows[0][1]).lower() == "true"
+            shape = draft.typed(types, ansi=ansi)
+            if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
+                raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
+            if shape.hidden:
+                found = await _types(session, texts.complete(shape), settings, self._habits.settings)
+                hidden = {name: found[name] for name in shape.hidden}
+        except NotIncremental as reason:
+            return _Analysed(columns, settings, view.properties, reason, {})
+        return _Analysed(columns, settings, view.properties, shape, hidden)
+
+    def give_up(self, view: MaterializedView, error: StatementFailed) -> None:
+        """Remembers that Spark does not accept the statements of this view's refreshes by rows."""
+        if (known := self._analysed.get(view.id)) is not None and error.sqlstate.startswith(REFUSED):
+            reason = NotIncremental(Reason.OPERATOR, f"Spark refuses its statement: {error}")
+            self._analysed[view.id] = replace(known, shape=reason, hidden={})
+
+    def _columns(self, view: MaterializedView, inspection: Inspection) -> dict[TableName, tuple[tuple[str, str], ...]]:
+        """The columns of everything that the definition reads, with their types as far as they matter."""
+        if view.layout.partitioned:
+            raise NotIncremental(Reason.PARTITIONED, "the view has partitions of its own")
+        if view.calls_functions:
+            raise NotIncremental(Reason.OPERATOR, "it calls user-defined functions")
+        if view.triggers != view.tables or any(
+            (entry := self._catalog.find(base)) and view.excludes(entry.view.name) for base in view.views
+        ):
+            raise NotIncremental(Reason.OPERATOR, "excluded_trigger_tables hides changes of a table that it reads")
+        for name in view_properties.session_settings(view.properties):
+            if not name.startswith(_FOR_EXECUTION):
+                raise NotIncremental(Reason.OPERATOR, f"its property session.{name} may change what it means")
+        found: dict[TableName, tuple[tuple[str, str], ...]] = {}
+        for table in view.tables:
+            relation = inspection.looks[table].relation
+            if relation is None or relation.kind is not RelationKind.TABLE or table.path:
+                raise NotIncremental(Reason.OPERATOR, f"it reads {table}, which is no plain table")
+            found[table] = relation.columns
+        for base in view.views:
+            below = self._catalog.entry(base).view
+            found[below.name] = tuple((column, "") for column in below.columns)
+        return found
+
+    async def _settings(self, view: MaterializedView) -> dict[str, str]:
+        """The settings of the definition that a service session, with the view's settings, does not have."""
+        definition = await self._metastore.relation(view.definition)
+        if definition is None:
+            raise NotIncremental(Reason.HISTORY_GONE, "its definition view does not exist")
+        known, applied = self._habits.settings, reading(definition.settings)
+        for name, plain in _PARSING.items():
+            if definition.settings.get(name, known.get(name, plain)).lower() != plain:
+                raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
+        return {
+            name: value
+            for name, value in definition.settings.items()
+            if name not in applied and known.get(name) != value
+        }
+
+    def _forget_dropped(self) -> None:
+        for view_id in [each for each in self._analysed if self._catalog.find(each) is None]:
+            if view_id not in self._catalog.building:
+                del self._analysed[view_id]
+
+    # --- a refresh by rows -----------------------------------------------------------------------------
+
+    async def plan(
+        self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
+    ) -> Increment:
+        """What the changes of the base tables since the current version add to it."""
+        analysed = await self._analysis(view, inspection, session)
+        shape, basis = _shape(analysed), view.current.basis
+        if basis is None or not {base for base, _ in self._bases(view, shape)} <= basis.marks.keys():
+            raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
+        if shape.kind is Kind.GROUPS and basis.states != shape.signature:
+            raise NotIncremental(Reason.STATES_MISSING, "the current version has no states of its groups to merge with")
+        changes = {
+            base: await self._change(view, base, table, inspection, basis.marks[base])
+            for base, table in self._bases(view, shape)
+            if base in found.tables
+        }
+        tables = dict(self._bases(view, shape))
+        summands = terms(
+            shape,
+            {tables[base]: change.added for base, change in changes.items() if change.added is not None},
+            {tables[base]: change.before for base, change in changes.items()},
+            {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
+        )
+        marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
+        whole = frozenset(base for base, table in tables.items() if table in _read_whole(shape, summands))
+        size = sum(change.bytes for change in changes.values())
+        rows, appends = _rows(view, shape, analysed.hidden, summands)
+        content = Content(shape.tables, rows, basis.states, shape.filtered, analysed.settings)
+        return Increment(content, marks, whole, appends, empty=not summands, bytes=size)
+
+    def _bases(self, view: MaterializedView, shape: Shape) -> Iterable[tuple[str, TableName]]:
+        """What the definition reads: the `base_key`s and names of its tables and of the views below."""
+        below = {self._catalog.entry(base).view.name: base for base in view.views}
+        return [(below.get(table, base_key(table)), table) for table in sorted(shape.tables)]
+
+    async def _change(
+        self, view: MaterializedView, base: str, table: TableName, inspection: Inspection, mark: Mark
+    ) -> Change:
+        if base in view.views:
+            return _grown(self._catalog.entry(base).view, mark, inspection)
+        return await self._changes.since(table, inspection.looks[table], mark)
+
+    # --- the state of the base tables ------------------------------------------------------------------
+
+    async def marks(self, view: MaterializedView, content: Content, inspection: Inspection) -> dict[str, Mark]:
+        """The state of the base tables now, by `base_key`."""
+        below = {self._catalog.entry(base).view.name: base for base in view.views}
+        found: dict[str, Mark] = {}
+        for table in sorted(content.tables):
+            if (base := below.get(table)) is not None:
+                found[base] = _mark_of(self._catalog.entry(base).view, inspection)
+            else:
+                found[base_key(table)] = await self._changes.mark(table, inspection.looks[table])
+        return found
+
+    async def hold(
+        self,
+        view: MaterializedView,
+        marks: Mapping[str, Mark],
+        read_whole: Iterable[str],
+        looks: Mapping[TableName, Look],
+    ) -> bool:
+        """Whether the base tables still have the rows of their marks; those `read_whole`, no others."""
+        exactly = frozenset(read_whole)
+        named = {base_key(table): table for table in view.tables}
+        for base, mark in marks.items():
+            if base in view.views:
+                held = base not in exactly or str(self._catalog.current(base)) == mark.position
+            else:
+                table = named[base]
+                held = await self._changes.holding(table, looks[table], mark, exactly=base in exactly)
+            if not held:
+                return False
+        return True
+
+
+def _shape(found: _Analysed) -> Shape:
+    if isinstance(found.shape, NotIncremental):
+        raise found.shape
+    return found.shape
+
+
+async def _types(
+    session: SqlSession, query: str, settings: Mapping[str, str], defaults: Mapping[str, str]
+) -> dict[str, str]:
+    """The types of a query's columns, as SQL."""
+    async with with_settings(session, settings, defaults):
+        rows = (await session.run(maintenance.query_types(query))).rows
+    return {str(name): str(kind) for name, kind, *_ in rows}
+
+
+def _read_whole(shape: Shape, summands: Sequence[Term]) -> frozenset[TableName]:
+    """The tables that the terms read as they are."""
+    return frozenset(
+        place.table
+        for term in summands
+        for place in shape.places
+        if place.branch == term.branch and place.number not in term.sources
+    )
+
+
+def _rows(
+    view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[Term]
+) -> tuple[Rows, bool]:
+    """The query for the new version's rows, and whether they are shown together with the earlier versions."""
+    shown = view.current.shown
+    stored = maintenance.stored_rows(view.storage, (*view.columns, *hidden), shown)
+    if shape.kind is Kind.GROUPS:
+        if any(term.removes for term in summands) and not shape.subtracts:
+            raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
+        return Rows(texts.merged(shape, stored, summands), tuple(hidden)), False
+    if any(term.removes for term in summands):
+        raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
+    if not summands:
+        return Rows(stored), False
+    added = texts.appended(shape, summands)
+    if shown.versions < VERSIONS_MAX:
+        return Rows(added), True
+    return Rows(f"({stored}) UNION ALL ({added})"), False
+
+
+# --- views below -----------------------------------------------------------------------------------------
+
+
+def _mark_of(below: MaterializedView, inspection: Inspection) -> Mark:
+    seen = inspection.observed[below.id]
+    return Mark(below.id, position=seen.state if isinstance(seen, Snapshot) else "")
+
+
+def _grown(below: MaterializedView, mark: Mark, inspection: Inspection) -> Change:
+    """What a view below has shown in addition since the version `mark`."""
+    now, shown = _mark_of(below, inspection), below.current.shown
+    before, number = int(mark.position), below.current.number
+    if str(number) != now.position:
+        raise NotIncremental(Reason.CHANGED_WHILE_READ, f"{below.name} has just been refreshed")
+    if below.layout.partitioned or not shown.has(before):
+        raise NotIncremental(Reason.ROWS_REMOVED, f"{below.name} was recomputed")
+    earlier = [(first, min(last, before)) for first, last in shown.ranges if first <= before]
+    later = [(max(first, before + 1), last) for first, last in shown.ranges if last > before]
+    read = [
+        maintenance.shown_rows(
+            below.storage, below.columns, replace(shown, number=ranges[-1][1], ranges=tuple(ranges)), below.layout
+        )
+        for ranges in (earlier, later)
+        if ranges
+    ]
+    return Change(now, read[1] if later else None, None, read[0], 0)

@@ -1,0 +1,174 @@
+"""Refreshes by rows, on real Spark: the view equals its definition after every write, and the task says how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from clients import rows
+from databases import Database
+
+SALES = "CREATE TABLE sales (id INT, item STRING, qty INT, price DECIMAL(10,2), weight DOUBLE) USING parquet"
+ITEMS = "CREATE TABLE items (item STRING, kind STRING) USING parquet"
+FILL = (
+    "INSERT INTO sales SELECT {first} + id, CASE WHEN id % 7 > 0 THEN concat('i', id % 7) END, "
+    "CASE WHEN id % 5 > 0 THEN CAST(id % 11 AS INT) END, CAST(id AS DECIMAL(10,2)) / 3, id / 4.0D FROM range({count})"
+)
+APPENDED = {
+    "filtered": "SELECT id, upper(item) AS item, qty * 2 AS twice FROM sales WHERE qty > 3",
+    "starred": "SELECT * FROM sales",
+    "joined": "SELECT s.id, i.kind FROM sales s JOIN items i ON s.item = i.item",
+    "outer_joined": "SELECT s.id, i.kind FROM sales s LEFT JOIN items i ON s.item = i.item",
+    "itself": "SELECT a.id AS one, b.id AS other FROM sales a JOIN sales b ON a.id = b.id + 1",
+    "united": "SELECT id, item FROM sales WHERE qty > 5 UNION ALL SELECT -id, kind FROM sales JOIN items USING (item)",
+    "exploded": "SELECT id, part FROM sales LATERAL VIEW explode(split(item, 'i')) p AS part",
+    "semi": "SELECT id FROM sales WHERE item IN (SELECT item FROM items WHERE kind = 'a')",
+    "nested": "WITH s AS (SELECT id, item FROM sales WHERE qty > 2) "
+    "SELECT x.id, x.item FROM (SELECT id, item FROM s) x",
+}
+MERGED = {
+    "counted": "SELECT item, count(*) AS n, count(qty) AS q, sum(qty) AS s, sum(price) AS p FROM sales GROUP BY item",
+    "averaged": "SELECT item, avg(qty) AS q, avg(price) AS p, avg(qty) + 1 AS r FROM sales GROUP BY item",
+    "extreme": "SELECT item, min(price) AS low, max(qty) AS high, max_by(id, price) AS top FROM sales GROUP BY item",
+    "logical": "SELECT qty % 3 AS r, bool_and(qty > 2) AS b, bit_xor(id) AS x, count_if(qty > 5) AS c FROM sales "
+    "GROUP BY qty % 3",
+    "having_some": "SELECT item, sum(qty) AS s FROM sales GROUP BY item HAVING sum(qty) > 40",
+    "distinct_items": "SELECT DISTINCT item, qty % 2 AS odd FROM sales",
+    "rolled": "SELECT item, qty % 2 AS odd, count(*) AS n, sum(price) AS p FROM sales GROUP BY ROLLUP (item, qty % 2)",
+    "total": "SELECT count(*) AS n, sum(price) AS p, avg(qty) AS q, max(item) AS m FROM sales",
+    "by_kind": "SELECT i.kind, count(*) AS n, sum(s.price) / count(*) AS mean FROM sales s JOIN items i "
+    "ON s.item = i.item GROUP BY i.kind",
+    "unshown_key": "SELECT sum(qty) AS s FROM sales GROUP BY item",
+    "weighed": "SELECT item, sum(weight) AS w FROM sales GROUP BY item",
+}
+DEFINITIONS = {**APPENDED, **MERGED}
+
+
+def route(database: Database, view: str) -> tuple[str, str]:
+    """The mode of the last task of a view, and what it says of its route."""
+    found = rows(
+        database.cursor,
+        'SELECT RefreshMode, Route FROM tasks("type"="mv") '
+        f"WHERE MvName = '{view}' AND MvDatabaseName = '{database.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+    )
+    return str(found[0][0]), str(found[0][1])
+
+
+def assert_equal(database: Database, view: str, definition: str) -> None:
+    """The view shows what its definition does, as a bag."""
+    both = [(view, f"({definition})"), (f"({definition})", view)]
+    for one, other in both:
+        missing = database.rows(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
+        assert not missing, (view, one[:20], missing[:5])
+
+
+@pytest.fixture
+def sales(database: Database) -> Database:
+    database.run(SALES, ITEMS, FILL.format(first=0, count=100), "INSERT INTO items VALUES ('i1', 'a'), ('i2', 'b')")
+    return database
+
+
+def test_appends_and_merges(sales: Database) -> None:
+    for view, definition in DEFINITIONS.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    for write in (FILL.format(first=1000, count=30), "INSERT INTO sales VALUES (5, NULL, NULL, NULL, double('NaN'))"):
+        sales.run(write)
+        for view, definition in DEFINITIONS.items():
+            assert_equal(sales, view, definition)
+            mode, said = route(sales, view)
+            assert mode == "INCREMENTAL", (view, said)
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        ("INSERT OVERWRITE sales SELECT * FROM VALUES (1, 'i1', 7, 1.5, 2.0D)", "ROWS_REMOVED"),
+        ("TRUNCATE TABLE sales", "ROWS_REMOVED"),
+    ],
+)
+def test_what_is_removed_causes_one_complete_refresh(sales: Database, write: str, why: str) -> None:
+    views = {name: DEFINITIONS[name] for name in ("filtered", "counted", "having_some", "total")}
+    for view, definition in views.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    sales.run(write)
+    for view, definition in views.items():
+        assert_equal(sales, view, definition)
+        mode, said = route(sales, view)
+        assert (mode, why in said) == ("COMPLETE", True), said
+    sales.run(FILL.format(first=2000, count=40))
+    for view, definition in views.items():
+        assert_equal(sales, view, definition)
+        assert route(sales, view)[0] == "INCREMENTAL", route(sales, view)
+
+
+def test_a_changed_dimension(sales: Database) -> None:
+    views = {name: DEFINITIONS[name] for name in ("joined", "outer_joined", "semi", "by_kind")}
+    for view, definition in views.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    sales.run("INSERT INTO items VALUES ('i3', 'a'), ('i1', 'c')", FILL.format(first=3000, count=20))
+    for view, definition in views.items():
+        assert_equal(sales, view, definition)
+    assert {view: route(sales, view)[0] for view in views} == {
+        "joined": "INCREMENTAL",
+        "outer_joined": "COMPLETE",
+        "semi": "COMPLETE",
+        "by_kind": "INCREMENTAL",
+    }
+    assert "NULL_SIDE_CHANGED" in route(sales, "outer_joined")[1]
+
+
+def test_views_on_views(sales: Database) -> None:
+    lower = "SELECT id, item, qty FROM sales WHERE qty > 1"
+    upper = "SELECT item, sum(qty) AS s, count(*) AS n FROM low GROUP BY item"
+    sales.run(
+        f"CREATE MATERIALIZED VIEW low REFRESH INCREMENTAL FALLBACK AS {lower}",
+        f"CREATE MATERIALIZED VIEW high REFRESH INCREMENTAL FALLBACK AS {upper}",
+    )
+    for first in (100, 200):
+        sales.run(FILL.format(first=first, count=25))
+        assert_equal(sales, "high", upper.replace("low", f"({lower})"))
+        assert [route(sales, view)[0] for view in ("low", "high")] == ["INCREMENTAL", "INCREMENTAL"]
+    sales.run("TRUNCATE TABLE sales")
+    assert_equal(sales, "high", upper.replace("low", f"({lower})"))
+    assert route(sales, "high")[0] == "COMPLETE"
+
+
+def test_the_statement_chooses(sales: Database) -> None:
+    sales.run(f"CREATE MATERIALIZED VIEW v REFRESH COMPLETE AS {DEFINITIONS['filtered']}")
+    ranked = "SELECT id, row_number() OVER (ORDER BY id) AS r FROM sales"
+    sales.run(f"CREATE MATERIALIZED VIEW w REFRESH INCREMENTAL FALLBACK AS {ranked}")
+    sales.run(FILL.format(first=100, count=5), "REFRESH MATERIALIZED VIEW v")
+    assert route(sales, "v")[0] == "COMPLETE"
+    with pytest.raises(Exception, match="OPERATOR"):
+        sales.run("REFRESH MATERIALIZED VIEW w INCREMENTAL")
+    sales.run("REFRESH MATERIALIZED VIEW w INCREMENTAL FALLBACK")
+    assert_equal(sales, "w", ranked)
+    sales.run("INSERT INTO sales VALUES (1, 'i1', 1, 1.0, 1.0D)")
+    with pytest.raises(Exception, match="REFRESH COMPLETE"):
+        sales.run("REFRESH MATERIALIZED VIEW v INCREMENTAL")
+
+
+def test_explain_shows_the_statements(sales: Database) -> None:
+    sales.run(f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL FALLBACK AS {DEFINITIONS['filtered']}")
+    sales.run(FILL.format(first=100, count=5))
+    explained = "\n".join(str(row[0]) for row in rows(sales.cursor, "EXPLAIN REFRESH MATERIALIZED VIEW v INCREMENTAL"))
+    assert "method: INCREMENTAL" in explained
+    assert "_metadata.file_path IN" in explained
+
+
+def test_many_appends_are_copied_into_one_version(sales: Database) -> None:
+    sales.run(f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL FALLBACK AS {DEFINITIONS['filtered']}")
+    for number in range(34):
+        sales.run(f"INSERT INTO sales VALUES ({number}, 'i1', 9, 1.0, 1.0D)", "REFRESH MATERIALIZED VIEW v INCREMENTAL")
+    assert_equal(sales, "v", DEFINITIONS["filtered"])
+    assert route(sales, "v")[0] == "INCREMENTAL"
+
+
+def test_answers_of_every_type_stay_what_they_were(sales: Database) -> None:
+    """States are merged with the types of the definition."""
+    definition: str = DEFINITIONS["counted"]
+    sales.run(f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL FALLBACK AS {definition}")
+    before: Any = sales.rows("DESCRIBE v")
+    sales.run(FILL.format(first=100, count=5))
+    assert_equal(sales, "v", definition)
+    assert sales.rows("DESCRIBE v") == before

@@ -1,0 +1,156 @@
+"""Refreshes by rows over Delta and Iceberg tables, on real Spark behind a gateway."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from lake import ICEBERG
+from processes import Engine, Gateway
+
+FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+GROUPS = "SELECT item, count(*) AS n, sum(qty) AS s, avg(price) AS a FROM {t} GROUP BY item"
+HAVING = "SELECT item, sum(qty) AS s FROM {t} GROUP BY item HAVING count(*) > 2"
+TOTAL = "SELECT count(*) AS n, sum(price) AS p FROM {t}"
+FILTER = "SELECT id, item FROM {t} WHERE qty > 2"
+EXTREME = "SELECT item, max(qty) AS m FROM {t} GROUP BY item"
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Lake:
+    """A database behind a gateway, and a cursor to Spark itself."""
+
+    name: str
+    through: Any
+    direct: Any
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            rows(self.through, statement)
+
+    def view(self, name: str, definition: str) -> None:
+        self.run(f"CREATE MATERIALIZED VIEW {self.name}.{name} REFRESH INCREMENTAL FALLBACK AS {definition}")
+
+    def check(self, name: str, definition: str) -> str:
+        """The view equals its definition; returns the mode of its last refresh and its route."""
+        shown = sorted(rows(self.through, f"SELECT * FROM {self.name}.{name}"), key=repr)
+        assert shown == sorted(rows(self.through, definition), key=repr)
+        found = rows(
+            self.through,
+            'SELECT RefreshMode, Route FROM tasks("type"="mv") '
+            f"WHERE MvName = '{name}' AND MvDatabaseName = '{self.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+        )
+        return " ".join(map(str, found[0]))
+
+
+@pytest.fixture(scope="module")
+def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    home = tmp_path_factory.mktemp("increments")
+    upstream = f"{lake_engine.host}:{lake_engine.port}"
+    running = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def lake(gateway: Gateway, lake_engine: Engine) -> Iterator[Lake]:
+    name = f"li{next(_numbers)}"
+    with pyhive(gateway.host, gateway.port) as through, pyhive(lake_engine.host, lake_engine.port) as direct:
+        made = Lake(name, through, direct)
+        made.run(f"CREATE DATABASE {name}")
+        yield made
+        for row in rows(through, f"SHOW MATERIALIZED VIEWS IN {name}"):
+            made.run(f"DROP MATERIALIZED VIEW {name}.{row[1]}")
+
+
+def table(lake: Lake, provider: str, more: str = "") -> str:
+    name = f"{ICEBERG}.{lake.name}.t" if provider == "iceberg" else f"{lake.name}.t"
+    if provider == "iceberg":
+        lake.run(f"CREATE DATABASE IF NOT EXISTS {ICEBERG}.{lake.name}")
+    lake.run(f"CREATE TABLE {name} (id INT, item STRING, qty INT, price DECIMAL(10,2)) USING {provider} {more}")
+    lake.run(insert(name, 0, 40))
+    return name
+
+
+def insert(name: str, first: int, count: int) -> str:
+    return (
+        f"INSERT INTO {name} SELECT CAST({first} + id AS INT), CASE WHEN id % 5 > 0 THEN concat('i', id % 5) END, "
+        f"CASE WHEN id % 3 > 0 THEN CAST(id % 7 AS INT) END, CAST(id AS DECIMAL(10,2)) / 7 FROM range({count})"
+    )
+
+
+def views(lake: Lake, name: str, **definitions: str) -> dict[str, str]:
+    made = {view: text.format(t=name) for view, text in definitions.items()}
+    for view, definition in made.items():
+        lake.view(view, definition)
+    return made
+
+
+def test_the_change_data_feed_of_delta(lake: Lake) -> None:
+    name = table(lake, "delta", FEED)
+    made = views(lake, name, grouped=GROUPS, kept=HAVING, total=TOTAL, filtered=FILTER, extreme=EXTREME)
+    signed = {"grouped", "kept", "total"}
+    for write in (
+        f"UPDATE {name} SET qty = qty + 1, item = 'i9' WHERE id % 4 = 0",
+        f"DELETE FROM {name} WHERE item = 'i1'",
+        f"MERGE INTO {name} USING (SELECT * FROM VALUES (3, 'i3', 5, 1.5), (99, 'i1', 1, 2.5) "
+        f"AS s(id, item, qty, price)) AS s ON {name}.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        f"DELETE FROM {name} WHERE qty IS NULL OR item IS NULL",
+    ):
+        lake.run(write)
+        for view, definition in made.items():
+            said = lake.check(view, definition)
+            assert said.startswith("INCREMENTAL" if view in signed else "COMPLETE"), (view, said)
+    lake.run(insert(name, 200, 10))
+    for view, definition in made.items():
+        assert lake.check(view, definition).startswith("INCREMENTAL"), view
+    lake.run(f"DELETE FROM {name}")
+    for view, definition in made.items():
+        lake.check(view, definition)
+
+
+def test_delta_without_its_feed(lake: Lake) -> None:
+    name = table(lake, "delta")
+    made = views(lake, name, grouped=GROUPS, filtered=FILTER)
+    lake.run(insert(name, 100, 10))
+    lake.run(f"OPTIMIZE {name}")
+    for view, definition in made.items():
+        assert lake.check(view, definition).startswith("INCREMENTAL"), view
+    lake.run(f"DELETE FROM {name} WHERE id < 5")
+    for view, definition in made.items():
+        said = lake.check(view, definition)
+        assert said.startswith("COMPLETE"), said
+        assert "FEED_NOT_ENABLED" in said
+    lake.run(f"ALTER TABLE {name} ADD COLUMNS (more STRING)", f"INSERT INTO {name} VALUES (1, 'x', 9, 1.0, 'm')")
+    for view, definition in made.items():
+        assert lake.check(view, definition).startswith("COMPLETE"), view
+
+
+@pytest.mark.parametrize("more", ["PARTITIONED BY (item)", ""])
+def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
+    name = table(lake, "delta", more)
+    made = views(lake, name, grouped=GROUPS, filtered=FILTER)
+    for first in (100, 200):
+        lake.run(insert(name, first, 10))
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("INCREMENTAL"), view
+
+
+def test_iceberg(lake: Lake) -> None:
+    name = table(lake, "iceberg")
+    made = views(lake, name, grouped=GROUPS, filtered=FILTER, kept=HAVING)
+    for first in (100, 200):
+        lake.run(insert(name, first, 10), insert(name, first + 50, 5))
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("INCREMENTAL"), view
+    lake.run(f"DELETE FROM {name} WHERE id % 2 = 0")
+    for view, definition in made.items():
+        said = lake.check(view, definition)
+        assert said.startswith("COMPLETE"), said
+        assert "ROWS_REMOVED" in said
