@@ -25,6 +25,7 @@ from benchmarks import (
     partitions,
     rewrite_rates,
     rewriting,
+    row_refreshes,
     transports,
     turns,
     views,
@@ -54,6 +55,7 @@ MEASURES: Mapping[str, Measure] = {
     "transports": transports.transports,
     "relay": transports.relay,
     "dashboards": dashboards.figures,
+    "incremental": row_refreshes.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
