@@ -67,6 +67,8 @@ CREATE = "CREATE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t"
 MORE = "INSERT INTO {v}_t VALUES (2)"
 SCHEDULE = "REFRESH COMPLETE ON SCHEDULE EVERY 7 DAY"
 SCHEDULED = f"CREATE MATERIALIZED VIEW {{v}} {SCHEDULE} AS SELECT a FROM {{v}}_t"
+BY_ROWS = "CREATE MATERIALIZED VIEW {v} REFRESH INCREMENTAL FALLBACK AS "
+INCREMENTAL = "REFRESH MATERIALIZED VIEW {v} INCREMENTAL FALLBACK"
 PAUSE = "PAUSE MATERIALIZED VIEW JOB ON {v}"
 ACTS = (
     Act("create", (), CREATE, lambda v: {v: None}, lambda v: {v: 1}),
@@ -121,8 +123,16 @@ ACTS = (
     Act("pause", (SCHEDULED,), PAUSE, _one_row, _one_row, True, True),
     Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, True, True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
+    Act("append", (BY_ROWS + "SELECT a FROM {v}_t", MORE), INCREMENTAL, lambda v: {v: 1}, lambda v: {v: 2}),
+    Act(
+        "merge",
+        (BY_ROWS + "SELECT a, count(*) AS n, avg(a) AS m FROM {v}_t GROUP BY a", MORE),
+        INCREMENTAL,
+        lambda v: {v: 1},
+        lambda v: {v: 2},
+    ),
 )
-OF_SUITE = {"refresh"}
+OF_SUITE = {"refresh", "merge"}
 """The acts that the suite runs."""
 SELECTED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
 
