@@ -30,12 +30,18 @@ def appended(shape: Shape, terms: Sequence[Term]) -> str:
     return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
 
 
-def complete(shape: Shape) -> str:
+def whole(shape: Shape, sources: Mapping[int, str]) -> str:
+    """ROWS: the definition over these sources of all places."""
+    texts = [_rows(shape, branch, sources) for branch in range(len(shape.branches))]
+    return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
+
+
+def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups, whose items are NULL if they do
-    not fulfil it."""
+    not fulfil it. `sources`: as in `Term`."""
     groups = _groups(shape)
     if groups.distinct is not None:
-        return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], _NONE)
+        return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], sources)
     having = _written(groups, groups.having) if groups.having is not None else ""
     visible = [
         f"{_guarded(_written(groups, item), having)} AS {quote(column)}"
@@ -43,7 +49,7 @@ def complete(shape: Shape) -> str:
     ]
     hidden = [f"{text} AS {quote(name)}" for name, text in _hidden_texts(groups) if name not in groups.visible]
     shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
-    return _over_body(shape, [*visible, *hidden, *shown], _NONE)
+    return _over_body(shape, [*visible, *hidden, *shown], sources)
 
 
 def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:

@@ -29,10 +29,20 @@ def all_rows(table: TableName, columns: Iterable[str]) -> str:
     return f"{_select(columns)} FROM {table.quoted}"
 
 
-def rows_of_files(table: TableName, columns: Iterable[str], paths: Iterable[str], *, without: bool = False) -> str:
-    """The rows of these files of a table, or of all others. Spark opens no other file."""
+def rows_of_files(table: TableName, columns: Iterable[str], paths: Iterable[str]) -> str:
+    """The rows of these files of a table. Spark opens no other file."""
     listed = ", ".join(map(safe_literal, paths))
-    return f"{all_rows(table, columns)} WHERE _metadata.file_path {'NOT ' if without else ''}IN ({listed})"
+    return f"{all_rows(table, columns)} WHERE _metadata.file_path IN ({listed})"
+
+
+def rows_until(table: TableName, columns: Iterable[str], until: int, without: Iterable[str] = ()) -> str:
+    """The rows of the files that were modified until then (milliseconds since the epoch), except for these files. Spark
+    opens no other file."""
+    listed = ", ".join(map(safe_literal, without))
+    others = f" AND _metadata.file_path NOT IN ({listed})" if listed else ""
+    return (
+        f"{all_rows(table, columns)} WHERE _metadata.file_modification_time <= timestamp_millis({int(until)}){others}"
+    )
 
 
 def rows_at(table: TableName, columns: Iterable[str], version: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
-from clients import rows
+from clients import pyhive, rows
 from databases import Database
 
 SALES = "CREATE TABLE sales (id INT, item STRING, qty INT, price DECIMAL(10,2), weight DOUBLE) USING parquet"
@@ -162,6 +163,31 @@ def test_many_appends_are_copied_into_one_version(sales: Database) -> None:
         sales.run(f"INSERT INTO sales VALUES ({number}, 'i1', 9, 1.0, 1.0D)", "REFRESH MATERIALIZED VIEW v INCREMENTAL")
     assert_equal(sales, "v", DEFINITIONS["filtered"])
     assert route(sales, "v")[0] == "INCREMENTAL"
+
+
+def test_rows_that_arrive_while_others_are_read(sales: Database) -> None:
+    """No row is counted twice or lost, whenever it comes."""
+    views = {name: DEFINITIONS[name] for name in ("filtered", "counted", "itself", "by_kind", "united")}
+    for view, definition in views.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    writing, modes = threading.Event(), set[str]()
+
+    def write() -> None:
+        with pyhive(sales.gateway.host, sales.gateway.port, database=sales.name) as cursor:
+            for number in range(12):
+                rows(cursor, FILL.format(first=5000 + 10 * number, count=10))
+        writing.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not writing.is_set():
+        for view in views:
+            sales.run(f"REFRESH MATERIALIZED VIEW {view} INCREMENTAL FALLBACK")
+            modes.add(route(sales, view)[0])
+    writer.join()
+    for view, definition in views.items():
+        assert_equal(sales, view, definition)
+    assert "INCREMENTAL" in modes
 
 
 def test_answers_of_every_type_stay_what_they_were(sales: Database) -> None:

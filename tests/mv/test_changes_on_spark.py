@@ -71,9 +71,9 @@ class Book:
     def since(self) -> Change:
         return self.eye.runner.run(self.changes.since(named(self.table), self.eye.look(self.table), self.mark))
 
-    def holds(self, mark: Mark, *, exactly: bool) -> bool:
+    def holds(self, mark: Mark) -> bool:
         look = self.eye.look(self.table)
-        return self.eye.runner.run(self.changes.holding(named(self.table), look, mark, exactly=exactly))
+        return self.eye.runner.run(self.changes.holding(named(self.table), look, mark))
 
     def check(self) -> str:
         """What happened since the last check. Fails if the rows are not what the change says."""
@@ -90,7 +90,8 @@ class Book:
         assert removed <= before + added
         if change.before:
             assert self.count(change.before) == before, change
-        assert self.holds(change.mark, exactly=True)
+        assert self.holds(change.mark)
+        assert self.count(self.changes.rows(named(self.table), self.eye.look(self.table), change.mark)) == now
         self.mark, self.rows = change.mark, now
         return SIGNED if change.removed else ADDED if change.added else SAME
 

@@ -179,6 +179,10 @@ def _insert_increment(running: Statement, found: re.Match[str]) -> Steps:
     rows = NOTHING
     for database, name, paths in _FILES.findall(found[5]):
         rows |= _rows_of_files(running, f"{database}.{name}", frozenset(_TEXTS.findall(paths)))
+    for database, name, until in _UNTIL.findall(found[5]):
+        rows |= _rows_until(running, f"{database}.{name}", int(until))
+    for database, name, version in _AT_VERSION.findall(found[5]):
+        rows |= running.metastore.tables[f"{database}.{name}"].states[int(version) - 1].rows
     for table, tokens in _DELTA_FILES.findall(found[5]):
         rows |= running.metastore.tables[table].rows_of_commits(map(int, _TOKENS.findall(tokens)))
     for database, table, text in _STORED.findall(found[5]):
@@ -190,6 +194,10 @@ def _insert_increment(running: Statement, found: re.Match[str]) -> Steps:
 
 
 _FILES = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE _metadata\.file_path IN \(([^)]*)\)")
+_UNTIL = re.compile(
+    r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE _metadata\.file_modification_time <= timestamp_millis\((\d+)\)"
+)
+_AT_VERSION = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` VERSION AS OF (\d+)")
 _DELTA_FILES = re.compile(r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}'\)")
 _TOKENS = re.compile(r"p(\d+)\.parquet")
 _STORED = re.compile(
@@ -202,6 +210,12 @@ def _rows_of_files(running: Statement, name: str, paths: frozenset[str]) -> Rows
     table = running.metastore.tables[name]
     found = [(partition, file) for partition, files in running.session.listed(table) for file in files]
     return rows_of(file for partition, file in found if _file_path(table, partition, file) in paths)
+
+
+def _rows_until(running: Statement, name: str, until: int) -> Rows:
+    """The rows of the files that were modified until then."""
+    listed = running.session.listed(running.metastore.tables[name])
+    return rows_of(file for _, files in listed for file in files if EPOCH * 1000 + file.written <= until)
 
 
 def _file_path(table: Table, partition: str | None, file: File) -> str:

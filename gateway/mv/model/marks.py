@@ -35,6 +35,9 @@ class Mark:
     older: Fold = Fold()
     younger: frozenset[int] = frozenset()
     """The `YoungFile.key` of each younger file."""
+    until: int = 0
+    """When the latest file was modified, in milliseconds since the epoch: a query that reads no later files reads the
+    files of this mark, unless one appears late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +63,30 @@ class YoungFile:
         return Fold(self.hash, 1, self.bytes + self.partition)
 
 
-def of_files(identity: str, bound: int, older: Fold, young: Iterable[YoungFile], settled: int) -> Mark:
+def of_files(identity: str, bound: int, older: Fold, young: Iterable[YoungFile], settled: int, latest: int = 0) -> Mark:
     """The mark of a table with these files. Files that were modified until `settled`, and all but the YOUNGER_MAX
     youngest, are folded: a file that appears later with such a time is noticed, but not told from an overwritten one.
+    `latest` is the time of the latest one in `older`.
     """
     ordered = sorted(young, key=lambda file: file.modified, reverse=True)
     bound = max(bound, settled, ordered[YOUNGER_MAX].modified if len(ordered) > YOUNGER_MAX else 0)
     folded = sum((file.fold for file in ordered if file.modified <= bound), older)
-    return Mark(identity, "", bound, folded, frozenset(file.key for file in ordered if file.modified > bound))
+    younger = frozenset(file.key for file in ordered if file.modified > bound)
+    return Mark(identity, "", bound, folded, younger, ordered[0].modified if ordered else latest)
 
 
 def written(mark: Mark) -> list[Any]:
     older = mark.older
-    return [mark.identity, mark.position, mark.bound, [older.xor, older.count, older.sum], sorted(mark.younger)]
+    return [
+        mark.identity,
+        mark.position,
+        mark.bound,
+        [older.xor, older.count, older.sum],
+        sorted(mark.younger),
+        mark.until,
+    ]
 
 
 def read(record: list[Any]) -> Mark:
-    identity, position, bound, older, younger = record
-    return Mark(identity, position, bound, Fold(*older), frozenset(younger))
+    identity, position, bound, older, younger, until = record
+    return Mark(identity, position, bound, Fold(*older), frozenset(younger), until)

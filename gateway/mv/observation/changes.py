@@ -72,6 +72,8 @@ class _Listing:
     bound: int
     older: Fold
     young: tuple[YoungFile, ...]
+    latest: int = 0
+    """When the latest of the older ones was modified."""
 
 
 class Changes:
@@ -119,7 +121,7 @@ class Changes:
                 found = await self._list(relation, settled)
             except NotIncremental:
                 found = await self._list(relation, EVER)
-            return of_files(identity, found.bound, found.older, found.young, settled)
+            return of_files(identity, found.bound, found.older, found.young, settled, found.latest)
 
     async def since(self, table: TableName, look: Look, mark: Mark) -> Change:
         """What happened to the table since the mark."""
@@ -138,20 +140,30 @@ class Changes:
             found = await self._list(relation, mark.bound)
         return _files_change(table, mark, columns, found, self._now_ms() - SETTLED_MS)
 
-    async def holding(self, table: TableName, look: Look, mark: Mark, *, exactly: bool) -> bool:
-        """Whether everything that the mark contains is still there, after it was read. `exactly`: and nothing else."""
+    def rows(self, table: TableName, look: Look, mark: Mark) -> str:
+        """The query for the rows of the table at its present mark, with all its columns. Rows that appear while it runs
+        are not read; `holding` tells whether it was so."""
+        relation, _ = _plain(table, look)
+        columns = [name for name, _ in relation.columns]
+        if provider_of(relation) not in POSITIONS:
+            return additions.rows_until(table, columns, mark.until)
+        if mark.position == observation.NO_SNAPSHOT:
+            return f"{additions.all_rows(table, columns)} WHERE false"
+        return additions.rows_at(table, columns, mark.position)
+
+    async def holding(self, table: TableName, look: Look, mark: Mark) -> bool:
+        """Whether `rows`, and a query of its files by name, have read what the mark contains: nothing has vanished, and
+        no file has appeared with a time until which they read."""
         relation, _ = _plain(table, look)
         provider = provider_of(relation)
         with _refusals(table):
             if provider in POSITIONS:
                 # A version stays what it was, and a query of one fails if its files are gone.
-                if not exactly:
-                    return True
-                async with self._observer.session() as session:
-                    return await POSITIONS[provider](session, table) == mark.position
+                return True
             found = await self._list(relation, mark.bound)
-        keys = {file.key for file in found.young}
-        return found.older == mark.older and (keys == mark.younger if exactly else mark.younger <= keys)
+        return found.older == mark.older and mark.younger == {
+            file.key for file in found.young if file.modified <= mark.until
+        }
 
     # --- files -----------------------------------------------------------------------------------------
 
@@ -239,7 +251,7 @@ def _listing(
             latest = max(latest, int(modified))
         else:
             young.append(YoungFile(str(path), int(xor), int(modified), int(size), partition))
-    return _Listing(bound if bound < EVER else latest, older, tuple(young))
+    return _Listing(bound if bound < EVER else latest, older, tuple(young), latest)
 
 
 def _place_of(directory: str, places: Mapping[str, int]) -> int | None:
@@ -262,15 +274,15 @@ def _files_change(table: TableName, mark: Mark, columns: Sequence[str], found: _
     new = [file for file in found.young if file.key not in mark.younger]
     if len(new) > FILES_MAX:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(new)} new files")
-    now = of_files(mark.identity, found.bound, found.older, found.young, settled)
+    now = of_files(mark.identity, found.bound, found.older, found.young, settled, found.latest)
     if not new:
-        return Change(now, before=additions.all_rows(table, columns))
+        return Change(now, before=additions.rows_until(table, columns, now.until))
     paths = [file.path for file in new]
     return Change(
         now,
         additions.rows_of_files(table, columns, paths),
         None,
-        additions.rows_of_files(table, columns, paths, without=True),
+        additions.rows_until(table, columns, now.until, without=paths),
         sum(file.bytes for file in new),
     )
 

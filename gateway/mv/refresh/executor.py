@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.increments import REFUSED, Increments
-from gateway.mv.refresh.planner import Content, RefreshPlan
+from gateway.mv.refresh.planner import RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
@@ -29,6 +29,7 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.writing import Writer
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +85,10 @@ class Executor:
                 raise
             log.info("%s Recomputing it.", unfit)
             run.begin_again()
-            await self._attempt(run, replace(cause, method=Method.COMPLETE), make_fresh)
+            await self._attempt(run, replace(cause, method=Method.COMPLETE), make_fresh, plainly=True)
 
-    async def _attempt(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
+    async def _attempt(self, run: Run, cause: Cause, make_fresh: MakeFresh, *, plainly: bool = False) -> None:
+        """`plainly`: as in `Proposer.propose`. Raises Unfit if only that helps."""
         entry = run.entry
         before, began = await self._preparation.certain(entry), time.monotonic()
         try:
@@ -94,7 +96,9 @@ class Executor:
                 self._log.start(entry, run.number)
                 run.begin_work()
                 version = self._writer.numbers.expected(before)
-                proposal = await self._proposer.propose(ready.view, before, cause, version, ready.session)
+                proposal = await self._proposer.propose(
+                    ready.view, before, cause, version, ready.session, plainly=plainly
+                )
             if proposal.plan is None:
                 await self._nothing_to_do(run, ready.start, proposal)
                 return
@@ -156,39 +160,27 @@ class Executor:
         if content is None:
             await write()
             return None
-        marks = increment.marks if increment else await self._marks(view, content, inspection)
         began = time.monotonic()
         try:
-            async with with_settings(session, content.settings if content.rows else {}, self._increments.defaults):
+            async with with_settings(session, content.settings, self._increments.defaults):
                 await write()
         except StatementFailed as error:
-            if content.rows is None or not error.sqlstate.startswith(REFUSED):
+            if not error.sqlstate.startswith(REFUSED):
                 raise
             self._increments.give_up(view, error)
             raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
         took = int((time.monotonic() - began) * 1000)
-        before = view.current.basis or NO_BASIS
-        if increment is None:
-            held = bool(marks) and await self._hold(view, marks, marks, inspection)
-            return before.after_complete(marks, content.states, took) if held else None
-        if not await self._hold(view, marks, increment.read_whole, inspection):
+        before, held = view.current.basis or NO_BASIS, await self._hold(view, content.marks, inspection)
+        if not held:
             raise changed_while_read(view)
-        return before.after_rows(marks, took, increment.bytes)
+        if increment is None:
+            return before.after_complete(content.marks, content.states, took)
+        return before.after_rows(content.marks, took, increment.bytes)
 
-    async def _marks(self, view: MaterializedView, content: Content, inspection: Inspection) -> Mapping[str, Mark]:
-        """The exact state of the base tables; empty if it cannot be told."""
-        try:
-            return await self._increments.marks(view, content, inspection)
-        except (NotIncremental, StatementFailed, TimeoutError, ValueError) as reason:
-            log.info("%s: no refresh by rows can follow: %s", view.name, reason)
-            return {}
-
-    async def _hold(
-        self, view: MaterializedView, marks: Mapping[str, Mark], whole: Iterable[str], inspection: Inspection
-    ) -> bool:
+    async def _hold(self, view: MaterializedView, marks: Mapping[str, Mark], inspection: Inspection) -> bool:
         """Whether the tables still have the rows of their marks; False if that cannot be told."""
         try:
-            return await self._increments.hold(view, marks, whole, inspection.looks)
+            return await self._increments.hold(view, marks, inspection.looks)
         except (NotIncremental, StatementFailed, TimeoutError, ValueError) as reason:
             log.info("%s: its base tables cannot be compared: %s", view.name, reason)
             return False
@@ -211,13 +203,21 @@ class Executor:
             try:
                 plan, basis = await self._first(view, inspection, progress, session)
             except Unfit as unfit:
-                log.info("%s Building it without.", unfit)
-                plan, basis = await self._first(view, inspection, progress, session)
+                log.info("%s Building it plainly.", unfit)
+                # Otherwise rows of the first attempt would stay if there are none now.
+                await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
+                plan, basis = await self._first(view, inspection, progress, session, plainly=True)
         return inspection, plan, basis
 
     async def _first(
-        self, view: MaterializedView, inspection: Inspection, progress: Progress, session: SqlSession
+        self,
+        view: MaterializedView,
+        inspection: Inspection,
+        progress: Progress,
+        session: SqlSession,
+        *,
+        plainly: bool = False,
     ) -> tuple[RefreshPlan, Basis | None]:
-        plan = await self._proposer.first(view, inspection, session)
+        plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         write = partial(self._writer.write_first, plan, progress, session)
         return plan, await self._written(view, plan, inspection, session, write)

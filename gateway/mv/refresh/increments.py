@@ -96,15 +96,34 @@ class Increments:
         """What a complete refresh must write so that later ones can be by rows. `session` has the view's settings."""
         found = await self._analysis(view, inspection, session)
         shape = _shape(found)
+        marks = {base: await self._mark(view, base, table, inspection) for base, table in self._bases(view, shape)}
+        now = self._rows_now(view, shape, marks, inspection)
+        sources = {place.number: now[place.table] for place in shape.places}
         if shape.kind is Kind.ROWS:
-            return Content(shape.tables, settings=found.settings)
+            return Content(Rows(texts.whole(shape, sources)), marks, settings=found.settings)
         stored = await self._metastore.relation(view.storage)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
             raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
-        rows = Rows(texts.complete(shape), tuple(found.hidden))
-        return Content(shape.tables, rows, shape.signature, shape.filtered, found.settings, missing)
+        rows = Rows(texts.complete(shape, sources), tuple(found.hidden))
+        return Content(rows, marks, shape.signature, shape.filtered, found.settings, missing)
+
+    def _rows_now(
+        self, view: MaterializedView, shape: Shape, marks: Mapping[str, Mark], inspection: Inspection
+    ) -> dict[TableName, str]:
+        """The queries for the rows of the base tables at these marks."""
+        return {
+            table: self._rows_of(view, base, table, marks[base], inspection) for base, table in self._bases(view, shape)
+        }
+
+    def _rows_of(self, view: MaterializedView, base: str, table: TableName, mark: Mark, inspection: Inspection) -> str:
+        if base not in view.views:
+            return self._changes.rows(table, inspection.looks[table], mark)
+        below = self._catalog.entry(base).view
+        if str(below.current.number) != mark.position:
+            raise NotIncremental(Reason.CHANGED_WHILE_READ, f"{below.name} has just been refreshed")
+        return maintenance.shown_rows(below.storage, below.columns, below.current.shown, below.layout)
 
     async def _analysis(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> _Analysed:
         columns = self._columns(view, inspection)
@@ -215,11 +234,12 @@ class Increments:
             {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
         )
         marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
-        whole = frozenset(base for base, table in tables.items() if table in _read_whole(shape, summands))
+        now = self._rows_now(view, shape, marks, inspection)
+        summands = tuple(_pinned(shape, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
         rows, appends = _rows(view, shape, analysed.hidden, summands)
-        content = Content(shape.tables, rows, basis.states, shape.filtered, analysed.settings)
-        return Increment(content, marks, whole, appends, empty=not summands, bytes=size)
+        content = Content(rows, marks, basis.states, shape.filtered, analysed.settings)
+        return Increment(content, appends, empty=not summands, bytes=size)
 
     def _bases(self, view: MaterializedView, shape: Shape) -> Iterable[tuple[str, TableName]]:
         """What the definition reads: the `base_key`s and names of its tables and of the views below."""
@@ -235,34 +255,18 @@ class Increments:
 
     # --- the state of the base tables ------------------------------------------------------------------
 
-    async def marks(self, view: MaterializedView, content: Content, inspection: Inspection) -> dict[str, Mark]:
-        """The state of the base tables now, by `base_key`."""
-        below = {self._catalog.entry(base).view.name: base for base in view.views}
-        found: dict[str, Mark] = {}
-        for table in sorted(content.tables):
-            if (base := below.get(table)) is not None:
-                found[base] = _mark_of(self._catalog.entry(base).view, inspection)
-            else:
-                found[base_key(table)] = await self._changes.mark(table, inspection.looks[table])
-        return found
+    async def _mark(self, view: MaterializedView, base: str, table: TableName, inspection: Inspection) -> Mark:
+        if base in view.views:
+            return _mark_of(self._catalog.entry(base).view, inspection)
+        return await self._changes.mark(table, inspection.looks[table])
 
-    async def hold(
-        self,
-        view: MaterializedView,
-        marks: Mapping[str, Mark],
-        read_whole: Iterable[str],
-        looks: Mapping[TableName, Look],
-    ) -> bool:
-        """Whether the base tables still have the rows of their marks; those `read_whole`, no others."""
-        exactly = frozenset(read_whole)
+    async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
+        """Whether what was read since has exactly the rows of these marks. (A version of a view never changes.)"""
         named = {base_key(table): table for table in view.tables}
         for base, mark in marks.items():
             if base in view.views:
-                held = base not in exactly or str(self._catalog.current(base)) == mark.position
-            else:
-                table = named[base]
-                held = await self._changes.holding(table, looks[table], mark, exactly=base in exactly)
-            if not held:
+                continue
+            if not await self._changes.holding(named[base], looks[named[base]], mark):
                 return False
         return True
 
@@ -282,14 +286,10 @@ async def _types(
     return {str(name): str(kind) for name, kind, *_ in rows}
 
 
-def _read_whole(shape: Shape, summands: Sequence[Term]) -> frozenset[TableName]:
-    """The tables that the terms read as they are."""
-    return frozenset(
-        place.table
-        for term in summands
-        for place in shape.places
-        if place.branch == term.branch and place.number not in term.sources
-    )
+def _pinned(shape: Shape, term: Term, now: Mapping[TableName, str]) -> Term:
+    """The term, in which tables that it reads as they are have the rows of their marks."""
+    others = {place.number: now[place.table] for place in shape.places if place.branch == term.branch}
+    return replace(term, sources={**others, **term.sources})
 
 
 def _rows(

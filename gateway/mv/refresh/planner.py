@@ -38,10 +38,10 @@ class Step:
 class Content:
     """What a version without partitions holds, if later refreshes by rows are to continue from it."""
 
-    tables: frozenset[TableName]
-    """What it reads."""
-    rows: maintenance.Rows | None = None
-    """The query that computes it; None: the definition view."""
+    rows: maintenance.Rows
+    """The query that computes it."""
+    marks: Mapping[str, Mark]
+    """The state of each base table, by `base_key`, that it reads."""
     states: str = ""
     """As `Basis.states`."""
     filtered: bool = False
@@ -57,10 +57,6 @@ class Increment:
     """A version that is computed from the current one and from changed rows."""
 
     content: Content
-    marks: Mapping[str, Mark]
-    """The state of each base table, by `base_key`, that the version will contain."""
-    read_whole: frozenset[str]
-    """Base tables that the query reads as they are: they must not change while it runs."""
     appends: bool
     """The new version is shown together with the earlier ones."""
     empty: bool = False
@@ -150,7 +146,7 @@ def plan_refresh(
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
-            (content and content.rows) or view.definition,
+            view.definition if content is None else content.rows,
             version,
             view.clauses.clustering,
             view.columns,

@@ -132,10 +132,18 @@ class Proposer:
         self._view_characters_max = view_characters_max
 
     async def propose(
-        self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
+        self,
+        view: MaterializedView,
+        before: MaterializedView,
+        cause: Cause,
+        version: int,
+        session: SqlSession,
+        *,
+        plainly: bool = False,
     ) -> Proposal:
-        """`view` has what the definition reads now, `before` what it read at its last refresh. Raises what Spark
-        raises."""
+        """`view` has what the definition reads now, `before` what it read at its last refresh. `plainly`: Spark reads
+        the definition view, so that whatever its tables are then is right, and no refresh by rows can follow. Raises
+        what Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         view = replace(view, followed=await self._inspector.followed(view, before, inspection))
         size = inspection.partitions + view.current.partitions
@@ -156,7 +164,7 @@ class Proposer:
             chosen = await aside(size, selection, view, found, keys.of)
         if not chosen.all_but and not chosen.keys and not left:
             return Proposal(view, None, inspection, keys, single)
-        route = await self._route(view, cause, found, inspection, session)
+        route = _Route() if plainly else await self._route(view, cause, found, inspection, session)
         if route.increment is not None and route.increment.empty:
             return Proposal(view, None, inspection)
         known = await self._to_come(view, chosen, keys) - left
@@ -249,11 +257,13 @@ class Proposer:
         """Observes everything that the view reads, without using earlier observations."""
         return await self._inspector.inspect(view, float("inf"))
 
-    async def first(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> RefreshPlan:
-        """The plan for the first version of a new view. Raises what Spark raises."""
+    async def first(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, plainly: bool = False
+    ) -> RefreshPlan:
+        """The plan for the first version of a new view. `plainly`: as in `propose`. Raises what Spark raises."""
         number = view.current.number
         renewed = inspection.renewed(view_bases(view))
-        content = await self._content(view, inspection, session)
+        content = None if plainly else await self._content(view, inspection, session)
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed, content=content)
 
     # --- partitions of the view --------------------------------------------------------------------
