@@ -81,19 +81,18 @@ def delta_actions(location: str, first: int, last: int, rows: int) -> str:
     source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
     return (
         "SELECT grouping(path) = 1, count(DISTINCT version), "
-        "coalesce(bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), false), path, max(added), "
-        "max(IF(coalesce(action.remove.dataChange, action.remove IS NOT NULL), version, NULL)), "
-        "max(IF(action.remove IS NOT NULL, version, NULL)), max(IF(action.cdc IS NOT NULL, version, NULL)), "
-        "max(action.add.size), bool_or(action.add.deletionVector IS NOT NULL), "
-        "max(to_json(action.add.partitionValues)) "
+        "coalesce(bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), false), path, "
+        "max(added) AS came, max(removed) AS went, max(IF(action.remove IS NOT NULL, version, NULL)), "
+        "max(IF(action.cdc IS NOT NULL, version, NULL)) AS feeds, max(action.add.size), "
+        "bool_or(action.add.deletionVector IS NOT NULL), max(to_json(action.add.partitionValues)) "
         "FROM (SELECT *, coalesce(action.add.path, action.remove.path, action.cdc.path) AS path, "
-        "IF(coalesce(action.add.dataChange, action.add IS NOT NULL), version, NULL) AS added "
+        "IF(coalesce(action.add.dataChange, action.add IS NOT NULL), version, NULL) AS added, "
+        "IF(coalesce(action.remove.dataChange, action.remove IS NOT NULL), version, NULL) AS removed "
         "FROM (SELECT CAST(substr(_metadata.file_name, 1, 20) AS BIGINT) AS version, "
         f"from_json(value, '{_ACTIONS}') AS action FROM {source})) GROUP BY GROUPING SETS ((path), ()) "
         "HAVING grouping(path) = 1 OR path IS NOT NULL AND "
-        "(max(added) IS NOT NULL OR bool_or(action.remove IS NOT NULL OR action.cdc IS NOT NULL)) "
-        "ORDER BY 1 DESC, max(added) IS NULL AND NOT bool_or(coalesce(action.remove.dataChange, true) AND "
-        f"(action.remove IS NOT NULL OR action.cdc IS NOT NULL)) LIMIT {rows}"
+        "(came IS NOT NULL OR bool_or(action.remove IS NOT NULL OR action.cdc IS NOT NULL)) "
+        f"ORDER BY 1 DESC, coalesce(came, went, feeds) IS NULL LIMIT {rows}"
     )
 
 

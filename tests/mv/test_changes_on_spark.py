@@ -38,7 +38,11 @@ def variants(*parameters: Mapping[str, Any], kept: set[str]) -> list[Any]:
 @pytest.fixture(scope="module")
 def eye(lake_engine: Engine) -> Iterator[Eye]:
     with watching(lake_engine) as opened:
-        opened.run("SET spark.databricks.delta.retentionDurationCheck.enabled=false")
+        opened.run(
+            "SET spark.databricks.delta.retentionDurationCheck.enabled=false",
+            # VACUUM lists with as many tasks.
+            "SET spark.sql.sources.parallelPartitionDiscovery.parallelism=2",
+        )
         yield opened
 
 
@@ -52,6 +56,7 @@ class Book:
         self.rows: Counter[Any] = Counter()
         self.mark = Mark("")
         self.written = 0
+        self.detail = ""
 
     def run(self, *statements: str) -> None:
         self.eye.run(*statements)
@@ -80,6 +85,7 @@ class Book:
         try:
             change = self.since()
         except NotIncremental as refusal:
+            self.detail = refusal.detail
             self.begin()
             return refusal.reason
         self.run(f"REFRESH TABLE {self.table}")
@@ -313,6 +319,19 @@ def test_vacuumed_delta(eye: Eye, create: Create, feed: bool, partitioned: bool)
     eye.run(f"OPTIMIZE {table}", f"VACUUM {table} RETAIN 0 HOURS")
     book.append()
     assert book.check() == Reason.HISTORY_GONE
+    assert "VACUUM" in book.detail
+
+
+def test_an_earlier_version_that_vacuum_deleted(eye: Eye, create: Create) -> None:
+    """The added files are there; those of the earlier version, which OPTIMIZE replaced, are not."""
+    book = create("default.v_before", _delta(feed=False, partitioned=False))
+    book.append()
+    book.append()
+    book.begin()
+    eye.run("OPTIMIZE default.v_before", "VACUUM default.v_before RETAIN 0 HOURS")
+    book.append()
+    assert book.since().before == ""
+    assert book.check() == ADDED
 
 
 # --- Iceberg ---------------------------------------------------------------------------------------------
