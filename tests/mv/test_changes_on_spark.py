@@ -22,6 +22,7 @@ from gateway.mv.model.marks import Mark
 from gateway.mv.observation.changes import SETTLED_MS, Change, Changes
 from sql.increments.reasons import NotIncremental, Reason
 
+pytestmark = pytest.mark.thorough
 SAME, ADDED, SIGNED = "same", "added", "signed"
 """What a change may be, if there is no reason against it."""
 HOUR = 3600
