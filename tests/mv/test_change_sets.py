@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
-from zlib import crc32
 
 import pytest
 from fakes import Answer, FakeMetastore, named
@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from gateway.errors import StatementFailed
 from gateway.mv.model import marks
 from gateway.mv.model.marks import YOUNGER_MAX, Fold, Mark, YoungFile, of_files
-from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.snapshot import Snapshot, Unobserved, fingerprint
 from gateway.mv.observation import changes as finder
-from gateway.mv.observation.changes import EVER, LISTED_MAX, Change, Changes
+from gateway.mv.observation.changes import EVER, LISTED_MAX, SETTLED_MS, Change, Changes
 from gateway.mv.observation.delta_log import log_of
 from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.ports import Relation, RelationKind
@@ -80,13 +80,36 @@ class File:
 
     @property
     def young(self) -> YoungFile:
-        return YoungFile(self.name, crc32(f"{self.name} {self.modified}".encode()), self.modified, 10, self.partition)
+        return YoungFile(
+            self.name, int(fingerprint(self.name, str(self.modified)), 16), self.modified, 10, self.partition
+        )
 
 
 def listing(files: Iterable[File], bound: int) -> finder._Listing:
     listed = [file.young for file in files]
-    older = sum((file.fold for file in listed if file.modified <= bound), Fold())
-    return finder._Listing(bound, older, tuple(file for file in listed if file.modified > bound))
+    old = [file for file in listed if file.modified <= bound]
+    young = tuple(file for file in listed if file.modified > bound)
+    latest = max((file.modified for file in old), default=0)
+    return finder._Listing(bound, sum((file.fold for file in old), Fold()), young, latest)
+
+
+class Directory(Spark):
+    """One with these files, listed at this time."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__()
+        self.changes = Changes(Observer(self, cast(Any, self), 60.0), lambda: now + SETTLED_MS)
+        self.files: frozenset[File] = frozenset()
+        self.answers.say("binaryFile", self._list)
+
+    def _list(self, text: str) -> Answer:
+        bound = re.search(r"> (\d+) THEN", text)
+        assert bound is not None
+        found = listing(self.files, int(bound[1]))
+        rows: list[Any] = [("file:/w/t", file.path, file.hash, 1, file.bytes, file.modified) for file in found.young]
+        older = found.older
+        folded = [("file:/w/t", None, older.xor, older.count, older.sum, found.latest)] if older.count else []
+        return Answer(rows + folded)
 
 
 # Partitions' hashes are large, as real ones are: sums of small ones would be equal by chance.
@@ -118,6 +141,24 @@ def test_no_history_of_files_loses_or_repeats_one(history: list[tuple[frozenset[
         assert possible
         assert marks.read(json.loads(json.dumps(marks.written(mark)))) == mark
         before = now
+
+
+PLAIN_FILES = FILES.map(lambda files: frozenset(replace(file, partition=0) for file in files))
+
+
+@given(PLAIN_FILES, PLAIN_FILES, st.integers(0, 7))
+def test_what_holds_was_read(before: frozenset[File], later: frozenset[File], now: int) -> None:
+    """A query that reads the files until the latest of a mark reads the files of the mark, or the mark does not hold.
+    Later files do no harm, unless one has the time of a file that has been folded."""
+    spark = Directory(now)
+    spark.files = before
+    mark = spark.mark(PLAIN)
+    assert mark.until == max((file.modified for file in before), default=0)
+    spark.files = later
+    read = frozenset(file for file in later if file.modified <= mark.until)
+    held = asyncio.run(spark.changes.holding(PLAIN, look(PLAIN), mark))
+    assert read == before or not held
+    assert held or read != before or any(file.modified <= mark.bound for file in later - before)
 
 
 def _parts(files: Iterable[File], bound: int) -> tuple[Fold, tuple[YoungFile, ...]]:
@@ -166,6 +207,11 @@ def test_files_that_cannot_be_listed() -> None:
 )
 def test_other_tables(described: dict[str, Any], reason: Reason) -> None:
     assert Spark().refusal(PLAIN, Mark("i"), look(PLAIN, **described)) is reason
+
+
+def test_a_table_that_cannot_be_observed() -> None:
+    with pytest.raises(NotIncremental, match="PROVIDER: Spark is away"):
+        Spark().since(PLAIN, Mark("i"), replace(look(PLAIN), observed=Unobserved("Spark is away")))
 
 
 def test_names_that_are_no_tables() -> None:

@@ -234,7 +234,6 @@ def _delta(*, feed: bool, partitioned: bool, more: str = "") -> str:
     return f"USING delta {by} TBLPROPERTIES ({properties})"
 
 
-ROW = "INSERT INTO {0} VALUES (1, 'new', 'a'), (2, 'other', 'a'); "
 DELTA_STEPS: dict[str, tuple[str, str, str]] = {
     # Statements, and what they are without the feed and with it.
     "nothing": ("", SAME, SAME),

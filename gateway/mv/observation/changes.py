@@ -13,7 +13,7 @@ from typing import Any
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.loops import aside
 from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
-from gateway.mv.model.snapshot import PartitionValues, Snapshot, fingerprint
+from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
@@ -194,6 +194,8 @@ class Changes:
 def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
     """The table and its identity. Raises NotIncremental if its changes cannot be found."""
     relation = look.relation
+    if isinstance(look.observed, Unobserved):
+        raise NotIncremental(Reason.PROVIDER, look.observed.reason)
     if relation is None or not isinstance(look.observed, Snapshot) or table.aspect or table.path or look.root:
         raise NotIncremental(Reason.PROVIDER, f"{table} is no plain table")
     provider = provider_of(relation)
