@@ -22,7 +22,6 @@ class Reason(StrEnum):
     TOO_MANY_FILES = "TOO_MANY_FILES"
     FEED_NOT_ENABLED = "FEED_NOT_ENABLED"
     """Rows of a Delta table were updated or deleted, and it has no change data feed."""
-    DELETE_FILES = "DELETE_FILES"
     HISTORY_GONE = "HISTORY_GONE"
     """The state that the view contains is no longer known, or the table's history since then is gone."""
     BASE_REPLACED = "BASE_REPLACED"
