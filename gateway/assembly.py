@@ -49,6 +49,7 @@ from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.proposal import Proposer
 from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.routes import Routes
 from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
@@ -378,7 +379,9 @@ def refreshed_views(
     changes = Changes(views.observer)
     least = settings.refresh.incremental_from
     increments = Increments(catalog, spark.metastore, spark.habits, changes, least)
-    proposer = Proposer(spark.metastore, spark.short, inspector, spark.habits, surroundings, increments, longest)
+    proposer = Proposer(
+        spark.metastore, spark.short, inspector, spark.habits, surroundings, Routes(increments), longest
+    )
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
     sessions = RefreshSessions(spark.refreshes, surroundings)
     preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)

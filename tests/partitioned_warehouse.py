@@ -77,6 +77,11 @@ def _files(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
     return [(f"{ROOT}/day={day}", str(number), 1, 1) for day, number in warehouse.days.items()]
 
 
+def _folds(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
+    """All files are old."""
+    return [(f"{ROOT}/day={day}", None, hash((day, number)), 1, 1, 0) for day, number in warehouse.days.items()]
+
+
 def _keys(_: PartitionedWarehouse, found: re.Match[str]) -> Rows:
     return [(day, day, True) for day in _TEXT.findall(found[1])]
 
@@ -102,6 +107,7 @@ _STATEMENTS: list[tuple[str, Callable[[PartitionedWarehouse, re.Match[str]], Row
     (rf"SHOW PARTITIONS {_NAME}", _list),
     (r"EXPLAIN SELECT 1 FROM .*", _paths),
     (rf"SELECT left\(path.*binaryFile\.`{ROOT}`.*", _files),
+    (rf"SELECT directory, file.*binaryFile\.`{ROOT}`.*", _folds),
     (r"SELECT value, CAST.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
     (rf"INSERT OVERWRITE {_NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) (.*)", _insert),
     (r"SELECT CAST\(`freshgate_partition` AS STRING\) AS key, .*", _counted),

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from sql.increments.scopes import Place
 from sql.increments.states import State
-from sql.increments.templates import Aggregate, Template
+from sql.increments.templates import Aggregate, Template, is_key
 from sql.increments.written import Edit, spliced
 from sql.names import TableName
 
@@ -112,6 +112,13 @@ class Shape:
     @property
     def filtered(self) -> bool:
         return self.groups is not None and self.groups.having is not None
+
+    def tells_partition(self, column: str) -> bool:
+        """Whether the stored rows have this column of the view even where HAVING excludes them."""
+        if self.groups is None or self.groups.having is None:
+            return True
+        place = [name.lower() for name in self.columns].index(column.lower())
+        return is_key(self.groups.items[place])
 
     @property
     def signature(self) -> str:

@@ -31,8 +31,6 @@ class Reason(StrEnum):
     """Changes of a table of this format cannot be found."""
     STATES_MISSING = "STATES_MISSING"
     """The stored rows lack what a merge needs; the next complete refresh adds it."""
-    PARTITIONED = "PARTITIONED"
-    """The view has partitions of its own; whole partitions are recomputed."""
     CHANGED_WHILE_READ = "CHANGED_WHILE_READ"
     DEARER = "DEARER"
 

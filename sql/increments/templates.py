@@ -46,6 +46,11 @@ Piece = str | KeyHole | Aggregate
 Template = tuple[Piece, ...]
 
 
+def is_key(template: Template) -> bool:
+    """Whether it is nothing but a key."""
+    return len(template) == 1 and isinstance(template[0], KeyHole)
+
+
 def rendered(template: Template, key: Callable[[int], str], aggregate: Callable[[Aggregate], str]) -> str:
     parts = []
     for piece in template:

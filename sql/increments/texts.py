@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sql.increments.outline import GROUPING, SHOWN, Groups, Shape
 from sql.increments.states import COUNT, State
-from sql.increments.templates import Aggregate, Template, rendered
+from sql.increments.templates import Aggregate, Template, is_key, rendered
 from sql.increments.terms import Term
 from sql.increments.written import Edit
 from sql.names import quote
@@ -37,14 +37,14 @@ def whole(shape: Shape, sources: Mapping[int, str]) -> str:
 
 
 def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
-    """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups, whose items are NULL if they do
-    not fulfil it. `sources`: as in `Term`."""
+    """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
+    other than keys are NULL. `sources`: as in `Term`."""
     groups = _groups(shape)
     if groups.distinct is not None:
         return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], sources)
     having = _written(groups, groups.having) if groups.having is not None else ""
     visible = [
-        f"{_guarded(_written(groups, item), having)} AS {quote(column)}"
+        f"{_guarded(_written(groups, item), item, having)} AS {quote(column)}"
         for column, item in zip(shape.columns, groups.items, strict=True)
     ]
     hidden = [f"{text} AS {quote(name)}" for name, text in _hidden_texts(groups) if name not in groups.visible]
@@ -64,7 +64,7 @@ def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:
         summed += f" GROUP BY {_LISTED(map(quote, keys))}{_vanishing(terms)}"
     having = _final(groups, groups.having) if groups.having is not None else ""
     visible = [
-        f"{_guarded(_final(groups, item), having)} AS {quote(column)}"
+        f"{_guarded(_final(groups, item), item, having)} AS {quote(column)}"
         for column, item in zip(shape.columns, groups.items, strict=True)
     ]
     hidden = [f"{quote(name)} AS {quote(column)}" for name, column in names.items() if column in shape.hidden]
@@ -107,9 +107,9 @@ def _groups(shape: Shape) -> Groups:
     return shape.groups
 
 
-def _guarded(item: str, having: str) -> str:
-    """The item, computed only for groups that are shown."""
-    return f"CASE WHEN {having} THEN {item} END" if having else item
+def _guarded(text: str, item: Template, having: str) -> str:
+    """The item, computed only for groups that are shown. A key is there for all: it may tell the partition."""
+    return f"CASE WHEN {having} THEN {text} END" if having and not is_key(item) else text
 
 
 def _written(groups: Groups, template: Template) -> str:

@@ -247,19 +247,23 @@ def publish(
 
 def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
     """The query for the rows that a version shows."""
+    return f"SELECT {_read(columns, layout)} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
+
+
+def _read(columns: Iterable[str], layout: StorageLayout) -> str:
+    """The columns as the storage table has them, by their own names."""
     own = layout.column.lower() if layout.holds_column else None
-    selected = ", ".join(
+    return ", ".join(
         f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
         for column in columns
     )
-    return f"SELECT {selected} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
 
 
 def _predicate(shown: Shown, layout: StorageLayout) -> str:
     """The condition on partitions, by which Spark prunes them, together with the reader's own filter. The ranges of
     versions are pushed to the metastore. Spark itself excludes hidden partitions; they are grouped by version, so that
     each group is one set."""
-    flag = f" AND {SHOWN_COLUMN}" if shown.flagged else ""
+    flag = _flag(layout) if shown.flagged else ""
     if shown.ranges == ((shown.number, shown.number),) and not shown.hidden:
         return f"{VERSION_COLUMN} = {shown.number}{flag}"
     ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
@@ -270,6 +274,11 @@ def _predicate(shown: Shown, layout: StorageLayout) -> str:
         )
         predicate += f" AND CASE {VERSION_COLUMN} {groups} ELSE true END"
     return predicate + flag
+
+
+def _flag(layout: StorageLayout) -> str:
+    """Partitions that were recomputed without hidden columns have only rows that are shown."""
+    return f" AND coalesce({SHOWN_COLUMN}, true)" if layout.partitioned else f" AND {SHOWN_COLUMN}"
 
 
 def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
@@ -288,7 +297,7 @@ _NAME = r"`(?:[^`]|``)*`"
 _SHOWN = re.compile(
     rf"SELECT {_NAME}(?: AS {_NAME})?(?:, {_NAME}(?: AS {_NAME})?)* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) "
     rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND \({VERSION_COLUMN} BETWEEN [^()]+\)"
-    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)(?: AND {SHOWN_COLUMN})?",
+    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)(?: AND (?:{SHOWN_COLUMN}|coalesce\({SHOWN_COLUMN}, true\)))?",
     re.DOTALL,
 )
 
@@ -377,13 +386,13 @@ def insert_version(
     statement replaces the partitions for which it has rows; here there are none to replace. In static mode Spark would
     replace all matching partitions, so both the table (`create_storage`) and the session (STAGED) set dynamic mode.
 
-    `window` is another condition on rows (see `within`). `source`: the definition view, or a query for a view
-    without partitions. The columns are named because the storage table may have hidden ones that are not written.
+    `window` is another condition on rows (see `within`). `source`: the definition view, or a query. The columns are
+    named because the storage table may have hidden ones that are not written.
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
     if isinstance(source, Rows):
-        listed = _listed((*columns, *source.hidden))
-        relation, columns = f"({source.query}) AS freshgate_rows({listed})", (*columns, *source.hidden)
+        columns = (*columns, *source.hidden)
+        relation = f"({source.query}) AS freshgate_rows({_listed(columns)})"
     else:
         relation = source.quoted
     if not layout.partitioned:
@@ -397,9 +406,10 @@ def insert_version(
     # Without the hint, each of Spark's tasks would write its own file into each partition.
     hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
     listed = _stored(columns, layout)
+    listed = f"{listed if listed != '*' else _listed(columns)}, {quote(PARTITION_COLUMN)}"
     return (
-        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
-        f"SELECT {hint}{listed if listed != '*' else ', '.join(map(quote, columns))}, {quote(PARTITION_COLUMN)} "
+        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) ({listed}) "
+        f"SELECT {hint}{listed} "
         f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {relation}{where})"
         f"{_order(clustering, (PARTITION_COLUMN,))}"
     )
@@ -494,11 +504,9 @@ def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
     return f"{moment} >= " + (first if whole is None else f"date_trunc('{whole}', {first})")
 
 
-def stored_rows(storage: TableName, columns: Sequence[str], shown: Shown) -> str:
-    """The query for all columns of the rows that a version of a view without partitions has, also those that HAVING
-    excludes."""
-    predicate = _predicate(replace(shown, flagged=False), UNPARTITIONED)
-    return f"SELECT {_listed(columns)} FROM {storage.quoted} WHERE {predicate}"
+def stored_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout = UNPARTITIONED) -> str:
+    """The query for the rows of a version, also those that HAVING excludes. `columns`: the view's, and hidden ones."""
+    return shown_rows(storage, columns, replace(shown, flagged=False), layout)
 
 
 def add_columns(storage: TableName, columns: Mapping[str, str]) -> str:

@@ -45,6 +45,27 @@ MERGED = {
 DEFINITIONS = {**APPENDED, **MERGED}
 
 
+DAYS = "CREATE TABLE days (id INT, item STRING, qty INT, day DATE) USING parquet PARTITIONED BY (day)"
+FILL_DAY = (
+    "INSERT INTO days SELECT id, concat('i', id % 3), CAST(id % 7 AS INT), DATE'{day}' FROM range({first}, {last})"
+)
+OF_DAYS = {
+    "kept": ("day", "SELECT id, upper(item) AS item, day FROM days WHERE qty > 1"),
+    "daily": ("day", "SELECT day, item, count(*) AS n, avg(qty) AS mean, max(id) AS top FROM days GROUP BY day, item"),
+    "busy": ("day", "SELECT day, item, sum(qty) AS s FROM days GROUP BY day, item HAVING sum(qty) > 20"),
+    "monthly": (
+        "date_trunc('month', month)",
+        "SELECT date_trunc('MONTH', day) AS month, count(*) AS n, "
+        "sum(qty) AS s FROM days GROUP BY date_trunc('MONTH', day)",
+    ),
+    "by_kind_and_day": (
+        "day",
+        "SELECT d.day, i.kind, count(*) AS n FROM days d JOIN items i ON d.item = i.item GROUP BY d.day, i.kind",
+    ),
+}
+"""What each is partitioned by, and its definition."""
+
+
 def route(database: Database, view: str) -> tuple[str, str]:
     """The mode of the last task of a view, and what it says of its route."""
     found = rows(
@@ -116,6 +137,36 @@ def test_a_changed_dimension(sales: Database) -> None:
         "by_kind": "INCREMENTAL",
     }
     assert "NULL_SIDE_CHANGED" in route(sales, "outer_joined")[1]
+
+
+def modes(database: Database) -> dict[str, str]:
+    for view, (_, definition) in OF_DAYS.items():
+        assert_equal(database, view, definition)
+    return {view: route(database, view)[0] for view in OF_DAYS}
+
+
+def test_within_partitions(sales: Database) -> None:
+    sales.run(DAYS, FILL_DAY.format(day="2026-01-31", first=0, last=30), "INSERT INTO items VALUES ('i0', 'z')")
+    sales.run(FILL_DAY.format(day="2026-02-01", first=30, last=50))
+    for view, (by, definition) in OF_DAYS.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK PARTITION BY ({by}) AS {definition}")
+    by_rows, whole = dict.fromkeys(OF_DAYS, "INCREMENTAL"), dict.fromkeys(OF_DAYS, "PARTIAL")
+    # More rows of a day that is there, and a new day.
+    sales.run(FILL_DAY.format(day="2026-02-01", first=50, last=60))
+    sales.run(FILL_DAY.format(day="2026-02-02", first=60, last=90))
+    assert modes(sales) == by_rows
+    # A day that is replaced is recomputed, with all that later refreshes by rows need.
+    sales.run("INSERT OVERWRITE days PARTITION (day = DATE'2026-02-01') SELECT 7, 'i1', 6")
+    assert modes(sales) == whole
+    sales.run(FILL_DAY.format(day="2026-02-01", first=90, last=120))
+    assert modes(sales) == by_rows
+    # Rows of a table that the partitions do not follow can belong to any of them.
+    sales.run("INSERT INTO items VALUES ('i2', 'y')")
+    assert modes(sales) == {**dict.fromkeys(OF_DAYS, "INCREMENTAL")}
+    sales.run("ALTER TABLE days DROP PARTITION (day = DATE'2026-01-31')", "INSERT INTO days VALUES (1, NULL, 3, NULL)")
+    assert modes(sales) == whole
+    sales.run("INSERT INTO days VALUES (2, NULL, 90, NULL)")
+    assert modes(sales) == by_rows
 
 
 def test_views_on_views(sales: Database) -> None:

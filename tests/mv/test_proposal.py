@@ -26,6 +26,7 @@ from gateway.mv.model.view import (
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.proposal import Proposal, Proposer
+from gateway.mv.refresh.routes import Route
 from sql.texts import maintenance
 from sql.texts.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
 
@@ -129,8 +130,11 @@ class World:
             return Answer([("a",), ("b",), ("hidden",)])
         return Answer()
 
-    async def is_small(self, *_: object) -> bool:
-        return True
+    async def choose(self, *_: object) -> Route:
+        return Route()
+
+    async def content(self, *_: object) -> None:
+        return None
 
     def propose(self, view: MaterializedView, *partitions: str, version: int = 1) -> Proposal:
         everything = cast(Any, self)

@@ -11,11 +11,13 @@ from world.storage import Metastore, shown
 from world.world import NURSERY, World
 
 
-def made(plan: Plan, edges: Edges) -> Metastore:
-    """The metastore of a world whose views are there."""
+def made(plan: Plan, edges: Edges, incremental_from: int) -> Metastore:
+    """The metastore of a world whose views are there. If `incremental_from` is 0, refreshes by rows can follow."""
     metastore = Metastore()
     shapes.base_tables(plan, metastore)
-    world = World(Shape(plan, metastore, Tuning()), edges, Choices(), began=NURSERY, tell=True)
+    world = World(
+        Shape(plan, metastore, Tuning(incremental_from=incremental_from)), edges, Choices(), began=NURSERY, tell=True
+    )
     try:
         world.prepare(plan.creates)
     except BaseException:

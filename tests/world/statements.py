@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -175,47 +175,92 @@ def _insert_parts(running: Statement, found: re.Match[str]) -> Steps:
 
 
 def _insert_increment(running: Statement, found: re.Match[str]) -> Steps:
-    """The rows of an increment: those of files of Delta tables, and of the version before if it is copied."""
-    rows = NOTHING
-    for database, name, paths in _FILES.findall(found[5]):
-        rows |= _rows_of_files(running, f"{database}.{name}", frozenset(_TEXTS.findall(paths)))
-    for database, name, until in _UNTIL.findall(found[5]):
-        rows |= _rows_until(running, f"{database}.{name}", int(until))
-    for database, name, version in _AT_VERSION.findall(found[5]):
-        rows |= running.metastore.tables[f"{database}.{name}"].states[int(version) - 1].rows
-    for table, tokens in _DELTA_FILES.findall(found[5]):
-        rows |= running.metastore.tables[table].rows_of_commits(map(int, _TOKENS.findall(tokens)))
-    for database, table, text in _STORED.findall(found[5]):
-        storage = running.metastore.thing(f"{database}.{table}")
-        public = shown(f"SELECT `k` FROM `spark_catalog`.`{database}`.`{table}` WHERE {text}")
-        assert public is not None
-        rows = NOTHING.union(rows, *rows_at(storage, list(filter(public.has, list(storage.partitions)))).values())
-    return _store(running, found, int(found[4]), {None: rows})
+    return _store(running, found, int(found[4]), _computed(running, found[5]))
+
+
+def _insert_increment_parts(running: Statement, found: re.Match[str]) -> Steps:
+    chosen = _selected(found[6] or "")
+    rows = _computed(running, found[5])
+    return _store(running, found, int(found[4]), {key: part for key, part in rows.items() if chosen(key)})
+
+
+def _computed(running: Statement, text: str) -> dict[Key, Rows]:
+    """The rows of a query that the gateway has made of a definition, by partition: those of files, of Delta's versions,
+    and of the version before if it is copied."""
+    rows: dict[Key, Rows] = {}
+    for branch in text.split(") UNION ALL ("):
+        sources = [said for pattern, read in _SOURCES for said in _found(pattern, read, branch)]
+        parts = [read(running, said) for _, read, said in sorted(sources, key=lambda each: each[0])]
+        if parts:
+            for key, part in combined(branch, parts).items():
+                rows[key] = rows.get(key, NOTHING) | part
+    return rows
+
+
+Source = Callable[["Statement", re.Match[str]], Mapping[Key, Rows]]
+
+
+def _found(pattern: re.Pattern[str], read: Source, text: str) -> Iterator[tuple[int, Source, re.Match[str]]]:
+    return ((found.start(), read, found) for found in pattern.finditer(text))
+
+
+def _stored(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
+    storage = running.metastore.thing(f"{found[1]}.{found[2]}")
+    public = shown(f"SELECT `k` FROM `spark_catalog`.`{found[1]}`.`{found[2]}` WHERE {found[3]}")
+    assert public is not None
+    return rows_at(storage, list(filter(public.has, list(storage.partitions))))
+
+
+def _of_delta_version(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
+    return {None: running.metastore.tables[f"{found[1]}.{found[2]}"].states[int(found[3]) - 1].rows}
+
+
+def _of_delta_files(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
+    return {None: running.metastore.tables[found[1]].rows_of_commits(map(int, _TOKENS.findall(found[2])))}
 
 
 _FILES = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE _metadata\.file_path IN \(([^)]*)\)")
 _UNTIL = re.compile(
     r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE _metadata\.file_modification_time <= timestamp_millis\((\d+)\)"
+    r"(?: AND _metadata\.file_path NOT IN \(([^)]*)\))?"
 )
 _AT_VERSION = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` VERSION AS OF (\d+)")
 _DELTA_FILES = re.compile(r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}'\)")
 _TOKENS = re.compile(r"p(\d+)\.parquet")
 _STORED = re.compile(
-    r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE (freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)))"
+    r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` "
+    r"WHERE (freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)(?: AND CASE freshgate_version .*? END)?))"
 )
 
 
-def _rows_of_files(running: Statement, name: str, paths: frozenset[str]) -> Rows:
+def _of_files(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
     """A listed file that is gone has no rows, and nobody is told."""
-    table = running.metastore.tables[name]
-    found = [(partition, file) for partition, files in running.session.listed(table) for file in files]
-    return rows_of(file for partition, file in found if _file_path(table, partition, file) in paths)
+    table, paths = running.metastore.tables[f"{found[1]}.{found[2]}"], frozenset(_TEXTS.findall(found[3]))
+    return _listed(running, table, lambda partition, file: _file_path(table, partition, file) in paths)
 
 
-def _rows_until(running: Statement, name: str, until: int) -> Rows:
-    """The rows of the files that were modified until then."""
-    listed = running.session.listed(running.metastore.tables[name])
-    return rows_of(file for _, files in listed for file in files if EPOCH * 1000 + file.written <= until)
+def _until(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
+    """The rows of the files that were modified until then, except for some."""
+    table, without = running.metastore.tables[f"{found[1]}.{found[2]}"], frozenset(_TEXTS.findall(found[4] or ""))
+
+    def reads(partition: Key, file: File) -> bool:
+        return EPOCH * 1000 + file.written <= int(found[3]) and _file_path(table, partition, file) not in without
+
+    return _listed(running, table, reads)
+
+
+def _listed(running: Statement, table: Table, reads: Callable[[Key, File], bool]) -> Mapping[Key, Rows]:
+    listed = running.session.listed(table)
+    return {partition: rows_of(file for file in files if reads(partition, file)) for partition, files in listed}
+
+
+_SOURCES: tuple[tuple[re.Pattern[str], Source], ...] = (
+    (_FILES, _of_files),
+    (_UNTIL, _until),
+    (_AT_VERSION, _of_delta_version),
+    (_DELTA_FILES, _of_delta_files),
+    (_STORED, _stored),
+)
 
 
 def _file_path(table: Table, partition: str | None, file: File) -> str:
@@ -507,9 +552,16 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ),
     (
         "insert",
-        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) "
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) \([^()]*\) "
         rf"SELECT .* FROM \(SELECT \*, .* AS `freshgate_partition` FROM {NAME}(?: WHERE (.*))?\)",
         _insert_parts,
+    ),
+    (
+        "insert",
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) \([^()]*\) "
+        r"SELECT .* FROM \(SELECT \*, .*? AS `freshgate_partition` FROM \((.*)\) AS freshgate_rows\([^()]*\)"
+        r"(?: WHERE (.*))?\)",
+        _insert_increment_parts,
     ),
     ("ask", rf"SELECT count\(\*\) FROM {NAME} WHERE freshgate_version = (\d+)", _count),
     ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),

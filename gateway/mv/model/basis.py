@@ -35,6 +35,10 @@ class Basis:
         """The basis of the next version, which a complete refresh wrote."""
         return Basis(marks, states, max(1, took_ms), self.rows_ms // 2, self.rows_bytes)
 
+    def after_partitions(self, marks: Mapping[str, Mark]) -> Basis:
+        """The basis of the next version, for which some whole partitions were recomputed."""
+        return replace(self, marks=marks, rows_ms=self.rows_ms // 2)
+
 
 NO_BASIS = Basis({})
 

@@ -75,9 +75,9 @@ class Executor:
         """Refreshes the task's view as `cause` asks. `make_fresh` makes the views below it fresh. Raises RefreshFailed
         (BaseTableMissing if a base table no longer exists), UpstreamLost."""
         async with followed(run.progress, self._spark, run):
-            await self._recompute(run, cause, make_fresh)
+            await self._refresh(run, cause, make_fresh)
 
-    async def _recompute(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
+    async def _refresh(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
         try:
             await self._attempt(run, cause, make_fresh)
         except Unfit as unfit:
@@ -85,7 +85,20 @@ class Executor:
                 raise
             log.info("%s Recomputing it.", unfit)
             run.begin_again()
-            await self._attempt(run, replace(cause, method=Method.COMPLETE), make_fresh, plainly=True)
+            await self._recompute(run, replace(cause, method=Method.COMPLETE), make_fresh)
+
+    async def _recompute(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
+        """Recomputes rows by the definition. For a view with partitions, first so that later refreshes by rows can
+        continue from it: otherwise none can before the next refresh of all partitions."""
+        if run.entry.view.layout.partitioned:
+            try:
+                await self._attempt(run, cause, make_fresh)
+            except Unfit as unfit:
+                log.info("%s Recomputing it plainly.", unfit)
+                run.begin_again()
+            else:
+                return
+        await self._attempt(run, cause, make_fresh, plainly=True)
 
     async def _attempt(self, run: Run, cause: Cause, make_fresh: MakeFresh, *, plainly: bool = False) -> None:
         """`plainly`: as in `Proposer.propose`. Raises Unfit if only that helps."""
@@ -159,7 +172,7 @@ class Executor:
         content, increment = plan.content, plan.increment
         if content is None:
             await write()
-            return None
+            return None if plan.inserts else view.current.basis
         began = time.monotonic()
         try:
             async with with_settings(session, content.settings, self._increments.defaults):
@@ -173,9 +186,11 @@ class Executor:
         before, held = view.current.basis or NO_BASIS, await self._hold(view, content.marks, inspection)
         if not held:
             raise changed_while_read(view)
-        if increment is None:
+        if increment is not None:
+            return before.after_rows(content.marks, took, increment.bytes)
+        if plan.chosen.everything:
             return before.after_complete(content.marks, content.states, took)
-        return before.after_rows(content.marks, took, increment.bytes)
+        return before.after_partitions(content.marks)
 
     async def _hold(self, view: MaterializedView, marks: Mapping[str, Mark], inspection: Inspection) -> bool:
         """Whether the tables still have the rows of their marks; False if that cannot be told."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import Drift
+from gateway.mv.model.basis import Basis
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, base_key
@@ -92,10 +93,15 @@ class Increments:
 
     # --- what a version holds --------------------------------------------------------------------------
 
-    async def content(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> Content:
-        """What a complete refresh must write so that later ones can be by rows. `session` has the view's settings."""
+    async def content(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, partly: bool = False
+    ) -> Content:
+        """What a refresh that recomputes rows must write so that later ones can be by rows. `partly`: some partitions
+        are not written, and must have what the others get. `session` has the view's settings."""
         found = await self._analysis(view, inspection, session)
         shape = _shape(found)
+        if partly:
+            self._basis(view, shape)
         marks = {base: await self._mark(view, base, table, inspection) for base, table in self._bases(view, shape)}
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
@@ -152,6 +158,8 @@ class Increments:
             shape = draft.typed(types, ansi=ansi)
             if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
+            if view.layout.partitioned and not shape.tells_partition(view.layout.column):
+                raise NotIncremental(Reason.OPERATOR, "it has HAVING, and its partition column is no key of its groups")
             if shape.hidden:
                 found = await _types(session, texts.complete(shape), settings, self._habits.settings)
                 hidden = {name: found[name] for name in shape.hidden}
@@ -167,8 +175,6 @@ class Increments:
 
     def _columns(self, view: MaterializedView, inspection: Inspection) -> dict[TableName, tuple[tuple[str, str], ...]]:
         """The columns of everything that the definition reads, with their types as far as they matter."""
-        if view.layout.partitioned:
-            raise NotIncremental(Reason.PARTITIONED, "the view has partitions of its own")
         if view.calls_functions:
             raise NotIncremental(Reason.OPERATOR, "it calls user-defined functions")
         if view.triggers != view.tables or any(
@@ -216,11 +222,8 @@ class Increments:
     ) -> Increment:
         """What the changes of the base tables since the current version add to it."""
         analysed = await self._analysis(view, inspection, session)
-        shape, basis = _shape(analysed), view.current.basis
-        if basis is None or not {base for base, _ in self._bases(view, shape)} <= basis.marks.keys():
-            raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
-        if shape.kind is Kind.GROUPS and basis.states != shape.signature:
-            raise NotIncremental(Reason.STATES_MISSING, "the current version has no states of its groups to merge with")
+        shape = _shape(analysed)
+        basis = self._basis(view, shape)
         changes = {
             base: await self._change(view, base, table, inspection, basis.marks[base])
             for base, table in self._bases(view, shape)
@@ -240,6 +243,15 @@ class Increments:
         rows, appends = _rows(view, shape, analysed.hidden, summands)
         content = Content(rows, marks, basis.states, shape.filtered, analysed.settings)
         return Increment(content, appends, empty=not summands, bytes=size)
+
+    def _basis(self, view: MaterializedView, shape: Shape) -> Basis:
+        """What the current version contains, from which rows of this shape can continue."""
+        basis = view.current.basis
+        if basis is None or not {base for base, _ in self._bases(view, shape)} <= basis.marks.keys():
+            raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
+        if shape.kind is Kind.GROUPS and basis.states != shape.signature:
+            raise NotIncremental(Reason.STATES_MISSING, "the current version has no states of its groups to merge with")
+        return basis
 
     def _bases(self, view: MaterializedView, shape: Shape) -> Iterable[tuple[str, TableName]]:
         """What the definition reads: the `base_key`s and names of its tables and of the views below."""
@@ -295,9 +307,10 @@ def _pinned(shape: Shape, term: Term, now: Mapping[TableName, str]) -> Term:
 def _rows(
     view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[Term]
 ) -> tuple[Rows, bool]:
-    """The query for the new version's rows, and whether they are shown together with the earlier versions."""
+    """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
+    belongs to one version."""
     shown = view.current.shown
-    stored = maintenance.stored_rows(view.storage, (*view.columns, *hidden), shown)
+    stored = maintenance.stored_rows(view.storage, (*view.columns, *hidden), shown, view.layout)
     if shape.kind is Kind.GROUPS:
         if any(term.removes for term in summands) and not shape.subtracts:
             raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
@@ -307,7 +320,7 @@ def _rows(
     if not summands:
         return Rows(stored), False
     added = texts.appended(shape, summands)
-    if shown.versions < VERSIONS_MAX:
+    if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return Rows(added), True
     return Rows(f"({stored}) UNION ALL ({added})"), False
 

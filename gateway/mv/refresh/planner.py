@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a version without partitions holds, if later refreshes by rows are to continue from it."""
+    """What a version holds, if later refreshes by rows are to continue from it."""
 
     rows: maintenance.Rows
     """The query that computes it."""
@@ -110,7 +110,8 @@ class RefreshPlan:
             return replace(shown, flagged=self.content is not None and self.content.filtered)
         everything = self.chosen.everything or not self.view.built
         shown = Shown.only(self.version) if everything else before.followed_by(self.version)
-        return self.manifest.shown(shown, present)
+        filtered = self.content is not None and self.content.filtered
+        return self.manifest.shown(replace(shown, flagged=shown.flagged or filtered), present)
 
 
 def plan_refresh(

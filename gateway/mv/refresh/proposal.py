@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import logging
+import operator
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from gateway.errors import RefreshFailed, StatementFailed
+from gateway.errors import RefreshFailed
 from gateway.loops import aside
 from gateway.mv import many
 from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, next_contents, reason, selection
@@ -22,10 +22,7 @@ from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, Contents, Materia
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.planner import (
-    Content,
-    Increment,
     RefreshPlan,
     in_order,
     plan_publish,
@@ -34,22 +31,21 @@ from gateway.mv.refresh.planner import (
     window_of_column,
     window_of_key,
 )
+from gateway.mv.refresh.routes import Extent, Route, Routes, extent_of
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
-from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
 from sql.texts import maintenance
 from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
-
 NAMED_MIN = 200
 """From this many named partitions on, the length of the public view's text is checked."""
-CHEAPER = 0.8
-"""A refresh by rows must take at most this part of a complete one's time."""
+NOTHING = Selection(all_but=False)
+LOOKS_MAX = 3
+"""How often base tables are observed in search of one state of all of them."""
 KEYS_TOGETHER = 2_000
 """How many values one query maps to keys."""
 
@@ -71,15 +67,6 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
-    """How a refresh gets its rows, apart from whole partitions."""
-
-    content: Content | None = None
-    increment: Increment | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """What a refresh would do, and the observations behind it."""
 
@@ -91,15 +78,25 @@ class Proposal:
     keys: Keys = field(default=Keys())
     partly: bool = False
     """Only named partitions are refreshed; nothing new is known about the others."""
+    no_rows: bool = False
+    """The base tables have changed, but none of the rows that the view reads."""
 
     @property
     def partitions(self) -> int:
         """How many partitions must be processed, of the view and of its base tables."""
         return self.view.current.partitions + self.inspection.partitions
 
+    @property
+    def compares(self) -> bool:
+        """Whether the partitions to write are only right if the base tables are still as they were observed: what the
+        version contains, and later refreshes by rows continue from, is the state of the tables afterwards."""
+        return self.plan is not None and self.plan.content is not None and not self.plan.chosen.everything
+
     def contents(self, version: int) -> Contents:
         """The contents of the version that the plan writes, or of the current version if it writes nothing."""
         chosen = self.plan.chosen if self.plan else Selection(all_but=False)
+        if self.no_rows:
+            chosen = ALL
         return next_contents(self.view, version, chosen, self.inspection.snapshots, self.keys.of)
 
     def first_names(self) -> tuple[str, ...]:
@@ -120,7 +117,7 @@ class Proposer:
         inspector: Inspector,
         habits: Habits,
         surroundings: Surroundings,
-        increments: Increments,
+        routes: Routes,
         view_characters_max: int,
     ) -> None:
         self._metastore = metastore
@@ -128,7 +125,7 @@ class Proposer:
         self._inspector = inspector
         self._habits = habits
         self._surroundings = surroundings
-        self._increments = increments
+        self._routes = routes
         self._view_characters_max = view_characters_max
 
     async def propose(
@@ -143,8 +140,35 @@ class Proposer:
     ) -> Proposal:
         """`view` has what the definition reads now, `before` what it read at its last refresh. `plainly`: Spark reads
         the definition view, so that whatever its tables are then is right, and no refresh by rows can follow. Raises
-        what Spark raises."""
+        what Spark raises, and RefreshFailed if the cause allows only a refresh by rows."""
         inspection = await self._inspector.inspect(view, cause.not_before)
+        for _ in range(LOOKS_MAX):
+            proposal = await self._propose(view, before, cause, version, session, inspection, plainly=plainly)
+            if not proposal.compares:
+                return proposal
+            again = await self.look_anew(view)
+            if await aside(again.partitions, operator.eq, again.observed, inspection.observed):
+                return proposal
+            inspection = again
+        if view.method_for(cause) is Method.INCREMENTAL:
+            raise RefreshFailed(
+                f"The base tables of the materialized view {view.name} change faster than they can be observed. "
+                f"Refresh it again.",
+                sqlstate="40001",
+            )
+        return await self._propose(view, before, cause, version, session, inspection, plainly=True)
+
+    async def _propose(
+        self,
+        view: MaterializedView,
+        before: MaterializedView,
+        cause: Cause,
+        version: int,
+        session: SqlSession,
+        inspection: Inspection,
+        *,
+        plainly: bool,
+    ) -> Proposal:
         view = replace(view, followed=await self._inspector.followed(view, before, inspection))
         size = inspection.partitions + view.current.partitions
         seen = await inspection.drift(view)
@@ -157,17 +181,21 @@ class Proposer:
         await aside(size, _check_told_apart, view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
-        if single:
-            named = await self._called(view, inspection, cause.partitions, session)
-            chosen = Selection(named, all_but=False)
-        else:
-            chosen = await aside(size, selection, view, found, keys.of)
+        named = await self._called(view, inspection, cause.partitions, session) if single else None
+        shown = await self.shown(view) if view.layout.partitioned else frozenset[PartitionKey]()
+        extent = await aside(size, extent_of, view, found, keys.of, named, shown)
+        chosen = extent.chosen
         if not chosen.all_but and not chosen.keys and not left:
             return Proposal(view, None, inspection, keys, single)
-        route = _Route() if plainly else await self._route(view, cause, found, inspection, session)
-        if route.increment is not None and route.increment.empty:
-            return Proposal(view, None, inspection)
-        known = await self._to_come(view, chosen, keys) - left
+        route = Route()
+        if not plainly and (chosen.all_but or chosen.keys):
+            route = await self._routes.choose(view, cause, found, inspection, session, extent)
+        no_rows = route.increment is not None and route.increment.empty
+        if no_rows:
+            if not left:
+                return Proposal(view, None, inspection, no_rows=True)
+            route, chosen = Route(why=route.why), NOTHING
+        known = _to_come(chosen, keys, shown) - left
         plan = await aside(
             len(chosen.keys) + len(known),
             plan_refresh,
@@ -183,69 +211,19 @@ class Proposer:
             increment=route.increment,
             route=route.why,
         )
-        plan = await self._short_enough(plan)
-        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything)
+        if not await self._is_short(plan):
+            why = f"{plan.reason}; too many partitions to name them in a view"
+            content = None if plainly else await self._routes.content(view, inspection, session, Extent())
+            plan = plan_refresh(view, version, why, self._habits, renewed=plan.renewed, content=content)
+        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything, no_rows)
 
-    async def _route(
-        self, view: MaterializedView, cause: Cause, found: Drift, inspection: Inspection, session: SqlSession
-    ) -> _Route:
-        """Chooses between a refresh by rows and the others. Raises RefreshFailed if only one by rows is wanted and
-        none is possible."""
-        method = view.method_for(cause)
-        if method is Method.COMPLETE:
-            return _Route(await self._content(view, inspection, session))
-        if method is Method.AUTO and await self._increments.is_small(view, inspection):
-            return _Route(why="its base tables are smaller than refresh.incremental_from")
-        try:
-            if found.unobserved:
-                raise NotIncremental(Reason.PROVIDER, "a table that it reads cannot be observed")
-            if _is_everything(view, cause, found):
-                raise NotIncremental(Reason.HISTORY_GONE, "everything must be recomputed")
-            increment = await self._increment(view, found, inspection, session)
-            _check_cheaper(view, method, increment)
-            return _Route(increment.content, increment, _estimates(view, increment))
-        except NotIncremental as reason:
-            if method is Method.INCREMENTAL and view.complete:
-                raise RefreshFailed(
-                    f"The materialized view {view.name} cannot be refreshed by rows: {reason}. Use REFRESH INCREMENTAL "
-                    f"FALLBACK or REFRESH COMPLETE.",
-                    sqlstate="0A000",
-                ) from reason
-            return _Route(await self._content(view, inspection, session), None, str(reason))
-
-    async def _content(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> Content | None:
-        """What a complete refresh must write for later ones by rows; None if these are not possible or useless."""
-        method = view.clauses.refreshing.method or Method.AUTO
-        if method is Method.COMPLETE or (method is Method.AUTO and await self._increments.is_small(view, inspection)):
-            return None
-        try:
-            return await self._increments.content(view, inspection, session)
-        except NotIncremental:
-            return None
-        except (StatementFailed, TimeoutError, ValueError) as error:
-            log.info("%s: no refresh by rows can follow: %s", view.name, error)
-            return None
-
-    async def _increment(
-        self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
-    ) -> Increment:
-        """Raises NotIncremental."""
-        try:
-            return await self._increments.plan(view, found, inspection, session)
-        except (StatementFailed, TimeoutError, ValueError) as error:
-            raise NotIncremental(Reason.PROVIDER, f"the changes cannot be found: {error}") from error
-
-    async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
-        """The plan; or one that recomputes everything, if the metastore would not accept a public view that names so
-        many replaced partitions."""
+    async def _is_short(self, plan: RefreshPlan) -> bool:
+        """Whether the metastore accepts a public view that names so many replaced partitions."""
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
         if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
-            return plan
+            return True
         present = await self.present(plan.view)
-        if await aside(len(present), _published_characters, plan, present) <= self._view_characters_max:
-            return plan
-        why = f"{plan.reason}; too many partitions to name them in a view"
-        return plan_refresh(plan.view, plan.version, why, self._habits, renewed=plan.renewed)
+        return await aside(len(present), _published_characters, plan, present) <= self._view_characters_max
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -263,7 +241,7 @@ class Proposer:
         """The plan for the first version of a new view. `plainly`: as in `propose`. Raises what Spark raises."""
         number = view.current.number
         renewed = inspection.renewed(view_bases(view))
-        content = None if plainly else await self._content(view, inspection, session)
+        content = None if plainly else await self._routes.content(view, inspection, session, Extent())
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed, content=content)
 
     # --- partitions of the view --------------------------------------------------------------------
@@ -353,12 +331,6 @@ class Proposer:
                     found.update(dict.fromkeys(by_value[value], key))
         return Keys(found)
 
-    async def _to_come(self, view: MaterializedView, chosen: Selection, keys: Keys) -> frozenset[PartitionKey]:
-        """The partitions that the view will have. If all but some are written, includes those whose keys were not
-        asked for."""
-        leading = frozenset(keys.of.values())
-        return leading | await self.shown(view) if chosen.all_but and not chosen.everything else leading
-
     async def _left(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
         """The shown partitions that are now outside partition_sync_limit."""
         condition = window_of_key(view)
@@ -399,6 +371,13 @@ def _shown_of(shown: Shown, present: Iterable[tuple[int, PartitionKey]]) -> froz
     return frozenset(key for version, key in present if shown.shows(version, key))
 
 
+def _to_come(chosen: Selection, keys: Keys, shown: frozenset[PartitionKey]) -> frozenset[PartitionKey]:
+    """The partitions that the view will have. If all but some are written, includes those whose keys were not
+    asked for."""
+    leading = frozenset(keys.of.values())
+    return leading | shown if chosen.all_but and not chosen.everything else leading
+
+
 def _published_characters(plan: RefreshPlan, present: Iterable[tuple[int, PartitionKey]]) -> int:
     """The length of the statement that publishes the plan."""
     both = [*present, *((plan.version, key) for key in plan.chosen.keys)]
@@ -429,30 +408,6 @@ def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found
     if not _moved(view, before) and not complete and view.complete:
         return found
     return Drift(wholly=found.tables or view_bases(view), unobserved=found.unobserved, followed=found.followed)
-
-
-def _is_everything(view: MaterializedView, cause: Cause, found: Drift) -> bool:
-    """Whether the definition means something else, all was asked for, or some of the view was never built."""
-    return (cause.complete and not cause.partitions) or not view.complete or bool(found.wholly)
-
-
-def _check_cheaper(view: MaterializedView, method: Method, increment: Increment) -> None:
-    """Raises NotIncremental if a complete refresh is estimated to be faster, and the view lets the gateway choose."""
-    basis = view.current.basis
-    if method is not Method.AUTO or basis is None or not basis.complete_ms:
-        return
-    if basis.estimate(increment.bytes) > CHEAPER * basis.complete_ms:
-        raise NotIncremental(Reason.DEARER, _estimates(view, increment))
-
-
-def _estimates(view: MaterializedView, increment: Increment) -> str:
-    """What is known about the durations of both methods."""
-    basis = view.current.basis
-    if basis is None or not basis.complete_ms:
-        return ""
-    rows = basis.estimate(increment.bytes)
-    estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
-    return f"by rows: estimated {estimated}; complete: {basis.complete_ms / 1000:.2f} s"
 
 
 def _moved(view: MaterializedView, before: MaterializedView) -> bool:

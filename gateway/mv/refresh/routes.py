@@ -1,0 +1,173 @@
+"""Chooses how a refresh gets its rows: by recomputing them, or from the changed rows of the base tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from gateway.errors import RefreshFailed, StatementFailed
+from gateway.mv.freshness.drift import Drift, selection
+from gateway.mv.model.basis import Basis
+from gateway.mv.model.snapshot import PartitionValues
+from gateway.mv.model.view import Cause, MaterializedView
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.increments import Increments
+from gateway.mv.refresh.planner import Content, Increment
+from sql.increments.reasons import NotIncremental, Reason
+from sql.statement import Method
+from sql.texts.maintenance import ALL, PartitionKey, Selection
+
+log = logging.getLogger(__name__)
+
+CHEAPER = 0.8
+"""A refresh by rows must take at most this part of the other method's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a refresh gets its rows, apart from the choice of partitions."""
+
+    content: Content | None = None
+    """None: no refresh by rows can follow."""
+    increment: Increment | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a refresh writes of a view."""
+
+    chosen: Selection = ALL
+    outdated: Selection = ALL
+    """What it must write so that the whole view is up to date."""
+    shown: int = 0
+    """How many partitions the view has; 0 if that does not matter."""
+
+    @property
+    def covers(self) -> bool:
+        """Whether the whole view is up to date afterwards."""
+        if self.chosen.all_but:
+            return self.chosen == self.outdated or self.chosen.everything
+        return not self.outdated.all_but and self.outdated.keys <= self.chosen.keys
+
+    @property
+    def share(self) -> float:
+        """Which part of the view it writes, about."""
+        if self.chosen.all_but or not self.shown:
+            return 1.0
+        return min(1.0, len(self.chosen.keys) / self.shown)
+
+
+def extent_of(
+    view: MaterializedView,
+    found: Drift,
+    keys: Mapping[PartitionValues, PartitionKey],
+    named: frozenset[PartitionKey] | None,
+    shown: Collection[PartitionKey],
+) -> Extent:
+    """`named`: the partitions that were asked for, if any were."""
+    outdated = selection(view, found, keys)
+    chosen = outdated if named is None else Selection(named, all_but=False)
+    return Extent(chosen, outdated, len({*shown, *chosen.keys}))
+
+
+class Routes:
+    """Chooses between the methods of a refresh."""
+
+    def __init__(self, increments: Increments) -> None:
+        self._increments = increments
+
+    async def choose(
+        self,
+        view: MaterializedView,
+        cause: Cause,
+        found: Drift,
+        inspection: Inspection,
+        session: SqlSession,
+        extent: Extent,
+    ) -> Route:
+        """Raises RefreshFailed if only a refresh by rows is wanted and none is possible."""
+        method = view.method_for(cause)
+        if method is Method.COMPLETE:
+            return Route(await self.content(view, inspection, session, extent))
+        if method is Method.AUTO and await self._increments.is_small(view, inspection):
+            return Route(why="its base tables are smaller than refresh.incremental_from")
+        try:
+            _check_possible(view, cause, found, extent)
+            increment = await self._increment(view, found, inspection, session)
+            _check_cheaper(view, method, increment, extent)
+            return Route(increment.content, increment, _estimates(view, increment, extent))
+        except NotIncremental as reason:
+            if method is Method.INCREMENTAL and view.complete:
+                raise RefreshFailed(
+                    f"The materialized view {view.name} cannot be refreshed by rows: {reason}. Use REFRESH INCREMENTAL "
+                    f"FALLBACK or REFRESH COMPLETE.",
+                    sqlstate="0A000",
+                ) from reason
+            return Route(await self.content(view, inspection, session, extent), None, str(reason))
+
+    async def content(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, extent: Extent
+    ) -> Content | None:
+        """What a refresh that recomputes rows must write for later ones by rows; None if these are not possible or
+        useless."""
+        method = view.clauses.refreshing.method or Method.AUTO
+        if method is Method.COMPLETE or not extent.covers:
+            return None
+        if method is Method.AUTO and await self._increments.is_small(view, inspection):
+            return None
+        try:
+            partly = not extent.chosen.everything
+            return await self._increments.content(view, inspection, session, partly=partly)
+        except NotIncremental:
+            return None
+        except (StatementFailed, TimeoutError, ValueError) as error:
+            log.info("%s: no refresh by rows can follow: %s", view.name, error)
+            return None
+
+    async def _increment(
+        self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
+    ) -> Increment:
+        """Raises NotIncremental."""
+        try:
+            return await self._increments.plan(view, found, inspection, session)
+        except (StatementFailed, TimeoutError, ValueError) as error:
+            raise NotIncremental(Reason.PROVIDER, f"the changes cannot be found: {error}") from error
+
+
+def _check_possible(view: MaterializedView, cause: Cause, found: Drift, extent: Extent) -> None:
+    """Raises NotIncremental if rows must be recomputed, whatever the definition is."""
+    if found.unobserved:
+        raise NotIncremental(Reason.PROVIDER, "a table that it reads cannot be observed")
+    # The definition means something else, all was asked for, or some of the view was never built.
+    if (cause.complete and not cause.partitions) or not view.complete or found.wholly:
+        raise NotIncremental(Reason.HISTORY_GONE, "everything must be recomputed")
+    if not extent.covers or (extent.chosen.all_but and not extent.chosen.everything):
+        raise NotIncremental(Reason.HISTORY_GONE, "its partitions contain different states of the base tables")
+
+
+def _check_cheaper(view: MaterializedView, method: Method, increment: Increment, extent: Extent) -> None:
+    """Raises NotIncremental if recomputing is estimated to be faster, and the view lets the gateway choose."""
+    basis = view.current.basis
+    if method is not Method.AUTO or basis is None or not basis.complete_ms:
+        return
+    if basis.estimate(increment.bytes) > CHEAPER * _other_ms(basis, extent):
+        raise NotIncremental(Reason.DEARER, _estimates(view, increment, extent))
+
+
+def _other_ms(basis: Basis, extent: Extent) -> float:
+    """How long it takes to recompute the same part of the view, in milliseconds."""
+    return basis.complete_ms * extent.share
+
+
+def _estimates(view: MaterializedView, increment: Increment, extent: Extent) -> str:
+    """What is known about the durations of both methods."""
+    basis = view.current.basis
+    if basis is None or not basis.complete_ms:
+        return ""
+    rows = basis.estimate(increment.bytes)
+    estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
+    other = "complete" if extent.chosen.everything else f"{len(extent.chosen.keys)} whole partitions"
+    return f"by rows: estimated {estimated}; {other}: {_other_ms(basis, extent) / 1000:.2f} s"
