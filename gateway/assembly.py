@@ -53,6 +53,7 @@ from gateway.mv.refresh.routes import Routes
 from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
+from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
@@ -378,7 +379,8 @@ def refreshed_views(
     longest = settings.storage.definition_characters
     changes = Changes(views.observer)
     least = settings.refresh.incremental_from
-    increments = Increments(catalog, spark.metastore, spark.habits, changes, least)
+    below = ViewsBelow(versions.versions, versions.readers, spark.metastore)
+    increments = Increments(catalog, spark.metastore, spark.habits, changes, below, least)
     proposer = Proposer(
         spark.metastore, spark.short, inspector, spark.habits, surroundings, Routes(increments), longest
     )

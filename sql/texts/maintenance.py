@@ -250,6 +250,11 @@ def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout:
     return f"SELECT {_read(columns, layout)} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
 
 
+def rows_beyond(storage: TableName, columns: Sequence[str], shown: Shown, other: Shown, layout: StorageLayout) -> str:
+    """The query for the rows that `shown` shows and `other` does not: of the versions and partitions in one of them."""
+    return f"{shown_rows(storage, columns, shown, layout)} AND NOT ({_predicate(other, layout)})"
+
+
 def _read(columns: Iterable[str], layout: StorageLayout) -> str:
     """The columns as the storage table has them, by their own names."""
     own = layout.column.lower() if layout.holds_column else None

@@ -167,6 +167,16 @@ def test_within_partitions(sales: Database) -> None:
     assert modes(sales) == whole
     sales.run("INSERT INTO days VALUES (2, NULL, 90, NULL)")
     assert modes(sales) == by_rows
+    above = {
+        "by_day": ("PARTITION BY (day)", "SELECT day, sum(n) AS n FROM daily GROUP BY day"),
+        "by_item": ("", "SELECT item, sum(n) AS n FROM daily GROUP BY item"),
+    }
+    for view, (by, definition) in above.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK {by} AS {definition}")
+    sales.run(FILL_DAY.format(day="2026-02-01", first=50, last=60), FILL_DAY.format(day="2026-03-02", first=5, last=9))
+    for view, (_, definition) in above.items():
+        assert_equal(sales, view, definition.replace("daily", f"({OF_DAYS['daily'][1]})"))
+        assert route(sales, view)[0] == "INCREMENTAL", route(sales, view)
 
 
 def test_views_on_views(sales: Database) -> None:
@@ -182,7 +192,31 @@ def test_views_on_views(sales: Database) -> None:
         assert [route(sales, view)[0] for view in ("low", "high")] == ["INCREMENTAL", "INCREMENTAL"]
     sales.run("TRUNCATE TABLE sales")
     assert_equal(sales, "high", upper.replace("low", f"({lower})"))
-    assert route(sales, "high")[0] == "COMPLETE"
+    assert [route(sales, view)[0] for view in ("low", "high")] == ["COMPLETE", "INCREMENTAL"]
+
+
+def test_views_on_merged_views(sales: Database) -> None:
+    """A group that was merged is another row: the view above subtracts what it was."""
+    lower = "SELECT item, qty % 2 AS odd, sum(qty) AS s, count(*) AS n FROM sales GROUP BY item, qty % 2"
+    uppers = {
+        "by_item": ("SELECT item, sum(s) AS s, sum(n) AS n FROM low GROUP BY item", "INCREMENTAL"),
+        "total_of": ("SELECT sum(n) AS n, count(s) AS c FROM low", "INCREMENTAL"),
+        "by_kind_of": (
+            "SELECT i.kind, sum(l.n) AS n FROM low l JOIN items i ON l.item = i.item GROUP BY i.kind",
+            "INCREMENTAL",
+        ),
+        "most": ("SELECT item, max(n) AS most FROM low GROUP BY item", "COMPLETE"),
+        "listed": ("SELECT item, s FROM low WHERE n > 3", "COMPLETE"),
+    }
+    sales.run(f"CREATE MATERIALIZED VIEW low REFRESH INCREMENTAL FALLBACK AS {lower}")
+    for view, (definition, _) in uppers.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    for first in (100, 200):
+        sales.run(FILL.format(first=first, count=25))
+        for view, (definition, mode) in uppers.items():
+            assert_equal(sales, view, definition.replace("FROM low", f"FROM ({lower})"))
+            assert route(sales, view)[0] == mode, (view, route(sales, view))
+    assert "ROWS_REMOVED" in route(sales, "most")[1]
 
 
 def test_the_statement_chooses(sales: Database) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import StatementFailed
 from world.edges import EPOCH
-from world.storage import Columns, Key, Thing, columns_of, rows_at, shown
+from world.storage import Columns, Key, Place, Thing, columns_of, rows_at, shown
 from world.tables import NOTHING, File, Rows, Table, rows_of
 
 if TYPE_CHECKING:
@@ -206,9 +206,17 @@ def _found(pattern: re.Pattern[str], read: Source, text: str) -> Iterator[tuple[
 
 def _stored(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
     storage = running.metastore.thing(f"{found[1]}.{found[2]}")
-    public = shown(f"SELECT `k` FROM `spark_catalog`.`{found[1]}`.`{found[2]}` WHERE {found[3]}")
+    places = _places(storage, found, found[3])
+    if found[4] is not None:
+        other = _places(storage, found, found[4])
+        places = [place for place in places if place not in other]
+    return rows_at(storage, places)
+
+
+def _places(storage: Thing, found: re.Match[str], predicate: str) -> list[Place]:
+    public = shown(f"SELECT `k` FROM `spark_catalog`.`{found[1]}`.`{found[2]}` WHERE {predicate}")
     assert public is not None
-    return rows_at(storage, list(filter(public.has, list(storage.partitions))))
+    return list(filter(public.has, list(storage.partitions)))
 
 
 def _of_delta_version(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
@@ -227,10 +235,8 @@ _UNTIL = re.compile(
 _AT_VERSION = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` VERSION AS OF (\d+)")
 _DELTA_FILES = re.compile(r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}'\)")
 _TOKENS = re.compile(r"p(\d+)\.parquet")
-_STORED = re.compile(
-    r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` "
-    r"WHERE (freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)(?: AND CASE freshgate_version .*? END)?))"
-)
+_PREDICATE = r"(freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)(?: AND CASE freshgate_version .*? END)?))"
+_STORED = re.compile(rf"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE {_PREDICATE}(?: AND NOT \({_PREDICATE}\))?")
 
 
 def _of_files(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -104,8 +105,11 @@ class Executor:
         """`plainly`: as in `Proposer.propose`. Raises Unfit if only that helps."""
         entry = run.entry
         before, began = await self._preparation.certain(entry), time.monotonic()
+        reads = ExitStack()
         try:
             async with self._preparation.ready(entry, before, make_fresh) as ready:
+                # They may be replaced and due while Spark still reads them.
+                reads.enter_context(self._increments.reading(ready.view))
                 self._log.start(entry, run.number)
                 run.begin_work()
                 version = self._writer.numbers.expected(before)
@@ -127,6 +131,7 @@ class Executor:
             self._publication.discard(entry)
             raise
         finally:
+            reads.close()
             entry.end_writing()
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from gateway.errors import StatementFailed
@@ -10,7 +11,6 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.basis import Basis
 from gateway.mv.model.marks import Mark
-from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
@@ -20,6 +20,7 @@ from gateway.mv.ports import Metastore, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Content, Increment
 from gateway.mv.refresh.surroundings import reading, with_settings
+from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
 from sql.increments.reasons import NotIncremental, Reason
@@ -68,6 +69,7 @@ class Increments:
         metastore: Metastore,
         habits: Habits,
         changes: Changes,
+        below: ViewsBelow,
         from_bytes: int,
     ) -> None:
         """AUTO considers refreshes by rows of base tables of at least `from_bytes`."""
@@ -75,6 +77,7 @@ class Increments:
         self._metastore = metastore
         self._habits = habits
         self._changes = changes
+        self._below = below
         self._from_bytes = from_bytes
         self._analysed: dict[str, _Analysed] = {}
         """By view id."""
@@ -124,12 +127,9 @@ class Increments:
         }
 
     def _rows_of(self, view: MaterializedView, base: str, table: TableName, mark: Mark, inspection: Inspection) -> str:
-        if base not in view.views:
-            return self._changes.rows(table, inspection.looks[table], mark)
-        below = self._catalog.entry(base).view
-        if str(below.current.number) != mark.position:
-            raise NotIncremental(Reason.CHANGED_WHILE_READ, f"{below.name} has just been refreshed")
-        return maintenance.shown_rows(below.storage, below.columns, below.current.shown, below.layout)
+        if base in view.views:
+            return self._below.rows(self._catalog.entry(base).view, mark)
+        return self._changes.rows(table, inspection.looks[table], mark)
 
     async def _analysis(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> _Analysed:
         columns = self._columns(view, inspection)
@@ -225,7 +225,7 @@ class Increments:
         shape = _shape(analysed)
         basis = self._basis(view, shape)
         changes = {
-            base: await self._change(view, base, table, inspection, basis.marks[base])
+            base: await self._change(view, base, table, inspection, basis.marks[base], sparing=len(shape.places) > 1)
             for base, table in self._bases(view, shape)
             if base in found.tables
         }
@@ -259,18 +259,24 @@ class Increments:
         return [(below.get(table, base_key(table)), table) for table in sorted(shape.tables)]
 
     async def _change(
-        self, view: MaterializedView, base: str, table: TableName, inspection: Inspection, mark: Mark
+        self, view: MaterializedView, base: str, table: TableName, inspection: Inspection, mark: Mark, *, sparing: bool
     ) -> Change:
         if base in view.views:
-            return _grown(self._catalog.entry(base).view, mark, inspection)
+            return await self._below.since(self._catalog.entry(base).view, mark, inspection, sparing=sparing)
         return await self._changes.since(table, inspection.looks[table], mark)
 
     # --- the state of the base tables ------------------------------------------------------------------
 
     async def _mark(self, view: MaterializedView, base: str, table: TableName, inspection: Inspection) -> Mark:
         if base in view.views:
-            return _mark_of(self._catalog.entry(base).view, inspection)
+            return self._below.mark(self._catalog.entry(base).view, inspection)
         return await self._changes.mark(table, inspection.looks[table])
+
+    def reading(self, view: MaterializedView) -> AbstractContextManager[None]:
+        """Keeps the versions of views below that a refresh reads: those of now, and those that the view contains."""
+        marks = view.current.basis.marks if view.current.basis is not None else {}
+        now = [(base, self._catalog.current(base)) for base in view.views]
+        return self._below.reading([*now, *((base, int(marks[base].position)) for base in view.views & marks.keys())])
 
     async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
         """Whether what was read since has exactly the rows of these marks. (A version of a view never changes.)"""
@@ -323,31 +329,3 @@ def _rows(
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return Rows(added), True
     return Rows(f"({stored}) UNION ALL ({added})"), False
-
-
-# --- views below -----------------------------------------------------------------------------------------
-
-
-def _mark_of(below: MaterializedView, inspection: Inspection) -> Mark:
-    seen = inspection.observed[below.id]
-    return Mark(below.id, position=seen.state if isinstance(seen, Snapshot) else "")
-
-
-def _grown(below: MaterializedView, mark: Mark, inspection: Inspection) -> Change:
-    """What a view below has shown in addition since the version `mark`."""
-    now, shown = _mark_of(below, inspection), below.current.shown
-    before, number = int(mark.position), below.current.number
-    if str(number) != now.position:
-        raise NotIncremental(Reason.CHANGED_WHILE_READ, f"{below.name} has just been refreshed")
-    if below.layout.partitioned or not shown.has(before):
-        raise NotIncremental(Reason.ROWS_REMOVED, f"{below.name} was recomputed")
-    earlier = [(first, min(last, before)) for first, last in shown.ranges if first <= before]
-    later = [(max(first, before + 1), last) for first, last in shown.ranges if last > before]
-    read = [
-        maintenance.shown_rows(
-            below.storage, below.columns, replace(shown, number=ranges[-1][1], ranges=tuple(ranges)), below.layout
-        )
-        for ranges in (earlier, later)
-        if ranges
-    ]
-    return Change(now, read[1] if later else None, None, read[0], 0)

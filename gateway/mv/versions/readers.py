@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Set
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 
@@ -76,6 +76,15 @@ class Readers:
         for view_id in read.concerned:
             self._reads_of.setdefault(view_id, {})[read.began] = read
         return read
+
+    @contextmanager
+    def reading(self, versions: Iterable[VersionKey]) -> Iterator[None]:
+        """Keeps versions from being dropped."""
+        read = self.begin(versions=versions)
+        try:
+            yield
+        finally:
+            self.release(read)
 
     def planned(self, read: Read) -> None:
         """Records that Spark has planned the read, because it has ended; its rows may still be fetched."""

@@ -1,0 +1,93 @@
+"""Materialized views as base tables of other views: which rows a version shows, and how two versions differ. A version
+never changes, so all of it is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from gateway.loops import aside
+from gateway.mv.model.marks import Mark
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.changes import Change
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.ports import Metastore
+from gateway.mv.versions.kept import NoSuchVersion, Versions
+from gateway.mv.versions.readers import Readers, VersionKey
+from gateway.mv.versions.rows import stored_partitions
+from sql.increments.reasons import NotIncremental, Reason
+from sql.texts import maintenance
+from sql.texts.maintenance import Shown
+
+
+class ViewsBelow:
+    """Methods may raise NotIncremental."""
+
+    def __init__(self, versions: Versions, readers: Readers, metastore: Metastore) -> None:
+        self._versions = versions
+        self._readers = readers
+        self._metastore = metastore
+
+    def reading(self, versions: Iterable[VersionKey]) -> AbstractContextManager[None]:
+        """Keeps versions from being dropped, as far as they are still there."""
+        return self._readers.reading(versions)
+
+    def mark(self, below: MaterializedView, inspection: Inspection) -> Mark:
+        """The version that was seen."""
+        seen = inspection.observed[below.id]
+        return Mark(below.id, position=seen.state if isinstance(seen, Snapshot) else "")
+
+    def rows(self, below: MaterializedView, mark: Mark) -> str:
+        """The query for the rows of the current version, which must be that of the mark."""
+        if str(below.current.number) != mark.position:
+            raise NotIncremental(Reason.CHANGED_WHILE_READ, f"{below.name} has just been refreshed")
+        return _rows(below, below.current.shown)
+
+    async def since(self, below: MaterializedView, mark: Mark, inspection: Inspection, *, sparing: bool) -> Change:
+        """What the view shows in addition to the version of a mark, and what it no longer shows. `sparing`: without
+        rows that are in both, which costs a comparison of all. Raises what the metastore raises."""
+        now = self.mark(below, inspection)
+        self.rows(below, now)
+        old, new = self._shown(below, int(mark.position)), below.current.shown
+        has_added, has_removed = await self._differ(below, old, new)
+        added, removed = (
+            maintenance.rows_beyond(below.storage, below.columns, shown, other, below.layout)
+            for shown, other in ((new, old), (old, new))
+        )
+        if sparing and has_added and has_removed:
+            added, removed = f"({added}) EXCEPT ALL ({removed})", f"({removed}) EXCEPT ALL ({added})"
+        return Change(now, added if has_added else None, removed if has_removed else None, _rows(below, old))
+
+    def _shown(self, below: MaterializedView, number: int) -> Shown:
+        """What an earlier version shows."""
+        try:
+            return self._versions.numbered(below, str(number)).shown
+        except NoSuchVersion:
+            shown = below.current.shown
+            if below.layout.partitioned or not shown.has(number):
+                kept = f"{below.name} no longer keeps its version {number}, which the view contains"
+                raise NotIncremental(Reason.HISTORY_GONE, kept) from None
+            ranges = tuple((first, min(last, number)) for first, last in shown.ranges if first <= number)
+            return replace(shown, number=number, ranges=ranges)
+
+    async def _differ(self, below: MaterializedView, old: Shown, new: Shown) -> tuple[bool, bool]:
+        """Whether the new one shows rows that the old one does not, and the other way round."""
+        if not below.layout.partitioned:
+            return bool(_versions(new) - _versions(old)), bool(_versions(old) - _versions(new))
+        present = await stored_partitions(self._metastore, below.storage)
+
+        def compared() -> tuple[bool, bool]:
+            added = any(new.shows(*place) and not old.shows(*place) for place in present)
+            return added, any(old.shows(*place) and not new.shows(*place) for place in present)
+
+        return await aside(len(present), compared)
+
+
+def _rows(below: MaterializedView, shown: Shown) -> str:
+    return maintenance.shown_rows(below.storage, below.columns, shown, below.layout)
+
+
+def _versions(shown: Shown) -> set[int]:
+    return {number for first, last in shown.ranges for number in range(first, last + 1)}
