@@ -53,6 +53,7 @@ from gateway.mv.refresh.routes import Routes
 from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
+from gateway.mv.refresh.touched_keys import TouchedKeys
 from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
@@ -382,7 +383,13 @@ def refreshed_views(
     below = ViewsBelow(versions.versions, versions.readers, spark.metastore)
     increments = Increments(catalog, spark.metastore, spark.habits, changes, below, least)
     proposer = Proposer(
-        spark.metastore, spark.short, inspector, spark.habits, surroundings, Routes(increments), longest
+        spark.metastore,
+        spark.short,
+        inspector,
+        spark.habits,
+        surroundings,
+        Routes(increments, TouchedKeys(inspector, spark.metastore)),
+        longest,
     )
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
     sessions = RefreshSessions(spark.refreshes, surroundings)

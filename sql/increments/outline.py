@@ -113,7 +113,7 @@ class Shape:
     def filtered(self) -> bool:
         return self.groups is not None and self.groups.having is not None
 
-    def tells_partition(self, column: str) -> bool:
+    def tells(self, column: str) -> bool:
         """Whether the stored rows have this column of the view even where HAVING excludes them."""
         if self.groups is None or self.groups.having is None:
             return True

@@ -514,6 +514,21 @@ def stored_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout
     return shown_rows(storage, columns, replace(shown, flagged=False), layout)
 
 
+def partly_recomputed(
+    stored: str, recomputed: str, columns: Sequence[str], touched: Selection, layout: StorageLayout
+) -> str:
+    """The query for the `recomputed` rows of a selection, and all other `stored` rows; both are queries."""
+    others = selected(Selection(touched.keys, all_but=not touched.all_but), layout)
+    return (
+        f"(SELECT * FROM ({stored}) AS freshgate_stored WHERE {others}) UNION ALL "
+        f"(SELECT * FROM ({recomputed}) AS freshgate_again({_listed(columns)}) WHERE {selected(touched, layout)})"
+    )
+
+
+def rows_of_definition(definition: TableName, columns: Sequence[str]) -> str:
+    return f"SELECT {_listed(columns)} FROM {definition.quoted}"
+
+
 def add_columns(storage: TableName, columns: Mapping[str, str]) -> str:
     """Adds at least one hidden column; `columns` are their types by name."""
     listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())

@@ -179,6 +179,34 @@ def test_within_partitions(sales: Database) -> None:
         assert route(sales, view)[0] == "INCREMENTAL", route(sales, view)
 
 
+KEYED = {
+    "visitors": "SELECT day, count(DISTINCT item) AS items, percentile(qty, 0.5) AS middle FROM days GROUP BY day",
+    "ranked": "SELECT day, id, row_number() OVER (PARTITION BY day ORDER BY id) AS r FROM days",
+    "of_month": "SELECT date_trunc('MONTH', day) AS month, count(DISTINCT id) AS n FROM days GROUP BY 1",
+    "mergeable": "SELECT day, item, sum(qty) AS s FROM days GROUP BY day, item HAVING sum(qty) > 9",
+}
+
+
+def test_touched_keys(sales: Database) -> None:
+    """What cannot be merged is recomputed for the days that have changed, and no others."""
+    sales.run(DAYS, *(FILL_DAY.format(day=f"2026-0{month}-01", first=month, last=30) for month in range(1, 6)))
+    for view, definition in KEYED.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    for write in (
+        FILL_DAY.format(day="2026-02-01", first=20, last=45),
+        "INSERT OVERWRITE days PARTITION (day = DATE'2026-03-01') SELECT 7, 'i1', 10",
+        "ALTER TABLE days DROP PARTITION (day = DATE'2026-01-01')",
+        "INSERT INTO days VALUES (1, NULL, 3, NULL), (2, 'i2', 12, DATE'2026-06-07')",
+        "INSERT OVERWRITE days PARTITION (day) SELECT 4, 'i4', 10, NULL",
+    ):
+        sales.run(write)
+        for view, definition in KEYED.items():
+            assert_equal(sales, view, definition)
+            mode, said = route(sales, view)
+            whole = view == "mergeable" and write.startswith("INSERT INTO")
+            assert (mode, "only rows with" in said) == ("INCREMENTAL", not whole), (view, write, said)
+
+
 def test_views_on_views(sales: Database) -> None:
     lower = "SELECT id, item, qty FROM sales WHERE qty > 1"
     upper = "SELECT item, sum(qty) AS s, count(*) AS n FROM low GROUP BY item"

@@ -45,6 +45,7 @@ PLANS = (
         {"s.p": "parquet by d", "s.t": "parquet"},
         ("CREATE MATERIALIZED VIEW s.v PARTITION BY (d) AS SELECT p.d, p.k + t.k AS k FROM s.p JOIN s.t ON p.k = t.k",),
     ),
+    Plan("values of partitions", {"s.p": "parquet by d"}, ("CREATE MATERIALIZED VIEW s.v AS SELECT d, k FROM s.p",)),
     Plan(
         "a view on a view",
         {"s.t": "parquet", "s.u": "parquet"},

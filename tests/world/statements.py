@@ -191,10 +191,17 @@ def _computed(running: Statement, text: str) -> dict[Key, Rows]:
     for branch in text.split(") UNION ALL ("):
         sources = [said for pattern, read in _SOURCES for said in _found(pattern, read, branch)]
         parts = [read(running, said) for _, read, said in sorted(sources, key=lambda each: each[0])]
+        condition = _VALUES.search(branch)
+        chosen = _selected(condition[1] if condition is not None else "")
         if parts:
             for key, part in combined(branch, parts).items():
-                rows[key] = rows.get(key, NOTHING) | part
+                # The view's column is the partition column of its only table.
+                taken = part if condition is None else frozenset(row for row in part if chosen(row[1]))
+                rows[key] = rows.get(key, NOTHING) | taken
     return rows
+
+
+_VALUES = re.compile(r"AS freshgate_(?:stored|again\([^()]*\)) WHERE (.*)$", re.DOTALL)
 
 
 Source = Callable[["Statement", re.Match[str]], Mapping[Key, Rows]]
@@ -260,12 +267,18 @@ def _listed(running: Statement, table: Table, reads: Callable[[Key, File], bool]
     return {partition: rows_of(file for file in files if reads(partition, file)) for partition, files in listed}
 
 
+def _definition(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
+    return query(running, running.metastore.thing(f"{found[1]}.{found[2]}").text)
+
+
+_DEFINITION = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)`\) AS freshgate_again")
 _SOURCES: tuple[tuple[re.Pattern[str], Source], ...] = (
     (_FILES, _of_files),
     (_UNTIL, _until),
     (_AT_VERSION, _of_delta_version),
     (_DELTA_FILES, _of_delta_files),
     (_STORED, _stored),
+    (_DEFINITION, _definition),
 )
 
 

@@ -7,11 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.mv.model.marks import Mark, read, written
+from gateway.mv.model.snapshot import Snapshot, read_snapshot, written_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A column of a view without partitions whose values follow the partitions of a base table."""
+
+    column: str
+    base: str
+    """The table's `base_key`."""
+    snapshot: Snapshot
+    """The table's partitions before the version read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The state of each base table in a version, by `base_key`: the version has read exactly these rows."""
+    """The state of each base table in a version, by `base_key`: the version has read exactly these rows. Empty if that
+    is not known."""
 
     marks: Mapping[str, Mark]
     states: str = ""
@@ -22,6 +35,7 @@ class Basis:
     """How long the last refresh by rows wrote. Each complete refresh halves it, so that a slow one is tried again."""
     rows_bytes: int = 0
     """How many bytes of changed files that one read."""
+    keyed: Keyed | None = None
 
     def estimate(self, size: int) -> int:
         """The milliseconds that a refresh by rows takes for so many bytes; 0: unknown."""
@@ -35,9 +49,9 @@ class Basis:
         """The basis of the next version, which a complete refresh wrote."""
         return Basis(marks, states, max(1, took_ms), self.rows_ms // 2, self.rows_bytes)
 
-    def after_partitions(self, marks: Mapping[str, Mark]) -> Basis:
-        """The basis of the next version, for which some whole partitions were recomputed."""
-        return replace(self, marks=marks, rows_ms=self.rows_ms // 2)
+    def after_parts(self, marks: Mapping[str, Mark], states: str) -> Basis:
+        """The basis of the next version, for which some partitions, or the rows with some values, were recomputed."""
+        return replace(self, marks=marks, states=states, rows_ms=self.rows_ms // 2)
 
 
 NO_BASIS = Basis({})
@@ -50,12 +64,24 @@ def written_basis(basis: Basis) -> list[Any]:
         basis.complete_ms,
         basis.rows_ms,
         basis.rows_bytes,
+        *([_written_keyed(basis.keyed)] if basis.keyed is not None else []),
     ]
+
+
+def _written_keyed(keyed: Keyed) -> list[Any]:
+    return [keyed.column, keyed.base, written_snapshot(keyed.snapshot)]
 
 
 def read_basis(record: list[Any] | None) -> Basis | None:
     """None if the version has none: an earlier release wrote it, or its tables changed while they were read."""
     if record is None:
         return None
-    marks, states, *measured = record
-    return Basis({base: read(mark) for base, mark in marks.items()}, states, *measured)
+    marks, states, complete_ms, rows_ms, rows_bytes, *keyed = record
+    return Basis(
+        {base: read(mark) for base, mark in marks.items()},
+        states,
+        complete_ms,
+        rows_ms,
+        rows_bytes,
+        Keyed(keyed[0][0], keyed[0][1], read_snapshot(keyed[0][2])) if keyed else None,
+    )

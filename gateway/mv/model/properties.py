@@ -20,7 +20,7 @@ from gateway.errors import FreshgateError
 from gateway.loops import aside
 from gateway.mv.many import decoded, in_order
 from gateway.mv.model.basis import read_basis, written_basis
-from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.snapshot import read_snapshot, written_snapshot
 from gateway.mv.model.view import (
     Cause,
     Contents,
@@ -221,9 +221,9 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
         "views": dict(version.views),
         "manifest": _written_manifest(version.manifest),
         "shown": _written_shown(version.shown),
-        "followed": version.contents.followed and _written_snapshot(version.contents.followed),
+        "followed": version.contents.followed and written_snapshot(version.contents.followed),
         "others": [
-            [number, {base: _written_snapshot(snapshot) for base, snapshot in states.items()}]
+            [number, {base: written_snapshot(snapshot) for base, snapshot in states.items()}]
             for number, states in version.contents.others
         ],
         **({} if version.basis is None else {"basis": written_basis(version.basis)}),
@@ -246,11 +246,6 @@ def _written_manifest(manifest: Manifest) -> list[Any]:
 def _written_shown(shown: Shown) -> list[Any]:
     hidden = [[version, in_order(keys, _written)] for version, keys in sorted(shown.hidden.items())]
     return [list(shown.ranges), hidden, shown.flagged] if shown.flagged else [list(shown.ranges), hidden]
-
-
-def _written_snapshot(snapshot: Snapshot) -> list[Any]:
-    partitions = in_order(snapshot.partitions.items(), _written)
-    return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
 
 
 def _written(thing: object) -> str:
@@ -378,9 +373,9 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
         ),
         basis=read_basis(record.get("basis")),
         contents=Contents(
-            _read_snapshot(record.get("followed")),
+            read_snapshot(followed) if (followed := record.get("followed")) else None,
             tuple(
-                (since, {base: snapshot for base, kept in states.items() if (snapshot := _read_snapshot(kept))})
+                (since, {base: read_snapshot(kept) for base, kept in states.items() if kept})
                 for since, states in record.get("others", [])
             ),
         ),
@@ -390,13 +385,6 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
 def _read_job(record: list[Any]) -> dict[str, Any]:
     status, since = record
     return {"paused": status == "PAUSED", "job_since": int(since)}
-
-
-def _read_snapshot(record: list[Any] | None) -> Snapshot | None:
-    if record is None:
-        return None
-    identity, state, default, position, partitions = record
-    return Snapshot(identity, state, default, {tuple(values): kept for values, kept in partitions}, position)
 
 
 def _read_followed(record: dict[str, Any] | None) -> Followed | None:

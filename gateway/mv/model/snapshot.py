@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.mv.many import in_order
 
 PartitionValues = tuple[str | None, ...]
 """The values of a table's partition columns, in order, as Spark's texts; None is NULL."""
@@ -71,3 +74,14 @@ def fingerprint(*texts: str) -> str:
         encoded = text.encode("utf-8")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()
+
+
+def written_snapshot(snapshot: Snapshot) -> list[Any]:
+    """As JSON."""
+    partitions = in_order(snapshot.partitions.items(), repr)
+    return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
+
+
+def read_snapshot(record: list[Any]) -> Snapshot:
+    identity, state, default, position, partitions = record
+    return Snapshot(identity, state, default, {tuple(values): kept for values, kept in partitions}, position)

@@ -136,11 +136,11 @@ class Version:
 
     @property
     def partitions(self) -> int:
-        """How many partitions it describes: its own and those of the followed table, as far as either must be
-        named."""
-        followed = self.contents.followed
+        """How many partitions it describes: its own and those of base tables, as far as either must be named."""
+        keyed = self.basis.keyed if self.basis is not None else None
+        snapshots = (self.contents.followed, keyed.snapshot if keyed is not None else None)
         hidden = sum(map(len, self.shown.hidden.values()))
-        return len(self.manifest.exceptions) + hidden + (len(followed.partitions) if followed is not None else 0)
+        return len(self.manifest.exceptions) + hidden + sum(len(each.partitions) for each in snapshots if each)
 
     @property
     def complete(self) -> bool:

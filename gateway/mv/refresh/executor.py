@@ -191,11 +191,13 @@ class Executor:
         before, held = view.current.basis or NO_BASIS, await self._hold(view, content.marks, inspection)
         if not held:
             raise changed_while_read(view)
-        if increment is not None:
-            return before.after_rows(content.marks, took, increment.bytes)
-        if plan.chosen.everything:
-            return before.after_complete(content.marks, content.states, took)
-        return before.after_partitions(content.marks)
+        if increment is not None and increment.bytes is not None:
+            basis = before.after_rows(content.marks, took, increment.bytes)
+        elif increment is None and plan.chosen.everything:
+            basis = before.after_complete(content.marks, content.states, took)
+        else:
+            basis = before.after_parts(content.marks, content.states)
+        return replace(basis, keyed=content.keyed)
 
     async def _hold(self, view: MaterializedView, marks: Mapping[str, Mark], inspection: Inspection) -> bool:
         """Whether the tables still have the rows of their marks; False if that cannot be told."""

@@ -97,14 +97,17 @@ class Increments:
     # --- what a version holds --------------------------------------------------------------------------
 
     async def content(
-        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, partly: bool = False
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, column: str | None = None
     ) -> Content:
-        """What a refresh that recomputes rows must write so that later ones can be by rows. `partly`: some partitions
-        are not written, and must have what the others get. `session` has the view's settings."""
+        """What a refresh that recomputes rows must write so that later ones can be by rows. `column`: only rows with
+        some values of this column are recomputed; the others must have what these get. `session` has the view's
+        settings."""
         found = await self._analysis(view, inspection, session)
         shape = _shape(found)
-        if partly:
+        if column is not None:
             self._basis(view, shape)
+            if not shape.tells(column):
+                raise NotIncremental(Reason.STATES_MISSING, f"rows that HAVING excludes do not have {column}")
         marks = {base: await self._mark(view, base, table, inspection) for base, table in self._bases(view, shape)}
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
@@ -158,7 +161,7 @@ class Increments:
             shape = draft.typed(types, ansi=ansi)
             if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
-            if view.layout.partitioned and not shape.tells_partition(view.layout.column):
+            if view.layout.partitioned and not shape.tells(view.layout.column):
                 raise NotIncremental(Reason.OPERATOR, "it has HAVING, and its partition column is no key of its groups")
             if shape.hidden:
                 found = await _types(session, texts.complete(shape), settings, self._habits.settings)

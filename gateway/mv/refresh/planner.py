@@ -8,6 +8,7 @@ from itertools import islice
 
 from gateway.mv import many
 from gateway.mv.freshness.drift import next_manifest
+from gateway.mv.model.basis import Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
@@ -38,10 +39,10 @@ class Step:
 class Content:
     """What a version holds, if later refreshes by rows are to continue from it."""
 
-    rows: maintenance.Rows
-    """The query that computes it."""
-    marks: Mapping[str, Mark]
-    """The state of each base table, by `base_key`, that it reads."""
+    rows: maintenance.Rows | None = None
+    """The query that computes it; None: the definition view does."""
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    """The state of each base table, by `base_key`, that it reads; empty if that is not known exactly."""
     states: str = ""
     """As `Basis.states`."""
     filtered: bool = False
@@ -50,6 +51,10 @@ class Content:
     """Settings of the definition that the session must have while the query runs."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Hidden columns that the storage table lacks, and their types."""
+    keyed: Keyed | None = None
+    """As `Basis.keyed`."""
+    copies: bool = False
+    """Some rows are copied from the current version: right only if the base tables are still as they were observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,8 @@ class Increment:
     """The new version is shown together with the earlier ones."""
     empty: bool = False
     """The tables changed, but no row did."""
-    bytes: int = 0
-    """Of the files that are read, as far as they are known."""
+    bytes: int | None = 0
+    """Of the files with changed rows, as far as they are known; None: rows are recomputed, not merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ def plan_refresh(
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
-            view.definition if content is None else content.rows,
+            view.definition if content is None or content.rows is None else content.rows,
             version,
             view.clauses.clustering,
             view.columns,

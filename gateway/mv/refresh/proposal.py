@@ -88,9 +88,12 @@ class Proposal:
 
     @property
     def compares(self) -> bool:
-        """Whether the partitions to write are only right if the base tables are still as they were observed: what the
-        version contains, and later refreshes by rows continue from, is the state of the tables afterwards."""
-        return self.plan is not None and self.plan.content is not None and not self.plan.chosen.everything
+        """Whether the rows to write are only right if the base tables are still as they were observed: what the version
+        contains, and later refreshes by rows continue from, is the state of the tables afterwards."""
+        content = self.plan.content if self.plan is not None else None
+        if self.plan is None or content is None or not content.marks:
+            return False
+        return content.copies or not self.plan.chosen.everything
 
     def contents(self, version: int) -> Contents:
         """The contents of the version that the plan writes, or of the current version if it writes nothing."""

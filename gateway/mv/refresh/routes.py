@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.freshness.drift import Drift, selection
@@ -15,14 +15,18 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
-from sql.texts.maintenance import ALL, PartitionKey, Selection
+from sql.texts import maintenance
+from sql.texts.maintenance import ALL, PartitionKey, Rows, Selection
 
 log = logging.getLogger(__name__)
 
 CHEAPER = 0.8
 """A refresh by rows must take at most this part of the other method's time."""
+SHARE_MAX = 0.5
+"""At most this part of a base table's partitions may have changed if rows with their values are recomputed alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,9 @@ def extent_of(
 class Routes:
     """Chooses between the methods of a refresh."""
 
-    def __init__(self, increments: Increments) -> None:
+    def __init__(self, increments: Increments, keys: TouchedKeys) -> None:
         self._increments = increments
+        self._keys = keys
 
     async def choose(
         self,
@@ -96,9 +101,7 @@ class Routes:
             return Route(why="its base tables are smaller than refresh.incremental_from")
         try:
             _check_possible(view, cause, found, extent)
-            increment = await self._increment(view, found, inspection, session)
-            _check_cheaper(view, method, increment, extent)
-            return Route(increment.content, increment, _estimates(view, increment, extent))
+            return await self._by_rows(view, method, found, inspection, session, extent)
         except NotIncremental as reason:
             if method is Method.INCREMENTAL and view.complete:
                 raise RefreshFailed(
@@ -107,6 +110,55 @@ class Routes:
                     sqlstate="0A000",
                 ) from reason
             return Route(await self.content(view, inspection, session, extent), None, str(reason))
+
+    async def _by_rows(
+        self,
+        view: MaterializedView,
+        method: Method,
+        found: Drift,
+        inspection: Inspection,
+        session: SqlSession,
+        extent: Extent,
+    ) -> Route:
+        """Raises NotIncremental."""
+        try:
+            increment = await self._increment(view, found, inspection, session)
+            _check_cheaper(view, method, increment, extent)
+        except NotIncremental as reason:
+            touched = await self._touched(view, found, inspection, session)
+            if touched is None or (method is Method.AUTO and touched.share > SHARE_MAX):
+                raise
+            content = await self._recomputed(view, touched, inspection, session)
+            return Route(content, Increment(content, appends=False, bytes=None), f"{touched}, because {reason}")
+        keyed = await self._keys.keyed(view, inspection)
+        increment = replace(increment, content=replace(increment.content, keyed=keyed))
+        return Route(increment.content, increment, _estimates(view, increment, extent))
+
+    async def _touched(
+        self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
+    ) -> Touched | None:
+        try:
+            return await self._keys.touched(view, found, inspection, session)
+        except (StatementFailed, TimeoutError, ValueError) as error:
+            log.info("%s: the values of changed partitions cannot be found: %s", view.name, error)
+            return None
+
+    async def _recomputed(
+        self, view: MaterializedView, touched: Touched, inspection: Inspection, session: SqlSession
+    ) -> Content:
+        """The touched rows anew, and the others as they are."""
+        keyed = await self._keys.keyed(view, inspection)
+        try:
+            content = await self._increments.content(view, inspection, session, column=touched.layout.column)
+        except (NotIncremental, StatementFailed, TimeoutError, ValueError) as error:
+            log.debug("%s: no refresh by changed rows can follow: %s", view.name, error)
+            content = Content()
+        rows = content.rows or Rows(maintenance.rows_of_definition(view.definition, view.columns))
+        columns, shown = (*view.columns, *rows.hidden), view.current.shown
+        read = maintenance.stored_rows if content.rows else maintenance.shown_rows
+        stored = read(view.storage, columns, shown, view.layout)
+        query = maintenance.partly_recomputed(stored, rows.query, columns, touched.keys, touched.layout)
+        return replace(content, rows=Rows(query, rows.hidden), keyed=keyed, copies=True)
 
     async def content(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, extent: Extent
@@ -118,11 +170,13 @@ class Routes:
             return None
         if method is Method.AUTO and await self._increments.is_small(view, inspection):
             return None
+        keyed = await self._keys.keyed(view, inspection)
         try:
-            partly = not extent.chosen.everything
-            return await self._increments.content(view, inspection, session, partly=partly)
+            column = view.layout.column if not extent.chosen.everything else None
+            content = await self._increments.content(view, inspection, session, column=column)
+            return replace(content, keyed=keyed)
         except NotIncremental:
-            return None
+            return Content(keyed=keyed) if keyed is not None else None
         except (StatementFailed, TimeoutError, ValueError) as error:
             log.info("%s: no refresh by rows can follow: %s", view.name, error)
             return None
@@ -153,7 +207,7 @@ def _check_cheaper(view: MaterializedView, method: Method, increment: Increment,
     basis = view.current.basis
     if method is not Method.AUTO or basis is None or not basis.complete_ms:
         return
-    if basis.estimate(increment.bytes) > CHEAPER * _other_ms(basis, extent):
+    if basis.estimate(increment.bytes or 0) > CHEAPER * _other_ms(basis, extent):
         raise NotIncremental(Reason.DEARER, _estimates(view, increment, extent))
 
 
@@ -167,7 +221,7 @@ def _estimates(view: MaterializedView, increment: Increment, extent: Extent) -> 
     basis = view.current.basis
     if basis is None or not basis.complete_ms:
         return ""
-    rows = basis.estimate(increment.bytes)
+    rows = basis.estimate(increment.bytes or 0)
     estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
     other = "complete" if extent.chosen.everything else f"{len(extent.chosen.keys)} whole partitions"
     return f"by rows: estimated {estimated}; {other}: {_other_ms(basis, extent) / 1000:.2f} s"

@@ -11,10 +11,15 @@ class Rebuild(StrEnum):
     """Hive's words, as far as they apply."""
 
     INSERTS_ONLY = "Available for insert operations only"
+    PARTITIONS_ONLY = "Available for changed partitions only"
+    """The rows with the values that these lead to are recomputed."""
     NOT_AVAILABLE = "Not available"
 
 
 def incremental_rebuild(view: MaterializedView) -> str:
     """Whether the next refresh of the view can compute only the changed rows: its definition has such a form, and the
     current version tells what it contains. (Removed rows of Delta tables are subtracted where the aggregates allow.)"""
-    return (Rebuild.NOT_AVAILABLE if view.current.basis is None else Rebuild.INSERTS_ONLY).value
+    basis = view.current.basis
+    if basis is None:
+        return Rebuild.NOT_AVAILABLE.value
+    return (Rebuild.INSERTS_ONLY if basis.marks else Rebuild.PARTITIONS_ONLY).value
