@@ -299,6 +299,11 @@ class Entry:
         self._perhaps = self._writing
         return self._writing
 
+    @property
+    def may_switch(self) -> bool:
+        """Whether Spark may still carry out a publication of unknown outcome."""
+        return self._perhaps is not None
+
     def forget_switch(self, number: int | None) -> bool:
         """Records that Spark has carried out that publication, or no longer will. Returns whether that was open."""
         if number is None or self._perhaps != number:

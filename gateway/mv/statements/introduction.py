@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,6 +17,7 @@ from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Leftover, MaterializedView
 from gateway.mv.ports import Metastore
+from gateway.mv.refresh.publication import LATE_SWITCH_SECONDS
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.statements.dropping import Dropping
 from gateway.mv.statements.rights import Caller
@@ -112,12 +114,22 @@ class Introduction:
         old, news = self._catalog.show(entry), self._catalog.news
         news.moved.tell()
         if old is not None:
-            news.leftover.tell(old.view.id, Leftover(old.view.storage, old.view.definition), None)
+            self._leave(old)
             news.stale.tell(self._catalog.above(old.view.id), str(entry.view.name))
         if entry.view.built and self._catalog.is_stale(entry.view.id):
             news.stale.tell([entry.view.id], "a write while it was created")
         self._jobs.sooner.set()
         return old
+
+    def _leave(self, old: Entry) -> None:
+        """Has what is left of a replaced view dropped; not before a lost switch of it can no longer happen, which would
+        make the view show its storage table once more."""
+        leftover = Leftover(old.view.storage, old.view.definition)
+        tell = partial(self._catalog.news.leftover.tell, old.view.id, leftover, None)
+        if old.may_switch:
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, tell)
+        else:
+            tell()
 
     async def _found(self, entry: Entry, created: bool) -> None:
         """Continues after a lost connection, when the metastore has told whether the public view was created."""
