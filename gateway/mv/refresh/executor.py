@@ -12,6 +12,7 @@ from functools import partial
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import aside
+from gateway.mv.concurrency import beside
 from gateway.mv.model.basis import NO_BASIS, Basis
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Cause, MaterializedView
@@ -188,7 +189,9 @@ class Executor:
             self._increments.give_up(view, error)
             raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
         took = int((time.monotonic() - began) * 1000)
-        before, held = view.current.basis or NO_BASIS, await self._hold(view, content.marks, inspection)
+        before = view.current.basis or NO_BASIS
+        async with beside(self._publication.check()):
+            held = await self._hold(view, content.marks, inspection)
         if not held:
             raise changed_while_read(view)
         if increment is not None and increment.bytes is not None:

@@ -43,10 +43,16 @@ class Habits:
         """The catalog in which sessions begin."""
         self.settings: Mapping[str, str] = {}
         """The explicit settings of a service session, and its time zone."""
+        self.defaults: Mapping[str, str] = {}
+        """What other settings are in a service session."""
         self.global_temporary = "global_temp"
         """The database of global temporary views, case-folded."""
         self._application: str | None = None
         self._catalogs: frozenset[str] = frozenset()
+
+    def is_so(self, name: str, value: str) -> bool:
+        """Whether a service session certainly has this value, so that it need not be set."""
+        return self.settings.get(name, self.defaults.get(name)) == value
 
     def leads_elsewhere(self, name: str) -> bool:
         """Whether a session that begins with USE of this lower-case name may be in another catalog than Spark's own."""
@@ -87,6 +93,7 @@ class Habits:
                 )
             }
             settings = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
+            defaults = {str(name): str(value) for name, value, *_ in (await session.run("SET -v")).rows}
         except UpstreamLost:
             raise
         except FreshgateError as error:
@@ -97,7 +104,7 @@ class Habits:
         self.collects_whole = (found[INCREMENTAL_COLLECT], found[SINGLE_SESSION]) == ("false", "false")
         self.global_temporary = found[GLOBAL_TEMPORARY].lower()
         self._catalogs = frozenset(name.lower() for name in settings if name.startswith(CATALOGS))
-        self.settings = {**settings, TIME_ZONE: found[TIME_ZONE]}
+        self.settings, self.defaults = {**settings, TIME_ZONE: found[TIME_ZONE]}, defaults
         if application is not None:
             self._application = application
             self.default_catalog = settings.get(DEFAULT_CATALOG, SESSION_CATALOG)

@@ -81,6 +81,8 @@ class Increments:
         self._from_bytes = from_bytes
         self._analysed: dict[str, _Analysed] = {}
         """By view id."""
+        self._created: dict[str, Mapping[str, str]] = {}
+        """The settings with which definitions were created, which never change, by view id."""
 
     @property
     def defaults(self) -> Mapping[str, str]:
@@ -200,23 +202,26 @@ class Increments:
 
     async def _settings(self, view: MaterializedView) -> dict[str, str]:
         """The settings of the definition that a service session, with the view's settings, does not have."""
-        definition = await self._metastore.relation(view.definition)
-        if definition is None:
-            raise NotIncremental(Reason.HISTORY_GONE, "its definition view does not exist")
-        known, applied = self._habits.settings, reading(definition.settings)
+        if (created := self._created.get(view.id)) is None:
+            definition = await self._metastore.relation(view.definition)
+            if definition is None:
+                raise NotIncremental(Reason.HISTORY_GONE, "its definition view does not exist")
+            created = self._created[view.id] = definition.settings
+        known, applied = self._habits.settings, reading(created)
         for name, plain in _PARSING.items():
-            if definition.settings.get(name, known.get(name, plain)).lower() != plain:
+            if created.get(name, known.get(name, plain)).lower() != plain:
                 raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
         return {
             name: value
-            for name, value in definition.settings.items()
-            if name not in applied and known.get(name) != value
+            for name, value in created.items()
+            if name not in applied and not self._habits.is_so(name, value)
         }
 
     def _forget_dropped(self) -> None:
-        for view_id in [each for each in self._analysed if self._catalog.find(each) is None]:
+        for view_id in [each for each in self._created if self._catalog.find(each) is None]:
             if view_id not in self._catalog.building:
-                del self._analysed[view_id]
+                self._analysed.pop(view_id, None)
+                del self._created[view_id]
 
     # --- a refresh by rows -----------------------------------------------------------------------------
 

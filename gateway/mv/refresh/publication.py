@@ -83,6 +83,10 @@ class Publication:
 
     # --- publishing --------------------------------------------------------------------------------
 
+    async def check(self) -> None:
+        """Checks that this gateway may publish, so that `publish` need not if it follows at once. Raises Superseded."""
+        await self._fence.check()
+
     async def written(
         self,
         run: Run,
@@ -159,7 +163,7 @@ class Publication:
         """Checks the view under the entry's lock. `present` is the view that was refreshed."""
         if self._catalog.find(present.id) is not entry:
             raise stopped(present)
-        await self._fence.check()
+        await self._fence.check_lately()
         if entry.uncertain:
             raise RefreshFailed(
                 f"What {present.name} shows is unknown: a statement that changes it was interrupted during the "

@@ -103,12 +103,10 @@ class Surroundings:
 
     async def _settings(self, view: MaterializedView) -> dict[str, str]:
         """The settings that differ from those of a service session."""
-        known = self._habits.settings
-        settings = {name: value for name, value in (await self.created(view)).items() if known.get(name) != value}
-        settings |= view_properties.session_settings(view.properties)
-        if (zone := view.layout.time_zone) and settings.get(TIME_ZONE, known.get(TIME_ZONE)) != zone:
-            settings[TIME_ZONE] = zone
-        return settings
+        wanted = {**await self.created(view), **view_properties.session_settings(view.properties)}
+        if view.layout.time_zone:
+            wanted[TIME_ZONE] = view.layout.time_zone
+        return {name: value for name, value in wanted.items() if not self._habits.is_so(name, value)}
 
     async def created(self, view: MaterializedView) -> Mapping[str, str]:
         """The settings of the creator's session that affect how tables are read. Raises what the metastore raises."""
