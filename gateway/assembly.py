@@ -98,8 +98,10 @@ from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
+from gateway.service.results.store import ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
@@ -155,11 +157,13 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     views = known_views(settings, spark, audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
-    subscribe(views, versions, refreshes)
+    kept = settings.result_cache
+    results = ResultStore(kept.bytes, kept.entry_bytes, kept.seconds)
+    subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages = Usages(settings.rewrite.shapes_max)
     router = routed(settings, spark, views, versions, refreshes, usages, audit, commands)
-    service = serve(settings, engine, spark, audit, views, router)
+    service = serve(settings, engine, spark, audit, views, router, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
     sources = Sources(
@@ -174,6 +178,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
         readiness=readiness,
         lag=LoopLag(),
         rewrites=usages.counts,
+        results=results,
         audit=audit_file,
     )
     monitor = Monitor(settings.metrics.host, settings.metrics.port, sources) if settings.metrics.port else None
@@ -181,7 +186,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
 
 
-def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> None:
+def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, results: ResultStore) -> None:
     """Connects events with their subscribers, in the order in which these are called."""
     news = views.catalog.news
     news.touched.add(views.observer.touch)
@@ -190,7 +195,9 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> Non
     news.stale.add(refreshes.scheduler.changed)
     news.vouched.add(views.quarantine.release)
     news.published.add(refreshes.scheduler.published)
+    news.published.add(results.forget)
     news.leftover.add(versions.janitor.retire)
+    news.leftover.add(lambda view_id, *_: results.forget(view_id))
     views.observer.looked.add(views.inspector.forget_unread)
     versions.readers.released.add(versions.janitor.released)
 
@@ -459,6 +466,7 @@ def routed(
     gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers)
+    answers = KnownAnswers(catalog, scope, active=settings.result_cache.bytes > 0)
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
@@ -467,7 +475,13 @@ def routed(
     suggestions = Suggestions(catalog, views.schemas, spark.metastore, candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
     tables = CatalogTables(catalog, views.schemas, measures, jobs, tasks, usages, suggestions, rights)
-    own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed, unanswered=unanswered)
+    own = OwnAnswers(
+        commands,
+        tables,
+        lists_storage=settings.storage.listed,
+        unanswered=unanswered,
+        known=answers,
+    )
     prover = Prover(spark.plans, refreshes.surroundings)
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
@@ -486,7 +500,15 @@ def routed(
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 
-def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, router: Router) -> Service:
+def serve(
+    settings: Settings,
+    engine: Engine,
+    spark: AtSpark,
+    audit: Audit,
+    views: Views,
+    router: Router,
+    results: ResultStore,
+) -> Service:
     limits = settings.limits
     sessions = Sessions(
         limits.sessions_per_user,
@@ -504,8 +526,11 @@ def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, view
         show_storage=settings.storage.listed,
         healing=settings.healing,
         reads_ahead=lambda: settings.upstream.read_ahead and spark.habits.collects_whole,
+        goes_back=lambda: spark.habits.collects_whole,
+        spark=lambda: spark.habits.application,
+        equal_rights=settings.result_cache.shared,
     )
-    return Service(views.catalog, router, sides, logins, terms, sessions, audit)
+    return Service(views.catalog, router, sides, logins, terms, sessions, audit, results)
 
 
 def handover(settings: Settings, mechanism: str) -> Handover:

@@ -649,6 +649,31 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultCache:
+    """Results of reads of materialized views that are kept in memory; docs/how-to/result-cache.md describes it."""
+
+    bytes: int = _setting(
+        256 << 20, "Most bytes of all results that are kept. 0: none is kept.", _none_or_at_least(1 << 20)
+    )
+    entry_bytes: int = _setting(
+        8 << 20,
+        "Most bytes of one result that is kept. The gateway reads a result up to this size before its client gets the "
+        "first row.",
+        _at_least(1),
+    )
+    seconds: float = _setting(
+        600.0,
+        "How long a result is given again. A right that was taken away without the gateway ends after this time at "
+        "the latest.",
+        _at_least(1),
+    )
+    shared: bool = _setting(
+        False,
+        "Whether all users may share results. Only if all of them see the same rows of every materialized view.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """Log and audit."""
 
@@ -711,5 +736,6 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     healing: Healing = field(default_factory=Healing)
     rewrite: Rewrite = field(default_factory=Rewrite)
+    result_cache: ResultCache = field(default_factory=ResultCache)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)

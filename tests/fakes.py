@@ -71,8 +71,10 @@ from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
+from gateway.service.results.store import ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
@@ -537,8 +539,8 @@ class FakeFence:
 class World:
     """A gateway in front of a fake Spark."""
 
-    def __init__(self, rewrite: Rewrite | None = None, **terms: Any) -> None:
-        """`terms` are those of the service."""
+    def __init__(self, rewrite: Rewrite | None = None, *, result_bytes: int = 0, **terms: Any) -> None:
+        """`result_bytes`: of results in memory. `terms` are those of the service."""
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
         self.fence = fence = FakeFence()
@@ -565,14 +567,14 @@ class World:
         self.commands = FakeCommands()
         self.sides = Sides(self.spark, 60.0)
         self.sessions = Sessions(on_end=audit.closed)
-        nothing = cast(Any, SimpleNamespace())
+        nothing, inspector = cast(Any, SimpleNamespace()), cast(Inspector, self.inspector)
         surroundings = Surroundings("pool", self.habits, self.metastore)
-        inspector = cast(Inspector, self.inspector)
         stale_reads = StaleReads(self.catalog, inspector, self.habits, surroundings)
         version_reads = VersionReads(self.catalog, nothing, self.readers)
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
         self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
+        self.results = ResultStore(result_bytes, 1 << 20, 600.0)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         self.usages = Usages(100)
         settings = rewrite or Rewrite(wait=10, canary=0)
@@ -580,7 +582,13 @@ class World:
         self.unanswered = Unanswered(settings.shapes_max if settings.advice else 0)
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
-        own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False, unanswered=self.unanswered)
+        own = OwnAnswers(
+            cast(Commands, self.commands),
+            tables,
+            lists_storage=False,
+            unanswered=self.unanswered,
+            known=KnownAnswers(self.catalog, scope, active=self.results.active),
+        )
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         self.canary = Canary(
@@ -596,7 +604,9 @@ class World:
         self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
         logins = Logins(Handover(PLAIN))
-        self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
+        self.service = Service(
+            self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit, self.results
+        )
 
     # --- tables and views
 

@@ -28,6 +28,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.refresh.habits import Habits
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
+from gateway.service.results.store import ResultStore
 from gateway.spark.metastore import SparkMetastore
 from sql.classify import classify
 from sql.grammar.parser import parse_about
@@ -281,7 +282,7 @@ class House:
         self.views = assembly.known_views(settings, at_spark, lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)
         self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)
-        assembly.subscribe(self.views, self.versions, self.refreshes)
+        assembly.subscribe(self.views, self.versions, self.refreshes, ResultStore(0, 0, 0.0))
         self.catalog = self.views.catalog
         self.commands = assembly.own_statements(settings, at_spark, self.views, self.versions, self.refreshes)
 

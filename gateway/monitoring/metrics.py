@@ -25,6 +25,7 @@ from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import Counts as ClientCounts
 from gateway.service.clients.session import Sessions
+from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -56,6 +57,7 @@ class Sources:
     readiness: Readiness
     lag: LoopLag
     rewrites: Counts
+    results: ResultStore
     audit: Lost | None
 
     @property
@@ -157,6 +159,7 @@ class _Gateway(Collector):
         yield from self._statements()
         yield from self._refreshes()
         yield from self._rewrites()
+        yield from self._results()
         yield from self._upstream()
         yield from self._own()
 
@@ -256,6 +259,18 @@ class _Gateway(Collector):
         yield _counter(
             "rewrite_saved_seconds", "Estimated time that answers from views have saved", counts.saved_seconds
         )
+
+    def _results(self) -> Iterator[Metric]:
+        results = self._sources.results
+        counts = results.counts
+        yield _counter("result_cache_hits", "Reads that were answered from memory", counts.hits)
+        yield _counter(
+            "result_cache_shared", "Reads that got the answer of an equal one at the same time", counts.shared
+        )
+        yield _counter("result_cache_misses", "Reads whose answer could be kept, but was not in memory", counts.misses)
+        yield _counter("result_cache_evictions", "Results that had to make room for others", counts.evictions)
+        yield _gauge("result_cache_entries", "Results in memory", len(results))
+        yield _gauge("result_cache_bytes", "Bytes of the results in memory", results.bytes)
 
     def _upstream(self) -> Iterator[Metric]:
         traffic = self._sources.traffic

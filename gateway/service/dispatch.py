@@ -29,11 +29,12 @@ from gateway.service.operations.operation import (
     End,
     ForwardedOperation,
     Operation,
-    Result,
+    Outcome,
     new_handle,
     timed_out,
 )
-from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.service.results.store import ResultStore
+from gateway.service.routing.outcomes import Own, Route, Waiting, at_once
 from gateway.service.routing.route import Router
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
@@ -45,6 +46,8 @@ from sql.understood import Understood
 
 log = logging.getLogger(__name__)
 
+RIGHTS = frozenset({"grant", "revoke", "deny"})
+"""First words of statements after which a user may no longer see a result that was kept."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -59,6 +62,7 @@ class Service:
     terms: Terms = field(default_factory=Terms)
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
+    results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
 
 
@@ -71,7 +75,7 @@ class Dispatch:
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
-        self._executions = Executions(service.sessions, service.terms, service.background)
+        self._executions = Executions(service.sessions, service.terms, service.background, service.results)
         self._opening = Opening(
             service.sessions,
             service.sides,
@@ -266,6 +270,9 @@ class Dispatch:
             return self._considered(execution)
         if route.took is not None:
             statement.sent("", route.took)
+        if known.look.keyword in RIGHTS:
+            self._service.results.clear()
+            route.ends.append(lambda _: self._service.results.clear())
         return self._forward(execution, route)
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
@@ -290,9 +297,14 @@ class Dispatch:
             statement.taken_for_command()
             return await self._own_operation(execution, route)
         follow(statement, route.then if isinstance(route, Waiting) else route)
+        if execution.known.look.keyword in RIGHTS:
+            self._service.results.clear()
+            (route.then if isinstance(route, Waiting) else route).ends.append(lambda _: self._service.results.clear())
         if isinstance(route, Route):
-            return self._forward(execution, route)
-        if not execution.call.run_async and route.instead is None:
+            if self._executions.key(execution.session, route) is None:
+                return self._forward(execution, route)
+            route = Waiting(route, at_once)
+        elif not execution.call.run_async and route.instead is None:
             return await self._after_refresh(execution, route)
         return await self._own_operation(execution, route)
 
@@ -340,7 +352,10 @@ class Dispatch:
             raise
         finally:
             session.outstanding -= 1
-        return self._forward(execution.for_the_rest(began), route.then)
+        execution = execution.for_the_rest(began)
+        if self._executions.key(session, route.then) is not None:
+            return await self._own_operation(execution, Waiting(route.then, at_once))
+        return self._forward(execution, route.then)
 
     async def _own_operation(self, execution: Execution, route: Own | Waiting) -> Answer:
         session, head, call, statement = execution.session, execution.head, execution.call, execution.statement
@@ -355,7 +370,7 @@ class Dispatch:
         statement.enter()
         report = statement.listening(operation.report)
         if isinstance(route, Own):
-            work: Awaitable[Result | ForwardedOperation] = route.work(report)
+            work: Awaitable[Outcome] = route.work(report)
         else:
             work = self._executions.after(execution, route, report)
         operation.start(work, call.query_timeout_seconds, statement.settled)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import cast
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, Overtaken, StatementFailed, UpstreamLost
@@ -18,6 +20,9 @@ from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.operations import ends
 from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, timed_out
+from gateway.service.recording import record
+from gateway.service.results.recorded import Recorded
+from gateway.service.results.store import ResultStore
 from gateway.service.routing.outcomes import Route, Waiting
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
@@ -42,6 +47,12 @@ class Terms:
     """Which of Spark's faults are corrected."""
     reads_ahead: Callable[[], bool] = bool
     """Whether rows may be requested from Spark before the client asks for them."""
+    goes_back: Callable[[], bool] = bool
+    """Whether Spark can go back in a result without computing it again."""
+    spark: Callable[[], str] = str
+    """Identifies the running Spark."""
+    equal_rights: bool = False
+    """Whether all users see the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +78,101 @@ class Execution:
 class Executions:
     """Starts statements over their sessions' side connections, and watches what runs at Spark."""
 
-    def __init__(self, sessions: Sessions, terms: Terms, errands: Errands) -> None:
+    def __init__(self, sessions: Sessions, terms: Terms, errands: Errands, results: ResultStore) -> None:
         self._sessions = sessions
         self._terms = terms
         self._errands = errands
+        self._results = results
 
-    async def after(self, execution: Execution, route: Waiting, report: Report) -> ForwardedOperation:
-        """Waits for the refresh, then starts the client's statement over the session's side connection."""
+    # --- results in memory -------------------------------------------------------------------------
+
+    def key(self, session: Session, route: Route) -> Hashable:
+        """What decides the result of a read; None if that is not known, or if its result cannot be kept."""
+        source = route.source
+        if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
+            return None
+        if session.protocol < COLUMNAR_PROTOCOL:
+            return None
+        user = "" if self._terms.equal_rights else session.user
+        key = (source, user, session.settings.id, session.protocol, self._terms.spark())
+        return None if self._results.is_too_large(key) else key
+
+    async def _known(
+        self, execution: Execution, route: Waiting, key: Hashable, views: frozenset[str], report: Report
+    ) -> Recorded | ForwardedOperation:
+        """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
+        try:
+            found, operation = await self._results.get(key, views, partial(self._record, execution, route, key, report))
+        except BaseException:  # Including cancellation.
+            route.then.abandon(End.FAILED)
+            raise
+        if found is None:
+            return cast(ForwardedOperation, operation)
+        if found.known or found.shared:
+            execution.statement.taken_from_memory()
+            age = "an equal query has just run" if found.shared else f"computed {found.seconds:.0f} s ago"
+            report(f"Answered from memory: {age}")
+        route.then.abandon(End.SUCCEEDED)
+        return found.recorded
+
+    async def _record(
+        self, execution: Execution, route: Waiting, key: Hashable, report: Report
+    ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
+        """Runs the statement to its end, and reads its result if that is small. Otherwise the client reads it."""
+        side = await execution.session.side()
+        if route.instead is None:
+            operation = await self._start(execution, side, route.then, execution.statement)
+            if not await self._succeeds(side, operation):
+                return None, operation
+        else:
+            try:
+                operation = await self._stand_in(execution, side, route)
+            except FreshgateError as error:
+                return None, await self._instead(execution, route, error, report)
+        limit = self._terms.healing.page_bytes or self._results.entry_bytes_max
+        try:
+            status = operation.final_status or b""
+            recorded = await record(side, operation.handle, status, min(limit, self._results.entry_bytes_max))
+        except BaseException:  # Including cancellation: nobody needs its rows.
+            self._drop(side, operation)
+            raise
+        if recorded is None:
+            self._results.too_large(key)
+            return None, operation
+        self._errands.begin(self._close(side, operation.handle))
+        operation.close()
+        return recorded, None
+
+    async def _succeeds(self, side: SideConnection, operation: ForwardedOperation) -> bool:
+        """Waits until the statement has ended; if it has failed, Spark tells its client why."""
+        try:
+            while not operation.ended:
+                if ends.status_seen(operation, await side.forward(request.operation_status(operation.handle))) is None:
+                    return False
+        except BaseException:  # Including cancellation: nobody needs its rows.
+            self._drop(side, operation)
+            raise
+        status = operation.final_status
+        return status is not None and message.operation_state(status) == OperationState.FINISHED
+
+    async def _close(self, side: SideConnection, handle: Handle) -> None:
+        try:
+            await side.forward(request.close_operation(handle))
+        except FreshgateError as error:
+            log.info("a statement could not be closed: %s", error)
+
+    # --- statements that wait ----------------------------------------------------------------------
+
+    async def after(self, execution: Execution, route: Waiting, report: Report) -> Recorded | ForwardedOperation:
+        """Waits for the refresh, then starts the client's statement over the session's side connection, unless its
+        result is in memory."""
         session = execution.session
         began = time.monotonic()
         try:
             await route.wait(report)
+            if (key := self.key(session, route.then)) is not None and route.then.source is not None:
+                views = route.then.source.views
+                return await self._known(execution.for_the_rest(began), route, key, views, report)
             side = await session.side()
         except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
@@ -89,26 +184,35 @@ class Executions:
 
     async def _replay(
         self, execution: Execution, side: SideConnection, route: Waiting, report: Report
-    ) -> ForwardedOperation:
+    ) -> Recorded | ForwardedOperation:
         """Runs the text that stands in for the client's to its end. If it fails, no row of it has been seen: the
         client's own text runs once instead."""
-        assert route.instead is not None
         try:
-            operation = await self._start(execution, side, route.then, None)
-            await self._ended(side, operation, execution.call.query_timeout_seconds)
-            if not route.holds():
-                self._drop(side, operation)
-                raise Overtaken("What it read was written while it ran.")
+            return await self._stand_in(execution, side, route)
         except FreshgateError as error:
-            if isinstance(error, UpstreamLost) or error.sqlstate == TIMED_OUT:
-                raise
-            own = await route.instead(error)
-            follow(execution.statement, own.then)
-            return await self.after(execution, own, report)
+            return await self._instead(execution, route, error, report)
+
+    async def _stand_in(self, execution: Execution, side: SideConnection, route: Waiting) -> ForwardedOperation:
+        operation = await self._start(execution, side, route.then, None)
+        await self._ended(side, operation, execution.call.query_timeout_seconds)
+        if not route.holds():
+            self._drop(side, operation)
+            raise Overtaken("What it read was written while it ran.")
         operation.statement = execution.statement
         execution.statement.started(operation.handle)
         execution.statement.end(End.SUCCEEDED)
         return operation
+
+    async def _instead(
+        self, execution: Execution, route: Waiting, error: FreshgateError, report: Report
+    ) -> Recorded | ForwardedOperation:
+        """Runs the client's own text after another one has failed."""
+        assert route.instead is not None
+        if isinstance(error, UpstreamLost) or error.sqlstate == TIMED_OUT:
+            raise error
+        own = await route.instead(error)
+        follow(execution.statement, own.then)
+        return await self.after(execution, own, report)
 
     async def _ended(self, side: SideConnection, operation: ForwardedOperation, seconds: int) -> None:
         """Waits until the statement, whose time limit is `seconds`, has succeeded; raises FreshgateError otherwise."""

@@ -18,3 +18,9 @@ def enveloped(name: str, kind: int, seqid: int, struct: Any) -> bytes:
     struct.write(protocol)
     protocol.writeFieldStop()
     return bytes(protocol.trans.getvalue())
+
+
+def replied(name: str, seqid: int, body: bytes) -> bytes:
+    """A reply whose struct, with its end, is already encoded."""
+    head = (0x80010000 | TMessageType.REPLY).to_bytes(4, "big") + len(name).to_bytes(4, "big")
+    return b"".join((head, name.encode(), seqid.to_bytes(4, "big", signed=True), body))

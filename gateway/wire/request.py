@@ -39,6 +39,15 @@ def close_operation(operation: Handle) -> bytes:
     return _request("CloseOperation", ttypes.TCloseOperationReq(_operation(operation)))
 
 
+def result_metadata(operation: Handle) -> bytes:
+    return _request("GetResultSetMetadata", ttypes.TGetResultSetMetadataReq(_operation(operation)))
+
+
+def fetch(operation: Handle, orientation: int, rows_max: int) -> bytes:
+    """Requests rows."""
+    return _request("FetchResults", ttypes.TFetchResultsReq(_operation(operation), orientation, rows_max))
+
+
 def _operation(operation: Handle) -> Any:
     identifier = ttypes.THandleIdentifier(operation.guid, operation.secret)
     return ttypes.TOperationHandle(identifier, ttypes.TOperationType.EXECUTE_STATEMENT, True)

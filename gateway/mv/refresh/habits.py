@@ -50,6 +50,11 @@ class Habits:
         self._application: str | None = None
         self._catalogs: frozenset[str] = frozenset()
 
+    @property
+    def application(self) -> str:
+        """Identifies the running Spark, as far as it is known."""
+        return self._application or ""
+
     def is_so(self, name: str, value: str) -> bool:
         """Whether a service session certainly has this value, so that it need not be set."""
         return self.settings.get(name, self.defaults.get(name)) == value

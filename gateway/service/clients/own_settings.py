@@ -11,7 +11,9 @@ from gateway.service.clients.session import Session
 
 REWRITE = "freshgate.rewrite"
 """`off`: queries of this session are not answered from views that they do not name."""
-_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on")}
+RESULT_CACHE = "freshgate.result_cache"
+"""`off`: reads of this session are not answered from memory, and their results are not kept."""
+_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on"), RESULT_CACHE: ("off", "on")}
 """The possible values; the last one is the default."""
 _STATEMENT = re.compile(
     rf"""(?: set \s+ `?(?P<name>{"|".join(map(re.escape, _VALUES))})`? \s*=\s* (?P<value>.*)
@@ -43,5 +45,7 @@ def apply(session: Session, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if name == REWRITE:
             session.settings.rewrites = value == "on"
+        elif name == RESULT_CACHE:
+            session.settings.keeps_results = value == "on"
         else:
             session.transaction.set_session(value == transaction.VALUES[0])

@@ -17,7 +17,8 @@ class SessionSettings:
         run the same statements that may change settings, in the same order."""
         self.rewrites = True
         """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
-
+        self.keeps_results = True
+        """Whether reads may be answered from memory, and their results be kept (freshgate.result_cache)."""
         self.changes = 0
         """How many statements were sent that may change what names, or settings of the gateway, mean."""
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from gateway.errors import FreshgateError
 from gateway.mv.refresh.progress import Progress
 from gateway.service.operations.progress_bar import progress_update
+from gateway.service.results.recorded import Cursor, Recorded
 from gateway.wire import reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
 from gateway.wire.page import Fit
@@ -153,6 +154,11 @@ class ForwardedOperation:
             action()
 
 
+Outcome = Result | Recorded | ForwardedOperation
+"""What a statement of the gateway's, or one that it waits for, comes to: rows, rows of Spark's that are in memory, or
+an operation at Spark."""
+
+
 def timed_out(seconds: int) -> FreshgateError:
     return FreshgateError(
         f"The statement exceeded its time limit of {seconds} s. Raise it, or refresh the view beforehand.", TIMED_OUT
@@ -218,6 +224,8 @@ class Operation:
         self.report = OperationReport()
         self._protocol = protocol
         self._result = NO_ROWS
+        self._cursor: Cursor | None = None
+        """For a result of Spark's that is given from memory."""
         self._position = 0
         self._fraction = 0.0
         self._began = time.monotonic()
@@ -242,7 +250,7 @@ class Operation:
 
     def start(
         self,
-        work: Awaitable[Result | ForwardedOperation],
+        work: Awaitable[Outcome],
         timeout_seconds: int = 0,
         on_done: Callable[[Operation], None] | None = None,
     ) -> None:
@@ -251,12 +259,15 @@ class Operation:
         if on_done is not None:
             self._task.add_done_callback(lambda _: on_done(self))
 
-    async def _run(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int) -> None:
+    async def _run(self, work: Awaitable[Outcome], timeout_seconds: int) -> None:
         try:
             async with asyncio.timeout(timeout_seconds or None):
                 outcome = await work
             if isinstance(outcome, ForwardedOperation):
                 self.continued = outcome
+            elif isinstance(outcome, Recorded):
+                self._cursor = Cursor(outcome)
+                self.state = OperationState.FINISHED
             else:
                 self._result = outcome
                 self.state = OperationState.FINISHED
@@ -317,6 +328,8 @@ class Operation:
         self._reported = self._reported or self.settled
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
+        if self._cursor is not None and self.state is OperationState.FINISHED:
+            return self._cursor.status(seqid)
         progress = self._progress() if bar and not self.settled else None
         return reply.operation_status(seqid, self.state, has_result_set=True, progress=progress)
 
@@ -327,6 +340,8 @@ class Operation:
         return replace(update, fraction=self._fraction)
 
     def metadata(self, seqid: int) -> bytes:
+        if self._cursor is not None:
+            return self._cursor.metadata(seqid)
         return reply.result_metadata(seqid, self._result.columns)
 
     def fetch(self, seqid: int, call: FetchCall) -> bytes:
@@ -337,6 +352,8 @@ class Operation:
         if self.state is not OperationState.FINISHED:
             message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
             return reply.error("FetchResults", seqid, message, "HY010")
+        if self._cursor is not None:
+            return self._cursor.fetch(seqid, call)
         if call.orientation == FETCH_FIRST:
             self._position = 0
         start = self._position

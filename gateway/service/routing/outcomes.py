@@ -10,6 +10,21 @@ from gateway.mv.refresh.progress import Report
 from gateway.service.clients.audit import NOTHING, Mentions
 from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End, Result
+from sql.names import Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What decides the rows of a read, apart from its session's settings."""
+
+    text: str
+    namespace: Namespace
+    versions: tuple[tuple[str, int], ...]
+    """The materialized views that it reads, by id, in order, and their versions. It reads nothing else."""
+
+    @property
+    def views(self) -> frozenset[str]:
+        return frozenset(view for view, _ in self.versions)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +48,8 @@ class Route:
     """Whether `text` answers the client's from a materialized view that the client did not name."""
     took: Callable[[float], None] | None = None
     """Receives the seconds from now until its success is known."""
+    source: Source | None = None
+    """Set when it is about to be sent, if its answer depends on nothing else."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []
@@ -53,6 +70,10 @@ class Route:
         """The end of the statement will not be observed. FAILED: it was never sent to Spark."""
         self.on_end(end)
         self.on_close()
+
+
+async def at_once(_: Report) -> None:
+    """There is nothing to wait for."""
 
 
 def always() -> bool:

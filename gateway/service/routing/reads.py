@@ -21,8 +21,9 @@ from gateway.service.clients.unseen import Unseen
 from gateway.service.routing import stale_reads
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
-from gateway.service.routing.outcomes import Route
+from gateway.service.routing.outcomes import Route, Source
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.version_reads import VersionReads
 from sql.statement import WhenStale
@@ -52,6 +53,7 @@ class Reading:
     """Whether it belongs to a transaction, which sees one version of each view."""
     epoch: int
     """The transaction's."""
+    answers: KnownAnswers
     guessed: bool = False
     """Whether it is composed and Spark does not tell what it reads."""
     foreign: frozenset[str] = frozenset()
@@ -270,8 +272,16 @@ class Reads:
             reading.route.text = spliced(reading.place.known.text, [*reading.splices, *splices])
         else:
             self._begin_read(reading.route, reading.read.all)
+            reading.route.source = self._source(reading)
         if reading.write is not None:
             self._catalog.begin_write(reading.write)
+
+    def _source(self, reading: Reading) -> Source | None:
+        changed = reading.route.text is not None or reading.splices or reading.write is not None
+        if changed or reading.composed or reading.guessed or reading.read.below or reading.read.perhaps:
+            return None
+        place, views = reading.place, reading.read.direct
+        return reading.answers.source(reading.session, place.namespace, place.known, place.statement, views)
 
     def _begin_read(self, route: Route, views: frozenset[str]) -> None:
         """Keeps the views' current versions until the statement is closed."""

@@ -30,8 +30,9 @@ from gateway.service.clients.session import INCREMENTAL_COLLECT, Session
 from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
+from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
-from gateway.service.routing.outcomes import Own, Route, Waiting, always
+from gateway.service.routing.outcomes import Own, Route, Waiting, always, at_once
 from gateway.service.routing.reads import Reading, Reads
 from gateway.service.routing.rewrites import FIRST_WORDS, Hit, Pass, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
@@ -95,6 +96,8 @@ class OwnAnswers:
     """Whether SHOW DATABASES goes to Spark, which also lists the storage database."""
     unanswered: Unanswered
     """Counts the queries for which views are suggested."""
+    known: KnownAnswers
+    """Finds the reads whose results are kept in memory."""
 
 
 class Router:
@@ -272,6 +275,8 @@ class Router:
             return None
         outcome.text = outcome.text or head + (hit.mixed or hit.text)
         outcome.stands_in = True
+        if hit.mixed:
+            outcome.source = None  # It also reads base tables.
         if not head:
             outcome.took = hit.usage.used(hit.answer.view)
             outcome.ends.append(partial(self._rewrites.succeeded, session, known.look.words, known.text, hit))
@@ -283,9 +288,9 @@ class Router:
             if isinstance(route, Waiting):
                 return route
             route.took = took
-            return Waiting(route, _at_once)
+            return Waiting(route, at_once)
 
-        return Waiting(outcome, _at_once, instead, hit.vouched if hit.mixed else always)
+        return Waiting(outcome, at_once, instead, hit.vouched if hit.mixed else always)
 
     async def _route(
         self,
@@ -388,7 +393,18 @@ class Router:
         transaction = session.transaction
         pinned = transaction.active and bool(read.all)
         reading = Reading(
-            session, route, place, read, route.text, splices, write, composed, pinned, transaction.epoch, composed
+            session,
+            route,
+            place,
+            read,
+            route.text,
+            splices,
+            write,
+            composed,
+            pinned,
+            transaction.epoch,
+            self._own.known,
+            composed,
         )
         if pinned:
             reading = await self._reads.exactly(reading)
@@ -404,7 +420,7 @@ class Router:
         look = known.look
         if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
             route.sends.append(partial(session.settings.note, known.text))
-            if self._rewrites.active:
+            if self._rewrites.active or self._own.known.active:
                 watch(route, session)
         if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:
             route.sends.append(partial(self._rewrites.forget, look.words))
@@ -671,10 +687,6 @@ def _own_setting(known: Understood) -> Mapping[str, str] | None:
 def _set_own(session: Session, values: Mapping[str, str], end: End) -> None:
     if end is End.SUCCEEDED:
         own_settings.apply(session, values)
-
-
-async def _at_once(_: Report) -> None:
-    """There is nothing to wait for."""
 
 
 def _then(outcome: Route | Waiting | Own) -> Route:

@@ -1,0 +1,1 @@
+"""Results of reads that are kept in memory and given again."""

@@ -1,0 +1,166 @@
+"""The recorded results of all users, and the reads that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.service.results.recorded import Recorded
+
+TOO_LARGE_MAX = 4_096
+"""Of how many results it is remembered that they are too large."""
+ENTRY_BYTES = 1_024
+"""What an entry takes beside its replies: its key, and the objects around them."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts since the start."""
+
+    hits: int = 0
+    shared: int = 0
+    """Reads that have waited for an equal one."""
+    misses: int = 0
+    evictions: int = 0
+    """Results that had to make room for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A result, and where it comes from."""
+
+    recorded: Recorded
+    seconds: float = 0.0
+    """Its age."""
+    known: bool = False
+    """Whether it was in memory."""
+    shared: bool = False
+    """Whether an equal read has recorded it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    recorded: Recorded
+    views: frozenset[str]
+    at: float
+
+    @property
+    def bytes(self) -> int:
+        return self.recorded.bytes + ENTRY_BYTES
+
+
+class ResultStore:
+    """Bounded in bytes and in age; the least recently used result goes first."""
+
+    def __init__(
+        self, bytes_max: int, entry_bytes_max: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`bytes_max` 0: nothing is kept."""
+        self.counts = Counts()
+        self.entry_bytes_max = min(entry_bytes_max, bytes_max)
+        self.bytes = 0
+        """Of all results."""
+        self._bytes_max = bytes_max
+        self._seconds = seconds
+        self._clock = clock
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._views: dict[str, set[Hashable]] = {}
+        """The keys by the ids of the views that were read."""
+        self._flights: dict[Hashable, asyncio.Future[Recorded | None]] = {}
+        self._too_large: OrderedDict[Hashable, None] = OrderedDict()
+
+    @property
+    def active(self) -> bool:
+        return self._bytes_max > 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def is_too_large(self, key: Hashable) -> bool:
+        """Whether a result with this key was larger than one may be."""
+        return key in self._too_large
+
+    async def get(
+        self, key: Hashable, views: frozenset[str], record: Callable[[], Awaitable[tuple[Recorded | None, Any]]]
+    ) -> tuple[Found | None, Any]:
+        """The result with this key; or the second part of what `record` returns, if it has no result to keep. Equal
+        reads at the same time are recorded once: the others wait, but if the first one gets no result, for whatever
+        reason, each records for itself."""
+        if (found := self._find(key)) is not None:
+            self.counts.hits += 1
+            return found, None
+        if (flight := self._flights.get(key)) is not None:
+            recorded = await asyncio.shield(flight)
+            if recorded is not None:
+                self.counts.shared += 1
+                return Found(recorded, shared=True), None
+        self.counts.misses += 1
+        return await self._record(key, views, record)
+
+    async def _record(
+        self, key: Hashable, views: frozenset[str], record: Callable[[], Awaitable[tuple[Recorded | None, Any]]]
+    ) -> tuple[Found | None, Any]:
+        flight: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
+        first = self._flights.setdefault(key, flight) is flight
+        began, recorded = self._clock(), None
+        try:
+            recorded, other = await record()
+            if recorded is not None:
+                self._keep(key, _Entry(recorded, views, began))
+            return (None if recorded is None else Found(recorded)), other
+        finally:
+            if first:
+                del self._flights[key]
+            flight.set_result(recorded)
+
+    def _find(self, key: Hashable) -> Found | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        age = self._clock() - entry.at
+        if age > self._seconds:
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return Found(entry.recorded, age, known=True)
+
+    def _keep(self, key: Hashable, entry: _Entry) -> None:
+        if entry.bytes > self._bytes_max:
+            return
+        self._drop(key)
+        while self.bytes + entry.bytes > self._bytes_max:
+            self._drop(next(iter(self._entries)))
+            self.counts.evictions += 1
+        self._entries[key] = entry
+        self.bytes += entry.bytes
+        for view in entry.views:
+            self._views.setdefault(view, set()).add(key)
+
+    def _drop(self, key: Hashable) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.bytes -= entry.bytes
+        for view in entry.views:
+            self._views[view].discard(key)
+            if not self._views[view]:
+                del self._views[view]
+
+    def too_large(self, key: Hashable) -> None:
+        """Remembers that the result with this key is larger than one may be."""
+        self._too_large[key] = None
+        while len(self._too_large) > TOO_LARGE_MAX:
+            self._too_large.popitem(last=False)
+
+    def forget(self, view: str) -> None:
+        """Drops the results that were read from a view: it has another version, or no longer exists."""
+        for key in list(self._views.get(view, ())):
+            self._drop(key)
+
+    def clear(self) -> None:
+        for key in list(self._entries):
+            self._drop(key)

@@ -1,0 +1,53 @@
+"""Finds out on what the answer of a read depends: if only on known versions of materialized views, it can be given
+again."""
+
+from __future__ import annotations
+
+from gateway.mv.catalog.index import Catalog
+from gateway.service.clients.session import Session
+from gateway.service.routing.outcomes import Source
+from gateway.service.routing.scope import Scope
+from sql.definition.repeatable import is_repeatable
+from sql.names import Namespace, TableName
+from sql.statement import Forwarded
+from sql.understood import Understood
+
+QUERIES = frozenset({"select", "with"})
+"""First words of statements whose answers are kept."""
+
+
+class KnownAnswers:
+    """Decides from a statement's text, and from what its session may have made."""
+
+    def __init__(self, catalog: Catalog, scope: Scope, *, active: bool) -> None:
+        self._catalog = catalog
+        self._scope = scope
+        self.active = active
+
+    def source(
+        self, session: Session, namespace: Namespace, known: Understood, statement: Forwarded, views: frozenset[str]
+    ) -> Source | None:
+        """`views`: those that the statement certainly reads, in their current versions; they are fresh enough. None if
+        the answer may depend on anything else."""
+        if not self.active or not session.settings.keeps_results or not views or not _is_query(known, statement):
+            return None
+        if session.unseen or session.namespace_uncertain or self._scope.temporary(session).mentioned(known.look.words):
+            return None
+        for reference in statement.reads:
+            view = self._catalog.named(TableName.resolve(reference.parts, namespace))
+            if view is None or view.id not in views or reference.perhaps:
+                return None
+        if not is_repeatable(known.lexed.pieces):
+            return None
+        return Source(known.text, namespace, tuple((view, self._catalog.current(view)) for view in sorted(views)))
+
+
+def _is_query(known: Understood, statement: Forwarded) -> bool:
+    """Whether it is a single query, which reads what its text names and changes nothing."""
+    return (
+        statement.exact
+        and known.look.keyword in QUERIES
+        and not (statement.writes or statement.drops or statement.everything)
+        and statement.creates_view is None
+        and not known.composes
+    )

@@ -1,0 +1,196 @@
+"""Pages of rows in columnar format (TRowSet of HiveServer2 since protocol 6), cut anew from their bytes.
+
+Spark encodes the rows of a page by columns: the values, and a set of bits for NULLs without trailing zeros
+(RowSetUtils.toColumnBasedSet, java.util.BitSet.toByteArray). A page with other rows of the same result therefore has
+the same bytes as one that Spark would send. Everything that deviates is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from gateway.wire.frame import WireError
+from gateway.wire.message import peek
+
+_STOP, _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64, _STRING, _STRUCT, _LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 15
+_WIDTHS = {_BOOL: 1, _BYTE: 1, _I16: 2, _I32: 4, _I64: 8, _DOUBLE: 8}
+_SUCCESS = bytes((_STRUCT, 0, 0))
+_STATUS = bytes((_STRUCT, 0, 1, _I32, 0, 1, 0, 0, 0, 0, _STOP))
+"""TStatus(SUCCESS_STATUS)."""
+_MORE = bytes((_BOOL, 0, 2))
+_RESULTS = bytes((_STRUCT, 0, 3))
+_OFFSET = bytes((_I64, 0, 1))
+_ROWS = bytes((_LIST, 0, 2, _STRUCT, 0, 0, 0, 0))
+"""No rows in the other format."""
+_COLUMNS = bytes((_LIST, 0, 3, _STRUCT))
+_NULLS = bytes((_STRING, 0, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """One column of one page."""
+
+    member: int
+    """The field of TColumn that tells the type."""
+    kind: int
+    """Thrift's type of a value."""
+    values: bytes
+    ends: Sequence[int] | None
+    """The offsets behind each value; None if all have the same width."""
+    nulls: int
+    """The bits of NULLs; the lowest one is the first row's."""
+
+
+class Page:
+    """The rows of one FetchResults reply."""
+
+    __slots__ = ("_columns", "bytes", "head", "rows", "tail")
+
+    def __init__(self, reply: bytes) -> None:
+        """Raises WireError if the reply is not a page in exactly this format."""
+        cut = _Cut(reply, peek(reply).body_offset)
+        cut.expect(_SUCCESS)
+        start = cut.at
+        cut.expect(_STATUS)
+        cut.expect(_MORE)
+        cut.take(1)
+        cut.expect(_RESULTS)
+        cut.expect(_OFFSET)
+        self.head = reply[start : cut.at]
+        """From the status to the number of the first row."""
+        cut.take(8)
+        cut.expect(_ROWS)
+        cut.expect(_COLUMNS)
+        counted = [_column(cut) for _ in range(cut.number(4))]
+        self._columns = [column for column, _ in counted]
+        self.rows = counted[0][1] if counted else 0
+        if not counted or any(count != self.rows for _, count in counted):
+            raise WireError("a page whose columns differ in length")
+        self.tail = reply[cut.at :]
+        """What follows the columns. Spark adds no binary columns."""
+        if self.tail != _TAIL:
+            raise WireError("a page with an unknown end")
+        self.bytes = len(reply)
+
+    def part(self, number: int, start: int, count: int) -> tuple[_Values, int, bytes, int]:
+        """Of a column: its type, the number of rows, the bytes of these rows' values, and their NULLs."""
+        column = self._columns[number]
+        count = max(0, min(count, self.rows - start))
+        if column.ends is None:
+            width = _WIDTHS[column.kind]
+            values = column.values[start * width : (start + count) * width]
+        else:
+            first = column.ends[start - 1] if start else 0
+            values = column.values[first : column.ends[start + count - 1] if count else first]
+        return column, count, values, (column.nulls >> start) & ((1 << count) - 1)
+
+    @property
+    def columns(self) -> int:
+        return len(self._columns)
+
+
+_TAIL = bytes((_STOP, _STOP, _STOP))
+"""The ends of TRowSet, of TFetchResultsResp, and of the reply."""
+
+
+def page(pages: Sequence[Page], start: int, count: int) -> bytes:
+    """The body of a FetchResults reply with at most `count` rows from `start` on; `pages` are all rows in order."""
+    first = pages[0]
+    parts = list(_parts(pages, start, count))
+    columns = b"".join(_encoded(parts, number) for number in range(first.columns))
+    head = first.head + start.to_bytes(8, "big") + _ROWS + _COLUMNS + first.columns.to_bytes(4, "big")
+    return _SUCCESS + head + columns + first.tail
+
+
+def _parts(pages: Sequence[Page], start: int, count: int) -> Iterator[tuple[Page, int, int]]:
+    """The pages with these rows, each with its first row and how many of it."""
+    for each in pages:
+        if start < each.rows and count > 0:
+            taken = min(count, each.rows - start)
+            yield each, start, taken
+            count -= taken
+            start = 0
+        else:
+            start = max(0, start - each.rows)
+    # A page without rows names the columns, too.
+    yield pages[0], 0, 0
+
+
+def _encoded(parts: Sequence[tuple[Page, int, int]], number: int) -> bytes:
+    found = [each.part(number, start, count) for each, start, count in parts]
+    column = found[0][0]
+    if any((other.member, other.kind) != (column.member, column.kind) for other, *_ in found):
+        raise WireError("a result whose pages have other types")
+    total = sum(count for _, count, _, _ in found)
+    nulls, shift = 0, 0
+    for _, count, _, bits in found:
+        nulls |= bits << shift
+        shift += count
+    packed = nulls.to_bytes((nulls.bit_length() + 7) // 8, "little")
+    return b"".join(
+        (
+            bytes((_STRUCT, 0, column.member, _LIST, 0, 1, column.kind)),
+            total.to_bytes(4, "big"),
+            *(values for _, _, values, _ in found),
+            _NULLS,
+            len(packed).to_bytes(4, "big"),
+            packed,
+            bytes((_STOP, _STOP)),
+        )
+    )
+
+
+def _column(cut: _Cut) -> tuple[_Values, int]:
+    """The next column, and how many values it has."""
+    opened = cut.take(3)
+    member = opened[2]
+    if opened[0] != _STRUCT or opened[1] or not 1 <= member <= 8:
+        raise WireError("a column of an unknown type")
+    cut.expect(bytes((_LIST, 0, 1)))
+    kind = cut.take(1)[0]
+    count = cut.number(4)
+    start = cut.at
+    ends: list[int] | None = None
+    if kind == _STRING:
+        lengths = []
+        for _ in range(count):
+            length = cut.number(4)
+            cut.take(length)
+            lengths.append(length + 4)
+        ends = list(accumulate(lengths))
+    elif kind in _WIDTHS:
+        cut.take(count * _WIDTHS[kind])
+    else:
+        raise WireError("a column of an unknown type")
+    values = cut.data[start : cut.at]
+    cut.expect(_NULLS)
+    packed = cut.take(cut.number(4))
+    if packed[-1:] == b"\0":
+        raise WireError("a set of bits with zeros at its end")
+    cut.expect(bytes((_STOP, _STOP)))
+    return _Values(member, kind, values, ends, int.from_bytes(packed, "little")), count
+
+
+class _Cut:
+    """Takes pieces of a message one after the other. Raises WireError."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, length: int) -> bytes:
+        found = self.data[self.at : self.at + length]
+        if length < 0 or len(found) != length:
+            raise WireError("a page that ends early")
+        self.at += length
+        return found
+
+    def expect(self, expected: bytes) -> None:
+        if self.take(len(expected)) != expected:
+            raise WireError("a page in another format")
+
+    def number(self, width: int) -> int:
+        return int(struct.unpack_from(">i", self.take(width))[0])
