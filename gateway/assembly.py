@@ -466,7 +466,8 @@ def routed(
     gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers)
-    answers = KnownAnswers(catalog, scope, active=settings.result_cache.bytes > 0)
+    probe = settings.staleness.probe_interval
+    answers = KnownAnswers(catalog, scope, views.fence, probe, active=settings.result_cache.bytes > 0)
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)

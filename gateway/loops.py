@@ -155,6 +155,11 @@ class Errands:
         heard(task, self._what)
         return task
 
+    @property
+    def running(self) -> int:
+        """How many tasks run."""
+        return len(self._tasks)
+
     async def finish(self, seconds: float) -> None:
         """Waits for running tasks, at most `seconds`."""
         if self._tasks:

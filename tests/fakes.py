@@ -532,6 +532,9 @@ class FakeFence:
 
     async def check(self) -> None: ...
 
+    def is_sure(self, _: float) -> bool:
+        return True
+
 
 # --- the world --------------------------------------------------------------------------------------------
 
@@ -587,7 +590,7 @@ class World:
             tables,
             lists_storage=False,
             unanswered=self.unanswered,
-            known=KnownAnswers(self.catalog, scope, active=self.results.active),
+            known=KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active),
         )
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)

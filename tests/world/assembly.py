@@ -16,6 +16,7 @@ from gateway.config import Settings
 from gateway.mv.refresh.habits import Habits
 from gateway.server import Server
 from gateway.service.clients.session import Session
+from gateway.service.routing.outcomes import Source
 from gateway.service.routing.route import Router
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
@@ -105,6 +106,8 @@ class Gateway:
         self.serves = False
         """Its start is over."""
         self.spark = spark
+        self.answers: dict[Source | None, tuple[str, dict[Any, Any]]] = {}
+        """Of reads that can be answered again, with the storage that they have read."""
         self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)))
 
     @property

@@ -130,6 +130,11 @@ class Client:
                 await outcome.work(Lines(lambda line: self._world.tell(self.name, line)))
                 return
             route = outcome if isinstance(outcome, Route) else await self._waited(outcome)
+        if sent.read is not None and (answer := gateway.answers.get(route.source)) is not None:
+            self._world.tell(self.name, f"{sent.text} is answered from memory")
+            route.abandon(End.SUCCEEDED)
+            self._world.oracle.end_read(sent.read, *answer)
+            return
         await self._at_spark(gateway, session, route, sent)
 
     async def _waited(self, waiting: Waiting) -> Route:
@@ -169,6 +174,8 @@ class Client:
         self._ended(route, End.SUCCEEDED, sent)
         await self._world.moment()
         if sent.read is not None and running.reads and gateway.alive:
+            if route.source is not None:
+                gateway.answers[route.source] = running.reads, dict(answer)
             self._world.oracle.end_read(sent.read, running.reads, dict(answer))
         route.on_close()
 

@@ -78,6 +78,10 @@ class Fence:
         if self._clock() - self._asked_at > LATELY:
             await self.check()
 
+    def is_sure(self, seconds: float) -> bool:
+        """Whether this gateway was the one that may write at most so many seconds ago, or a moment ago."""
+        return self.lost is None and self._clock() - self._asked_at <= max(LATELY, seconds)
+
     async def check(self) -> None:
         """Returns if this gateway may write. Raises Superseded if another gateway has stored its mark."""
         self.raise_if_lost()

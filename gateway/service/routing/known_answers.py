@@ -3,6 +3,11 @@ again."""
 
 from __future__ import annotations
 
+import contextlib
+
+from gateway.errors import FreshgateError
+from gateway.loops import Errands
+from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.clients.session import Session
 from gateway.service.routing.outcomes import Source
@@ -19,9 +24,13 @@ QUERIES = frozenset({"select", "with"})
 class KnownAnswers:
     """Decides from a statement's text, and from what its session may have made."""
 
-    def __init__(self, catalog: Catalog, scope: Scope, *, active: bool) -> None:
+    def __init__(self, catalog: Catalog, scope: Scope, fence: Fence, seconds: float, *, active: bool) -> None:
+        """`seconds`: how long nothing that another gateway has published need be seen."""
         self._catalog = catalog
         self._scope = scope
+        self._fence = fence
+        self._seconds = seconds
+        self._errands = Errands("asking whether another gateway has taken over")
         self.active = active
 
     def source(
@@ -39,7 +48,16 @@ class KnownAnswers:
                 return None
         if not is_repeatable(known.lexed.pieces):
             return None
+        if not self._fence.is_sure(self._seconds):
+            # Spark would show what another gateway has published. This read asks Spark; the next ones need not.
+            if not self._errands.running:
+                self._errands.begin(self._ask())
+            return None
         return Source(known.text, namespace, tuple((view, self._catalog.current(view)) for view in sorted(views)))
+
+    async def _ask(self) -> None:
+        with contextlib.suppress(FreshgateError):
+            await self._fence.check()
 
 
 def _is_query(known: Understood, statement: Forwarded) -> bool:
