@@ -143,7 +143,9 @@ class Unseen:
             return
         finally:
             self._asking, self._failed = None, time.monotonic()
-            self.answered(self)
+            # A request that failed says nothing.
+            self._open.pop(self, None)
+            self._notify()
 
     async def _ask_over(self, side: SideConnection, operation: ForwardedOperation) -> None:
         status = request.operation_status(operation.handle)

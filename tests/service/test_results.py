@@ -1,0 +1,115 @@
+"""Results in memory: what is kept, for how long, and that equal reads at the same time are recorded once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.service.results.recorded import Recorded
+from gateway.service.results.store import ENTRY_BYTES, Found, ResultStore
+
+VIEWS = frozenset({"v"})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Reads:
+    """Records results of a size, and counts that."""
+
+    def __init__(self, size: int = 1_000) -> None:
+        self.size = size
+        self.count = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self) -> tuple[Recorded | None, str]:
+        self.count += 1
+        await self.go.wait()
+        return Recorded(b"", b"", (), self.size), "operation"
+
+
+def store(entries: int = 3, clock: Clock | None = None) -> ResultStore:
+    return ResultStore(entries * (1_000 + ENTRY_BYTES), 10_000, 60.0, clock or Clock())
+
+
+async def test_a_result_is_given_again_until_it_is_old() -> None:
+    clock, reads = Clock(), Reads()
+    results = store(clock=clock)
+    for now, count, known in ((0.0, 1, False), (59.0, 1, True), (61.0, 2, False)):
+        clock.now = now
+        found, _ = await results.get("key", VIEWS, reads)
+        assert found is not None
+        assert (reads.count, found.known) == (count, known)
+    assert (results.counts.hits, results.counts.misses) == (1, 2)
+
+
+async def test_the_least_recently_used_one_makes_room() -> None:
+    results, reads = store(entries=2), Reads()
+    for key in ("a", "b", "a", "c", "a"):
+        await results.get(key, VIEWS, reads)
+    assert reads.count == 3
+    assert len(results) == 2
+    assert results.counts.evictions == 1
+    assert results.bytes == 2 * (1_000 + ENTRY_BYTES)
+    results.clear()
+    assert (len(results), results.bytes) == (0, 0)
+
+
+async def test_a_view_ends_its_results() -> None:
+    results, reads = store(), Reads()
+    await results.get("a", frozenset({"v", "w"}), reads)
+    await results.get("b", frozenset({"w"}), reads)
+    results.forget("v")
+    assert len(results) == 1
+    results.forget("w")
+    assert (len(results), results.bytes) == (0, 0)
+
+
+async def test_equal_reads_at_once() -> None:
+    results, reads = store(), Reads()
+    reads.go.clear()
+    first, *others = [asyncio.create_task(results.get("key", VIEWS, reads)) for _ in range(4)]
+    await asyncio.sleep(0)
+    reads.go.set()
+    found, _ = await first
+    assert found == Found(found.recorded) if found else False
+    assert all(each is not None and each.shared for each, _ in await asyncio.gather(*others))
+    assert (reads.count, results.counts.shared) == (1, 3)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_if_the_first_has_no_result_each_reads_for_itself(fails: bool) -> None:
+    results, go, count = store(), asyncio.Event(), 0
+
+    async def read() -> tuple[Recorded | None, str]:
+        nonlocal count
+        count += 1
+        await go.wait()
+        if count == 1 and fails:
+            raise ValueError("it fails")
+        return None, "operation"
+
+    tasks = [asyncio.create_task(results.get("key", VIEWS, read)) for _ in range(3)]
+    await asyncio.sleep(0)
+    if fails:
+        tasks[0].cancel()
+    go.set()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert answers[1:] == [(None, "operation")] * 2
+    assert count == 3
+    assert len(results) == 0
+
+
+async def test_a_large_result_is_not_kept() -> None:
+    results, reads = store(entries=1), Reads(size=1_001)
+    await results.get("key", VIEWS, reads)
+    assert (len(results), results.bytes) == (0, 0)
+    results.too_large("key")
+    assert results.is_too_large("key")
