@@ -1,11 +1,10 @@
-"""The command line `freshgate`: starts and stops the gateway, shows its status, edits users, prints settings."""
+"""The command line `freshgate`: starts and stops the gateway, shows its status, edits users, checks settings."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import errno
-import importlib.metadata
 import logging
 import os
 import signal
@@ -13,12 +12,15 @@ import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import uvloop
 
-from gateway import settings_file
+from gateway import settings_file, spark_home
+from gateway.arguments import BEELINE, DEFAULT_FILES, NO_FILE, PASSWORD_VARIABLE
+from gateway.arguments import parser as argument_parser
 from gateway.config import OFF, Address, ConfigError, Settings
+from gateway.demonstration import command as demo_command
 from gateway.errors import FreshgateError
 from gateway.login import command as user_command
 from gateway.login import exposure
@@ -27,33 +29,34 @@ from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
 from gateway.proxy.listener import PortUnavailable
 from gateway.server import Server
-from gateway.spark.engine import EmbeddedEngine, ExternalEngine
+from gateway.spark.engine import EmbeddedEngine, ExternalEngine, find_java
 from gateway.status import command
 from gateway.status.client import BadUrl, StatusFailed, Target
 
 log = logging.getLogger(__name__)
 
-DEFAULT_FILE = Path("conf/freshgate.toml")
-PASSWORD_VARIABLE = "FRESHGATE_PASSWORD"
-"""The password for `freshgate status`, if the gateway requires one."""
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-SECONDS_MAX = 86_400
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """The address at which a gateway that listens on every interface is reached from its own machine."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns the exit code: 0 done, 1 failed, 2 wrong usage or settings, 130 interrupted."""
-    options = _parser().parse_args(arguments)
-    if options.command == "config":
-        sys.stdout.write(settings_file.reference())
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == [BEELINE]:
+        _beeline(given[1:])
+    parser = argument_parser()
+    options = parser.parse_args(given)
+    if options.command is None:
+        parser.print_help()
         return 0
-    if options.command == "status":
-        return _status(options)
-    if options.command == "user":
-        return _user(options)
+    run = {"serve": _serve, "config": _config, "demo": _demo, "status": _status, "user": _user}
+    return run[options.command](options)
+
+
+def _serve(options: argparse.Namespace) -> int:
     try:
         settings = _settings(options)
     except ConfigError as error:
@@ -68,86 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="freshgate", description="Materialized views for Spark SQL, over plain HiveServer2."
-    )
-    version = importlib.metadata.version("freshgate")
-    parser.add_argument("--version", action="version", version=f"freshgate {version}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("serve", help="run the gateway", description="Run the gateway until SIGTERM or Ctrl-C.")
-    _add_settings(run)
-    run.add_argument("--host", help="address to listen on (listen.host)")
-    run.add_argument("--port", help="port to listen on, 0 for a free one (listen.port)")
-    run.add_argument("--data-dir", metavar="DIR", help="metastore and warehouse of the embedded Spark (data_dir)")
-    run.add_argument(
-        "--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server, also as a JDBC URL (upstream.address)"
-    )
-    status = commands.add_parser(
-        "status",
-        help="show the materialized views, refreshes and next runs of a running gateway",
-        description="Show the materialized views, refreshes and next runs of a running gateway. Times are UTC.",
-    )
-    status.add_argument(
-        "--url", help="jdbc:hive2://HOST:PORT/DATABASE; default: the address to listen on in the settings"
-    )
-    status.add_argument(
-        "--user",
-        help=f"user to log in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's or this account",
-    )
-    status.add_argument("--ca", metavar="FILE", help="connect with TLS; PEM file of CA certificates")
-    status.add_argument(
-        "--cert", metavar="FILE", help="PEM file of your own certificate and key, if the gateway requires one"
-    )
-    status.add_argument("--database", help="show only materialized views of this database")
-    status.add_argument(
-        "--watch",
-        nargs="?",
-        type=_positive_seconds,
-        const=2.0,
-        metavar="SECONDS",
-        help="repeat every SECONDS (default: 2) until Ctrl-C",
-    )
-    status.add_argument("--json", action="store_true", help="print a JSON object; with --watch, one per line")
-    _add_settings(status)
-    _add_user_commands(commands.add_parser("user", help="edit the users file (authentication.method file)"))
-    commands.add_parser("config", help="print every setting with its default and reason, as a TOML file")
-    return parser
-
-
-def _add_user_commands(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="action", required=True)
-    for action, help_text in (
-        ("add", "add a user, or change a user's password, which is asked for or read from standard input"),
-        ("remove", "remove a user"),
-        ("list", "print the users' names"),
-    ):
-        run = commands.add_parser(action, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
-        if action != "list":
-            run.add_argument("name", metavar="NAME")
-        run.add_argument("--file", type=Path, help="users file; default: authentication.users_file")
-        _add_settings(run)
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help=f"settings file; default: {DEFAULT_FILE} if it exists"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="set any setting; may be repeated"
-    )
-
-
-def _positive_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0 and up to {SECONDS_MAX}")
-    return seconds
-
-
 def _settings(options: argparse.Namespace) -> Settings:
     named = {"listen.host": "host", "listen.port": "port", "data_dir": "data_dir", "upstream.address": "upstream"}
     given = {
@@ -155,10 +78,52 @@ def _settings(options: argparse.Namespace) -> Settings:
         for name, option in named.items()
         if (value := getattr(options, option, None)) is not None
     }
-    path: Path | None = options.config
-    if path is None and DEFAULT_FILE.exists():
-        path = DEFAULT_FILE
-    return settings_file.load(path, options.set, given)
+    return settings_file.load(_file(options), options.set, given)
+
+
+def _file(options: argparse.Namespace) -> Path | None:
+    if options.config is not None:
+        return Path(options.config)
+    return next(filter(os.path.exists, DEFAULT_FILES), None)
+
+
+def _config(options: argparse.Namespace) -> int:
+    if options.check is None and not options.effective:
+        sys.stdout.write(settings_file.reference())
+        return 0
+    named = options.check not in (None, NO_FILE)
+    path = options.check if named else _file(options)
+    reading = settings_file.read(path, options.set)
+    problems = list(reading.problems)
+    if not problems:
+        try:
+            exposure.check(reading.settings)
+        except FreshgateError as error:
+            problems.append(str(error))
+    for problem in problems:
+        _fail(problem, EXIT_USAGE)
+    if problems:
+        return EXIT_USAGE
+    if options.effective:
+        sys.stdout.write(settings_file.effective(reading))
+    else:
+        print(f"freshgate: {path or 'no settings file'}: no problems found")
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    return demo_command.run(demo_command.Options(options.keep, options.port, options.data))
+
+
+def _beeline(arguments: Sequence[str]) -> NoReturn:
+    """Replaces this process by Spark's beeline, whose own script would look for PySpark with the `python3` in PATH."""
+    try:
+        home = spark_home.find()
+        find_java()
+    except FreshgateError as error:
+        sys.exit(_fail(str(error), EXIT_FAILED))
+    program = str(home / "bin" / "beeline")
+    os.execve(program, [program, *arguments], {**os.environ, "SPARK_HOME": str(home)})
 
 
 def _status(options: argparse.Namespace) -> int:

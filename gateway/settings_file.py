@@ -5,6 +5,7 @@ Values come from the defaults, a TOML file, and `--set name=value`; later ones t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -13,11 +14,12 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from gateway import upstream_url
+from gateway import toml_lines, upstream_url
 from gateway.checks import Check
 from gateway.config import OFF, ConfigError, Settings
 
@@ -33,9 +35,23 @@ class _Setting:
     check: Check | None
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The settings as they were read. `sources` says for each that is not a default where its value comes from:
+    `FILE:LINE`, `--set`, or the name of an option. Spark's settings are named `engine.spark....`."""
+
+    settings: Settings
+    """With the defaults in place of what has problems."""
+    sources: Mapping[str, str]
+    problems: tuple[str, ...]
+    """Each names the place and the setting, and says what to do."""
+
+
 FREE_TABLE = "engine.spark"
 SHORT_FORMS = {"authentication": "authentication.method"}
 _NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
+_SECRET = re.compile(r"(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|sas[._]")
+"""Names of settings with secrets: the gateway's own, and those of Spark, Hadoop and their storage."""
 EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -56,30 +72,91 @@ SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Set
 def load(
     path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
 ) -> Settings:
+    """Reads the settings as `read` does. Raises ConfigError with the first problem."""
+    reading = read(path, overrides, options)
+    if reading.problems:
+        raise ConfigError(reading.problems[0])
+    return reading.settings
+
+
+def read(
+    path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
+) -> Reading:
     """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the options of the
-    command line, each as its name (`--port`) with the setting's name and the value. Raises ConfigError."""
-    values: dict[str, Any] = {}
-    spark: dict[str, str] = {}
-    for name, value in _from_file(path) if path else ():
-        _put(name, value, values, spark, source=str(path))
-    spelled: dict[str, str] = {}
-    for text in overrides:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
-        name = name.strip()
-        source = f"--set {text}"
-        _put(name, _from_text(name, value, source), values, spark, source)
-        spelled[name] = text
-    _refuse_contradictions(spelled)
+    command line, each as its name (`--port`) with the setting's name and the value."""
+    found = _Found()
+    if path is not None:
+        found.add_file(path)
+    found.add_overrides(overrides)
     for option, (name, value) in options.items():
         source = f"{option} {value}"
-        _put(name, _from_text(name, value, source), values, spark, source)
-    if spark:
-        values[FREE_TABLE] = MappingProxyType(spark)
-    settings: Settings = _build(Settings(), values)
-    _check_together(settings)
-    return settings
+        with found.noting():
+            found.put(name, _from_text(name, value, source), source)
+    if found.spark:
+        found.values[FREE_TABLE] = MappingProxyType(found.spark)
+    settings: Settings = _build(Settings(), found.values)
+    if not found.problems:
+        found.problems += _contradictions(settings)
+    return Reading(settings, found.sources, tuple(found.problems))
+
+
+class _Found:
+    """Values and problems, in the order in which they are found."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.spark: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        self.problems: list[str] = []
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[None]:
+        """Notes a ConfigError instead of raising it."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems.append(str(error))
+
+    def add_file(self, path: Path) -> None:
+        with self.noting():
+            for name, value, line in _from_file(path):
+                with self.noting():
+                    self.put(name, value, f"{path}:{line}" if line else str(path))
+
+    def add_overrides(self, overrides: Sequence[str]) -> None:
+        spelled: dict[str, str] = {}
+        for text in overrides:
+            with self.noting():
+                name, equals, value = text.partition("=")
+                if not equals:
+                    raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
+                name = name.strip()
+                source = f"--set {text}"
+                self.put(name, _from_text(name, value, source), source)
+                spelled[name] = text
+        with self.noting():
+            _refuse_contradictions(spelled)
+
+    def put(self, name: str, value: Any, source: str) -> None:
+        """Checks and keeps a value. `source` begins messages about it. Raises ConfigError."""
+        if name == "upstream.address" and isinstance(value, str) and value.lower().startswith(upstream_url.PREFIX):
+            # The rest may contain a password.
+            source = source.partition(";")[0]
+            try:
+                settings = upstream_url.settings_of(value)
+            except upstream_url.BadPart as error:
+                raise ConfigError(f"{source}: {error}.") from None
+            for each, setting_value in settings.items():
+                self.put(each, setting_value, source)
+            return
+        if name.startswith(FREE_TABLE + "."):
+            # Everything after "engine." is Spark's name of the setting.
+            self.spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
+        else:
+            name = SHORT_FORMS.get(name, name)
+            self.values[name] = _checked(name, value, source)
+        # An option's source has its value, too.
+        self.sources[name] = source.partition(" ")[0] if source.startswith("--") else source
 
 
 def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
@@ -91,69 +168,65 @@ def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
             raise ConfigError(f"--set {texts[0]} and --set {texts[1]} are the same setting. Specify only one of them.")
 
 
-def _check_together(settings: Settings) -> None:
-    """Checks combinations of settings. Raises ConfigError."""
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """What is wrong with the combination of settings."""
     authentication = settings.authentication
     if authentication.method == "ldap" and not settings.ldap.url.strip():
-        raise ConfigError("authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL.")
+        yield "authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL."
     if authentication.method == "none" and authentication.hand_on == "proxy_user":
-        raise ConfigError(
+        yield (
             "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
             "so anybody could log in as any user. Set authentication.method to file or ldap."
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
-        raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither.")
+        yield "ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither."
     if settings.healing.page_bytes and settings.upstream.address and settings.upstream.transport != "sasl":
-        raise ConfigError(
+        yield (
             "healing.page_bytes is set, but upstream.transport is not sasl: only SASL's frames tell the length of a "
             "page of rows. Set healing.page_bytes to 0, or upstream.transport to sasl."
         )
-    _check_ports(settings)
-    _check_tls(settings)
+    yield from _port_contradictions(settings)
+    yield from _tls_contradictions(settings)
 
 
-def _check_ports(settings: Settings) -> None:
-    """Checks that the ports differ. Raises ConfigError."""
+def _port_contradictions(settings: Settings) -> Iterator[str]:
+    """Ports that are the same, or all closed."""
     listen, metrics = settings.listen, settings.metrics
     if listen.port == OFF and listen.http_port == OFF:
-        raise ConfigError(
-            "listen.port and listen.http_port are both -1: nobody could connect. Set one of them to a port."
-        )
+        yield "listen.port and listen.http_port are both -1: nobody could connect. Set one of them to a port."
     if listen.port > 0 and listen.port == listen.http_port:
-        raise ConfigError(
-            f"listen.port and listen.http_port are both {listen.port}. Set them to different ports, or one to -1."
-        )
+        yield f"listen.port and listen.http_port are both {listen.port}. Set them to different ports, or one to -1."
     shared = listen.host == metrics.host or listen.host in EVERY_ADDRESS or metrics.host in EVERY_ADDRESS
     for name, port in (("listen.port", listen.port), ("listen.http_port", listen.http_port)):
         if metrics.port > 0 and metrics.port == port and shared:
-            raise ConfigError(f"{name} and metrics.port are both {port}. Set them to different ports.")
+            yield f"{name} and metrics.port are both {port}. Set them to different ports."
 
 
-def _check_tls(settings: Settings) -> None:
-    """Refuses settings that ask for TLS but would result in plain text, which nobody would notice. Raises
-    ConfigError."""
+def _tls_contradictions(settings: Settings) -> Iterator[str]:
+    """Settings that ask for TLS but would result in plain text, which nobody would notice."""
     listen, tls = settings.listen, settings.tls
     for name, value in (("tls.key", tls.key), ("tls.client_ca", tls.client_ca)):
         if value and not tls.certificate:
-            raise ConfigError(
+            yield (
                 f"{name} is set, but tls.certificate is empty: no port would use TLS. Set tls.certificate too, or "
                 f"remove {name}."
             )
     open_ports = {name for name, port in (("binary", listen.port), ("http", listen.http_port)) if port != OFF}
     if tls.certificate and open_ports.isdisjoint(tls.ports):
         named, unused = (" and ".join(sorted(each)) for each in (tls.ports, open_ports))
-        raise ConfigError(
+        yield (
             f"tls.certificate is set, but no open port uses TLS: tls.ports names {named}, but the open port is "
             f"{unused}. Open {named} with listen.*, or add {unused} to tls.ports."
         )
     if settings.upstream.tls_ca and not settings.upstream.tls:
-        raise ConfigError(
+        yield (
             "upstream.tls_ca is set, but upstream.tls is false: the connection to Spark would not be encrypted. Set "
             "upstream.tls to true, or remove upstream.tls_ca."
         )
 
 
-def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
+def _from_file(path: Path) -> Iterator[tuple[str, Any, int | None]]:
+    """Yields name, value and line of each setting. Raises ConfigError if the file cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
         try:
@@ -164,7 +237,9 @@ def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
         raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}. Check --config.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
-    return _flatten(tree)
+    lines = toml_lines.lines_of(text)
+    for name, value in _flatten(tree):
+        yield name, value, lines.get(name)
 
 
 def _short_form_advice(text: str) -> str:
@@ -186,22 +261,9 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + key, value
 
 
-def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], source: str) -> None:
-    if name == "upstream.address" and isinstance(value, str) and value.lower().startswith(upstream_url.PREFIX):
-        # The rest may contain a password.
-        source = source.partition(";")[0]
-        try:
-            settings = upstream_url.settings_of(value)
-        except upstream_url.BadPart as error:
-            raise ConfigError(f"{source}: {error}.") from None
-        for each, setting_value in settings.items():
-            _put(each, setting_value, values, spark, source)
-        return
-    if name.startswith(FREE_TABLE + "."):
-        # Everything after "engine." is Spark's name of the setting.
-        spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
-        return
-    name = SHORT_FORMS.get(name, name)
+def _checked(name: str, value: Any, source: str) -> Any:
+    """The value in the setting's type. Raises ConfigError if there is no such setting, or its check refuses the
+    value."""
     setting = SETTINGS.get(name)
     if setting is None or name == FREE_TABLE:
         known = [item for item in SETTINGS if item != FREE_TABLE]
@@ -210,11 +272,11 @@ def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], s
         near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
         raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
-    value = _typed(setting, value, source)
-    problem = setting.check(value) if setting.check else None
+    typed = _typed(setting, value, source)
+    problem = setting.check(typed) if setting.check else None
     if problem:
-        raise ConfigError(f"{source}: '{name}' {problem}; it is {_toml(value)}.")
-    values[name] = value
+        raise ConfigError(f"{source}: '{name}' {problem}; it is {_toml(typed)}.")
+    return typed
 
 
 def _spark_text(name: str, value: Any, source: str) -> str:
@@ -287,6 +349,26 @@ def _build(owner: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
         elif name in values:
             changes[item.name] = values[name]
     return dataclasses.replace(owner, **changes)
+
+
+def effective(reading: Reading) -> str:
+    """All settings with their values as TOML, each with where the value comes from. Secrets are not shown."""
+    lines = []
+    for setting in SETTINGS.values():
+        if setting.name == FREE_TABLE:
+            for name, value in reading.settings.engine.spark.items():
+                spark_name = f"engine.{name}"
+                key = f"{FREE_TABLE}.{json.dumps(name.removeprefix('spark.'), ensure_ascii=False)}"
+                lines.append(_effective_line(key, spark_name, value, reading))
+        else:
+            value = attrgetter(setting.name)(reading.settings)
+            lines.append(_effective_line(setting.name, setting.name, value, reading))
+    return "\n".join(lines) + "\n"
+
+
+def _effective_line(key: str, name: str, value: Any, reading: Reading) -> str:
+    shown = '"(hidden)"' if value and _SECRET.search(name) else _toml(value)
+    return f"{key} = {shown}  # {reading.sources.get(name, 'default')}"
 
 
 def reference() -> str:

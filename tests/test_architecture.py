@@ -28,20 +28,26 @@ ALLOWED = {
     "gateway.wire": set[str](),
     "gateway.checks": set[str](),
     "gateway.config": {"gateway.checks"},
-    "gateway.settings_file": {"gateway.checks", "gateway.upstream_url"},
+    "gateway.arguments": set[str](),
+    "gateway.settings_file": {"gateway.checks", "gateway.toml_lines", "gateway.upstream_url"},
+    "gateway.toml_lines": set[str](),
     "gateway.upstream_url": set[str](),
+    "gateway.children": set[str](),
     "gateway.errors": set[str](),
     "gateway.tally": set[str](),
     "gateway.loops": {"gateway.errors"},
+    "gateway.spark_home": {"gateway.errors"},
     "gateway.mv": {"sql"},
     "gateway.login": {"gateway.wire"},
     "gateway.service": {"sql", "gateway.mv", "gateway.login", "gateway.wire"},
     "gateway.proxy": {"gateway.service", "gateway.wire"},
-    "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway"},
+    "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway.spark_home"},
     # It reads counters that the other layers keep; these do not know it.
     "gateway.monitoring": {"sql", "gateway.mv", "gateway.service", "gateway.proxy"},
     # A client of the gateway: it queries the gateway with SQL, and imports none of the other layers.
     "gateway.status": set[str](),
+    # A client, too, which starts its gateway as another process.
+    "gateway.demonstration": {"gateway.spark_home"},
     "gateway": set[str](),
 }
 # The rooms of a layer, and its modules outside rooms, in order: each may import those before it.
@@ -73,7 +79,7 @@ ROOMS = {
 SHARED_NAMES = {"client", "command", "shape", "terms"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `shape`: of a query, and
 of a definition that is refreshed by rows. `terms`: of an expression in a proof, and of a change."""
-LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops"}
+LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops", "gateway.children"}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway import settings_file
+from gateway import __main__, settings_file
 from gateway.__main__ import main
 from gateway.config import Address, ConfigError, Settings
+from gateway.toml_lines import lines_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -280,3 +281,113 @@ def test_contradictory_settings_are_refused(overrides: list[str], said: str) -> 
 )
 def test_compatible_settings_are_accepted(overrides: list[str]) -> None:
     settings_file.load(None, overrides)
+
+
+def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(
+        'data_dir = 5\n\n[listen] # ports\nprot = 3\n"http_port" = "x"\ntransports = [\n  "port = 7",\n]\n'
+        '[engine.spark]\n"sql.x" = [1]\n[log]\nlevel = "INFO"\n',
+        encoding="utf-8",
+    )
+    assert main(["config", "--check", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert [line.partition("; ")[0] for line in shown.err.splitlines()] == [
+        f"freshgate: {path}:1: 'data_dir' must be a string, for example \"freshgate-data\"",
+        f"freshgate: {path}:4: there is no setting 'listen.prot'. Did you mean 'listen.port'?",
+        f"freshgate: {path}:5: 'listen.http_port' must be a whole number, for example -1",
+        f"freshgate: {path}:6: 'listen.transports' must name at least one of sasl, nosasl, and nothing else",
+        f"freshgate: {path}:10: 'engine.spark.sql.x' must be a string, a number or true/false.",
+    ]
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = [", "is not a TOML file"),
+        ("[listen]\nport = -1\n[tls]\nkey = 'a'\n", "nobody could connect"),
+        ("[listen]\nport = -1\n[tls]\nkey = 'a'\n", "tls.key is set, but tls.certificate is empty"),
+        ("[listen]\nhost = '0.0.0.0'\n", "which other machines can reach"),
+    ],
+)
+def test_a_file_with_which_serve_would_not_start_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(text, encoding="utf-8")
+    assert main(["config", "--check", str(path)]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["config", "--effective", "--config", str(path)]) == 2
+
+
+def test_a_valid_file_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text("[listen]\nport = 7\n", encoding="utf-8")
+    assert main(["config", "--check", str(path)]) == 0
+    assert capsys.readouterr() == (f"freshgate: {path}: no problems found\n", "")
+
+
+def test_the_default_file_is_the_first_that_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = tmp_path / "here.toml", tmp_path / "there.toml"
+    monkeypatch.setattr(__main__, "DEFAULT_FILES", (here, there))
+    for path, port in ((None, 10000), (there, 7), (here, 8)):
+        if path is not None:
+            path.write_text(f"[listen]\nport = {port}\n", encoding="utf-8")
+        source = f"{path}:2" if path else "default"
+        assert main(["config", "--effective"]) == 0
+        assert f"\nlisten.port = {port}  # {source}\n" in capsys.readouterr().out
+        assert main(["config", "--check"]) == 0
+        assert capsys.readouterr().out == f"freshgate: {path or 'no settings file'}: no problems found\n"
+
+
+def test_effective_settings_can_be_read_again(tmp_path: Path) -> None:
+    given = ["listen.port=7", "listen.transports=sasl", "engine.spark.sql.x=a b", "limits.login_seconds=2.5"]
+    reading = settings_file.read(None, given)
+    path = tmp_path / "effective.toml"
+    path.write_text(settings_file.effective(reading), encoding="utf-8")
+    assert settings_file.load(path) == reading.settings
+    assert settings_file.read(path).problems == ()
+
+
+def test_effective_settings_name_their_sources(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text('authentication = "file"\n[engine]\nspark."sql.x" = 1\n', encoding="utf-8")
+    url = "jdbc:hive2://h:1/;transportMode=http"
+    text = settings_file.effective(
+        settings_file.read(path, ["limits.connections=5"], {"--upstream": ("upstream.address", url)})
+    )
+    lines = text.splitlines()
+    assert len(lines) == len(settings_file.SETTINGS)
+    assert {line for line in lines if not line.endswith("# default")} == {
+        f'authentication.method = "file"  # {path}:1',
+        'upstream.address = "h:1"  # --upstream',
+        'upstream.transport = "http"  # --upstream',
+        f'engine.spark."sql.x" = "1"  # {path}:3',
+        "limits.connections = 5  # --set",
+    }
+
+
+def test_effective_settings_hide_secrets() -> None:
+    given = ["upstream.password=hush", "engine.spark.hadoop.fs.s3a.secret.key=hush", "engine.spark.x.authToken=hush"]
+    text = settings_file.effective(settings_file.read(None, given))
+    assert "hush" not in text
+    assert text.count('"(hidden)"  # --set\n') == 3
+    every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
+    assert set(every) == {"ldap.bind_password", "upstream.password"}
+
+
+def test_the_lines_of_keys_are_found() -> None:
+    text = (
+        'a = 1 # b = 2\n\n[t . \'u.v\']\n"x y".z = """\nno = 1\n"""\n  b=[\n  \'c = 1\',\n]\n[[list]]\nd = 1\n'
+        '["\\u0061"]\n"\\U00000062" = 1\na = 2\n'
+    )
+    found = lines_of(text)
+    assert found == {"a": 1, "t.u.v.x y.z": 4, "t.u.v.b": 7, "list.d": 11, "a.\\U00000062": 13, "a.a": 14}
+
+
+def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: freshgate ")

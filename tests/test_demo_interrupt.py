@@ -11,9 +11,8 @@ from processes import ROOT
 
 RUN = """
 import contextlib, signal, sys
-from types import SimpleNamespace
 
-from demonstration import command
+from gateway.demonstration import command
 
 class Broken:
     def close(self):
@@ -24,8 +23,7 @@ def run(*_):
         signal.raise_signal(int(sys.argv[-1]))
 
 command._run = run
-command._parser = lambda: SimpleNamespace(parse_args=lambda: None)
-sys.exit(command.main())
+sys.exit(command.run(command.Options()))
 """
 
 
@@ -33,7 +31,7 @@ sys.exit(command.main())
 def test_a_signal_in_the_middle_of_a_reply_ends_the_demo(number: signal.Signals) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", RUN, str(int(number))],
-        cwd=ROOT / "scripts",
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,

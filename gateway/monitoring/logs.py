@@ -12,6 +12,8 @@ from sql.redaction import redact
 
 JSON = "json"
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+NAMESPACE = "freshgate."
+"""The package above `gateway` and `sql`, if they are installed from a wheel."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _SHOWN = {**_CONTROLS, ord("\n"): "\n    ", ord("\t"): "\t"}
 """Escapes for control characters. Clients choose names and texts: none may look like a log line, or control a
@@ -22,7 +24,14 @@ def set_up(level: str, form: str) -> None:
     """`form`: "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == JSON else TextFormatter())
+    handler.addFilter(_with_short_name)
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def _with_short_name(record: logging.LogRecord) -> bool:
+    """An installed package logs under the same names as a checkout."""
+    record.name = record.name.removeprefix(NAMESPACE)
+    return True
 
 
 class TextFormatter(logging.Formatter):

@@ -21,8 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import gateway
-from gateway import loops
+from gateway import children, loops, spark_home
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import JobProgress
@@ -114,7 +113,8 @@ class EmbeddedEngine:
             _kill_group(child.pid)
 
     async def start(self) -> Address:
-        """Starts Spark and returns its address. On EngineFailed nothing is left running."""
+        """Starts Spark and returns its address. On EngineFailed nothing is left running. Raises SparkMissing."""
+        spark_home.find(", or name an existing Spark Thrift Server with --upstream HOST:PORT")
         find_java()
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
@@ -232,11 +232,11 @@ class EmbeddedEngine:
         began = time.monotonic()
         try:
             self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "gateway.spark.host"),
+                *(sys.executable, "-m", f"{children.PACKAGE}.spark.host"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 limit=ANSWER_BYTES_MAX,
-                env=self._environment(),
+                env=children.environment(),
                 # Ctrl-C in the terminal must reach only the gateway, which then ends the child in order.
                 start_new_session=True,
             )
@@ -257,12 +257,6 @@ class EmbeddedEngine:
         self._running.set()
         log.info("Spark is up at %s after %.1f s", self._address, time.monotonic() - began)
         return self._address
-
-    def _environment(self) -> dict[str, str]:
-        # The child must import this package even when it runs from a checkout that is not installed.
-        root = str(Path(gateway.__file__).parent.parent)
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
     async def _port(self, child: asyncio.subprocess.Process) -> int:
         if child.stdin is None or child.stdout is None:

@@ -52,6 +52,7 @@ NEWER_COLUMNS = frozenset({"job_status", "next_refresh_time"})
 """Columns that an older gateway lacks."""
 
 _URL = re.compile(r"(?:jdbc:)?hive2://([^/;?#]*)(?:/([^;?#]*))?((?:;[^;?#]*)*)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):[0-9]+")
 HTTP_PATH = "cliservice"
 _UNKNOWN_COLUMN = re.compile(r"with name `(\w+)` cannot be resolved")
 """How Spark names the first missing column."""
@@ -104,9 +105,10 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Parses a URL in the format of Hive's JDBC driver. Raises BadUrl."""
-        form = "Write jdbc:hive2://HOST:PORT/DATABASE, for example jdbc:hive2://127.0.0.1:10000/default."
-        found = _URL.fullmatch(url.strip())
+        """Parses a URL in the format of Hive's JDBC driver, or HOST:PORT. Raises BadUrl."""
+        form = "Write HOST:PORT or jdbc:hive2://HOST:PORT/DATABASE, for example jdbc:hive2://127.0.0.1:10000/default."
+        text = url.strip()
+        found = _URL.fullmatch(f"hive2://{text}" if _ADDRESS.fullmatch(text) else text)
         if found is None:
             raise BadUrl(f"'{_without_secrets(url)}' is not the URL of a gateway. {form}")
         place, database, variables = found[1], found[2], _variables(found[3])

