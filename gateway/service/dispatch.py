@@ -301,7 +301,7 @@ class Dispatch:
             self._service.results.clear()
             (route.then if isinstance(route, Waiting) else route).ends.append(lambda _: self._service.results.clear())
         if isinstance(route, Route):
-            if self._executions.key(execution.session, route) is None:
+            if self._executions.key(execution, route) is None:
                 return self._forward(execution, route)
             route = Waiting(route, at_once)
         elif not execution.call.run_async and route.instead is None:
@@ -353,7 +353,7 @@ class Dispatch:
         finally:
             session.outstanding -= 1
         execution = execution.for_the_rest(began)
-        if self._executions.key(session, route.then) is not None:
+        if self._executions.key(execution, route.then) is not None:
             return await self._own_operation(execution, Waiting(route.then, at_once))
         return self._forward(execution, route.then)
 

@@ -86,9 +86,11 @@ class Executions:
 
     # --- results in memory -------------------------------------------------------------------------
 
-    def key(self, session: Session, route: Route) -> Hashable:
+    def key(self, execution: Execution, route: Route) -> Hashable:
         """What decides the result of a read; None if that is not known, or if its result cannot be kept."""
-        source = route.source
+        source, session = route.source, execution.session
+        if execution.call.overlaid:
+            return None
         if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
             return None
         if session.protocol < COLUMNAR_PROTOCOL:
@@ -170,7 +172,7 @@ class Executions:
         began = time.monotonic()
         try:
             await route.wait(report)
-            if (key := self.key(session, route.then)) is not None and route.then.source is not None:
+            if (key := self.key(execution, route.then)) is not None and route.then.source is not None:
                 views = route.then.source.views
                 return await self._known(execution.for_the_rest(began), route, key, views, report)
             side = await session.side()

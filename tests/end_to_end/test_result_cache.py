@@ -122,6 +122,7 @@ def test_what_is_not_answered_from_memory(view: Database) -> None:
             assert not known(f"SELECT max(id), {changing} FROM {v}"), changing
         assert not known(f"SELECT max(v.id) FROM {v} JOIN {view.name}.t ON v.id = t.id")
         assert not known("SELECT 1")
+        assert not known(f"SELECT min(id), CAST(concat('to', 'day') AS DATE) FROM {v}")
         # Another setting may mean another answer; the same one again does not.
         assert known(f"SELECT min(id) FROM {v}")
         rows(cursor, "SET spark.sql.session.timeZone = Asia/Tokyo")
@@ -134,6 +135,9 @@ def test_what_is_not_answered_from_memory(view: Database) -> None:
         rows(cursor, "CREATE TEMPORARY VIEW v AS SELECT -1 AS id")
         assert rows(cursor, "SELECT min(id) FROM v") == [(-1,)]
         assert not known("SELECT min(id) FROM v")
+        assert known(f"SELECT max(day) FROM {v}")
+        rows(cursor, "DECLARE VARIABLE own DOUBLE DEFAULT rand()")
+        assert not known(f"SELECT max(day), own FROM {v}")
 
 
 def test_users_do_not_share(view: Database) -> None:

@@ -19,16 +19,19 @@ class SessionSettings:
         """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
         self.keeps_results = True
         """Whether reads may be answered from memory, and their results be kept (freshgate.result_cache)."""
+        self.opaque = False
+        """Whether it has run statements after which settings or variables may differ although the texts were equal."""
         self.changes = 0
         """How many statements were sent that may change what names, or settings of the gateway, mean."""
 
-    def note(self, text: str) -> None:
-        """A statement is sent that may change settings."""
+    def note(self, text: str, *, constant: bool = True) -> None:
+        """A statement is sent that may change settings. `constant`: to values that are in its text."""
         self.id = _chained(self.id, text)
+        self.opaque = self.opaque or not constant
 
     def reopened(self) -> None:
         """The session has the settings again that it was opened with."""
-        self.id = self._first
+        self.id, self.opaque = self._first, False
 
 
 def _chained(before: str, *texts: str) -> str:

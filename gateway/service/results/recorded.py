@@ -9,6 +9,13 @@ from gateway.wire import columnar, reply
 from gateway.wire.envelope import replied
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, FetchCall, with_seqid
 
+_ORIENTATIONS = {2: "FETCH_RELATIVE", 3: "FETCH_ABSOLUTE", 5: "FETCH_LAST"}
+"""Those that Spark refuses."""
+_UNSUPPORTED = "HY106"
+_PROTOCOL_ERROR = 7
+"""TApplicationException.PROTOCOL_ERROR."""
+_INT = 1 << 32
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
@@ -44,17 +51,26 @@ class Cursor:
         return with_seqid(self.recorded.metadata, seqid)
 
     def fetch(self, seqid: int, call: FetchCall) -> bytes:
-        """The reply to a request for rows."""
-        match call.orientation:
-            case _ if call.orientation == FETCH_NEXT:
-                self._began = self._position
-            case _ if call.orientation == FETCH_FIRST:
-                self._began = 0
-            case _ if call.orientation == FETCH_PRIOR:
-                self._began = max(0, self._began - max(0, call.rows_max))
-            case _:
-                text = "The fetch type is not supported for this resultset. Fetch the next, first or prior rows."
-                return reply.error("FetchResults", seqid, text, "HY106")
-        self._position = min(self._began + max(0, call.rows_max), self.recorded.rows)
+        """The reply to a request for rows, or Spark's error for an orientation that it refuses."""
+        if call.orientation not in (FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST):
+            return _refused(seqid, call)
+        begins = {FETCH_NEXT: self._position, FETCH_PRIOR: self._began - call.rows_max, FETCH_FIRST: 0}
+        self._began = min(max(begins[call.orientation], 0), self.recorded.rows)
+        self._position = min(self._began + max(_as_int(call.rows_max), 0), self.recorded.rows)
         body = columnar.page(self.recorded.pages, self._began, self._position - self._began)
         return replied("FetchResults", seqid, body)
+
+
+def _as_int(number: int) -> int:
+    """A long as Scala makes an Int of it."""
+    number %= _INT
+    return number - _INT if number >= _INT // 2 else number
+
+
+def _refused(seqid: int, call: FetchCall) -> bytes:
+    name = _ORIENTATIONS.get(call.orientation)
+    if name is None:
+        text = "Required field 'orientation' is unset! It is none of TFetchOrientation."
+        return reply.exception("FetchResults", seqid, text, _PROTOCOL_ERROR)
+    text = f"The fetch type {name} is not supported for this resultset"
+    return reply.error("FetchResults", seqid, text, _UNSUPPORTED)

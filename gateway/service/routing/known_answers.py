@@ -19,6 +19,8 @@ from sql.understood import Understood
 
 QUERIES = frozenset({"select", "with"})
 """First words of statements whose answers are kept."""
+CHARACTERS_MAX = 16_000
+"""Longer texts are not looked at: a dashboard sends shorter ones."""
 
 
 class KnownAnswers:
@@ -38,7 +40,10 @@ class KnownAnswers:
     ) -> Source | None:
         """`views`: those that the statement certainly reads, in their current versions; they are fresh enough. None if
         the answer may depend on anything else."""
-        if not self.active or not session.settings.keeps_results or not views or not _is_query(known, statement):
+        settings = session.settings
+        if not self.active or not settings.keeps_results or settings.opaque or not _is_query(known, statement):
+            return None
+        if not views or not all(map(self._is_certain, views)) or self._scope.may_call_others(statement):
             return None
         if session.unseen or session.namespace_uncertain or self._scope.temporary(session).mentioned(known.look.words):
             return None
@@ -46,7 +51,7 @@ class KnownAnswers:
             view = self._catalog.named(TableName.resolve(reference.parts, namespace))
             if view is None or view.id not in views or reference.perhaps:
                 return None
-        if not is_repeatable(known.lexed.pieces):
+        if not is_repeatable(known.lexed):
             return None
         if not self._fence.is_sure(self._seconds):
             # Spark would show what another gateway has published. This read asks Spark; the next ones need not.
@@ -54,6 +59,11 @@ class KnownAnswers:
                 self._errands.begin(self._ask())
             return None
         return Source(known.text, namespace, tuple((view, self._catalog.current(view)) for view in sorted(views)))
+
+    def _is_certain(self, view_id: str) -> bool:
+        """Whether it is known which version the view shows."""
+        entry = self._catalog.find(view_id)
+        return entry is not None and entry.visible and not entry.uncertain and entry.view.complete
 
     async def _ask(self) -> None:
         with contextlib.suppress(FreshgateError):
@@ -65,6 +75,7 @@ def _is_query(known: Understood, statement: Forwarded) -> bool:
     return (
         statement.exact
         and known.look.keyword in QUERIES
+        and len(known.text) <= CHARACTERS_MAX
         and not (statement.writes or statement.drops or statement.everything)
         and statement.creates_view is None
         and not known.composes

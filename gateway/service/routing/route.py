@@ -419,7 +419,8 @@ class Router:
         views answer queries depend on them."""
         look = known.look
         if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
-            route.sends.append(partial(session.settings.note, known.text))
+            constant = look.keyword in SETTINGS and look.words.isdisjoint({"variable", "var"})
+            route.sends.append(partial(session.settings.note, known.text, constant=constant))
             if self._rewrites.active or self._own.known.active:
                 watch(route, session)
         if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:

@@ -141,6 +141,10 @@ class Scope:
             reads |= temporary.reads(parts)
         return reads
 
+    def may_call_others(self, statement: Forwarded) -> bool:
+        """Whether a function that it calls may be one that a user has made, which may hide one of Spark's."""
+        return any(parts[-1].lower() in self._relations.view_words for parts in statement.calls)
+
     def _functions_called(self, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
         """The functions that it may call and whose bodies may read views."""
         known = self._relations.view_words
