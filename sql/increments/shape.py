@@ -206,7 +206,8 @@ def analyse(
 ) -> Draft:
     """The definition's form. `columns`: of each base table, in order. `named`: whether the view has a column list of
     its own. `views`: the Spark views that it reads, also through others. Raises NotIncremental."""
-    written = unwrapped(expanded(Written(query), namespace, views), view_columns)
+    known = {name.lower() for listed in columns.values() for name in listed}
+    written = unwrapped(expanded(Written(query), namespace, views), view_columns, known)
     _check_names(view_columns)
     _check_nodes(written)
     reader = RelationReader(written, namespace, columns)

@@ -51,7 +51,8 @@ MERGED = {
     "united_all": "SELECT x, count(*) AS n FROM (SELECT item AS x FROM sales UNION ALL SELECT kind FROM items) "
     "GROUP BY x",
     "united_distinct": "SELECT item FROM sales UNION SELECT kind FROM items",
-    "passed_on": "WITH s AS (SELECT item, count(*) AS n FROM sales GROUP BY item) SELECT n, item FROM s",
+    "over_groups": "WITH s AS (SELECT item, count(*) AS n, sum(qty) AS q FROM sales GROUP BY 1) "
+    "SELECT upper(item) AS item, q / n AS mean FROM s WHERE n > 15",
     "weighed": "SELECT item, sum(weight) AS w FROM sales GROUP BY item",
 }
 DEFINITIONS = {**APPENDED, **MERGED}

@@ -119,13 +119,16 @@ def aggregations(draw: st.DrawFn, *, exact: bool | None = None, sets: bool | Non
 
 @st.composite
 def passed_on(draw: st.DrawFn) -> Definition:
-    """A CTE that is shown as it is, or a part of its columns."""
+    """A CTE that is shown as it is; or expressions over a CTE with groups, perhaps filtered."""
     made = draw(st.one_of(distinct(), aggregations(sets=False)))
-    columns = draw(st.permutations(made.columns)) if "GROUP BY" in made.text else list(made.columns)
-    shown = ", ".join(columns) if draw(st.booleans()) else "*"
-    return Definition(
-        f"WITH s AS ({made.text}) SELECT {shown} FROM s", made.columns if shown == "*" else tuple(columns)
-    )
+    if "GROUP BY" not in made.text:
+        return Definition(f"WITH s AS ({made.text}) SELECT * FROM s", made.columns)
+    columns = draw(st.lists(st.sampled_from(made.columns), min_size=1, unique=True))
+    items = [
+        draw(st.sampled_from(["{}", "{} AS {}", "coalesce(s.{}, {}) AS {}"])).replace("{}", each) for each in columns
+    ]
+    condition = draw(st.sampled_from(["", *(f" WHERE {each} IS NOT NULL" for each in made.columns)]))
+    return Definition(f"WITH s AS ({made.text}) SELECT {', '.join(items)} FROM s{condition}", tuple(columns))
 
 
 DEFINITIONS = st.one_of(selections(), distinct(), aggregations(), passed_on())

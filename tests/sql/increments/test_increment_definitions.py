@@ -230,6 +230,10 @@ GROUPS = [
         True,
     ),
     ("SELECT a FROM (SELECT DISTINCT a FROM t) x", "freshgate_n", True),
+    ("SELECT a, n FROM (SELECT a, count(*) AS n FROM t GROUP BY a ORDER BY n) x WHERE n > 1", HAVING, True),
+    ("SELECT n, a FROM other.counted AS x WHERE x.n > 1", HAVING, True),
+    ("SELECT 2 * n AS n FROM (SELECT a + 1 AS k, count(*) AS n FROM t GROUP BY 1 HAVING n > 3) x", HAVING, True),
+    ("SELECT kk FROM (SELECT upper(b) AS kk, count(*) AS n FROM t GROUP BY kk) x", "freshgate_n", True),
     ("SELECT n, a FROM other.counted", "freshgate_n", True),
     ("SELECT p, count(*) FROM other.renamed GROUP BY p", "freshgate_n", True),
     ("SELECT b AS a, count(*) FROM t GROUP BY b HAVING a > 'x'", HAVING, True),
@@ -365,6 +369,17 @@ REFUSED = [
     ("SELECT a FROM other.broken", OPERATOR, "other.broken"),
     ("SELECT a FROM other.plain VERSION AS OF 3", OPERATOR, ""),
     ("SELECT sum(n) FROM other.counted", TOP, "a view"),
+    ("SELECT DISTINCT n FROM other.counted", TOP, ""),
+    ("SELECT a FROM (SELECT DISTINCT a FROM t) x WHERE a > 1", TOP, ""),
+    ("SELECT b FROM (SELECT DISTINCT a, b FROM t) x", TOP, ""),
+    ("SELECT sum(n) OVER () FROM other.counted", OPERATOR, "window"),
+    ("SELECT a FROM other.counted WHERE n > (SELECT max(k) FROM small)", TOP, ""),
+    ("SELECT n FROM (SELECT b AS a, count(*) AS n FROM t GROUP BY a) x", TOP, ""),
+    ("SELECT n FROM (SELECT b AS x, count(*) AS n FROM t GROUP BY ROLLUP(x)) y", TOP, ""),
+    ("SELECT n FROM (SELECT b AS x, count(*) AS n FROM t GROUP BY ROLLUP(1)) y", TOP, ""),
+    ("SELECT x.n FROM (SELECT b, count(*) AS n FROM t GROUP BY b HAVING v > 2) x", OPERATOR, "neither grouped"),
+    ("SELECT transform(arr, n -> n + 1) FROM (SELECT max(arr) AS arr, b FROM t GROUP BY b) x", TOP, ""),
+    ("SELECT n FROM (SELECT count(*) AS n FROM t) x WHERE n > 1", TOP, ""),
     ("SELECT c.a FROM other.counted c JOIN u ON u.a = c.a", TOP, ""),
     ("SELECT a FROM plain", OPERATOR, "not known"),
     ("SELECT a FROM t |> WHERE a > 1", OPERATOR, ""),
@@ -383,7 +398,7 @@ def test_rows(query: str, columns: str) -> None:
 def test_groups(query: str, hidden: str, subtracts: bool) -> None:
     shape = shape_of(query, named=True)
     assert (shape.kind, set(shape.hidden), shape.subtracts) == (Kind.GROUPS, set(hidden.split()), subtracts)
-    assert shape.filtered == ("HAVING" in query)
+    assert shape.filtered == ("freshgate_shown" in hidden)
     change = terms(shape, {name("t"): "SELECT * FROM d"}, {}, {name("t"): "SELECT * FROM r"} if subtracts else {})
     for text in (texts.complete(shape), texts.merged(shape, "SELECT * FROM stored", change)):
         assert len(query_tree(Lexed(text)).selects) == len(shape.columns) + len(shape.hidden)
@@ -417,6 +432,27 @@ def test_views_that_grow_exponentially_are_refused() -> None:
     for top, why in (("v39", "stand on each other"), ("v20", "characters")):
         with pytest.raises(NotIncremental, match=why):
             query_of(name(top), views)
+
+
+def test_a_query_over_groups_is_one_over_the_rows() -> None:
+    shape = shape_of(
+        "WITH x AS (SELECT date_trunc('DAY', ts) AS day, b AS v, sum(v) AS s, count(*) AS n FROM t WHERE v > 0"
+        " GROUP BY day, 2 HAVING n > 1) SELECT v, s / x.n AS mean FROM x WHERE day IS NOT NULL ORDER BY mean",
+        "v mean",
+    )
+    assert shape.text == (
+        "SELECT b AS `v`, (sum(v)) / (count(*)) AS `mean` FROM t WHERE v > 0 GROUP BY date_trunc('DAY', ts), b"
+        " HAVING ((count(*)) > 1) AND ((date_trunc('DAY', ts)) IS NOT NULL)"
+    )
+
+
+def test_a_star_over_groups_means_their_items() -> None:
+    grouped = "(SELECT a, count(*) AS n, upper(b) FROM t GROUP BY ALL)"
+    assert shape_of(f"SELECT * FROM {grouped} AS x(p, q, r)", "p q r").text == grouped[1:-1]
+    grouped = "(SELECT a, count(*) AS n FROM t GROUP BY a)"
+    assert shape_of(f"SELECT * FROM {grouped} x WHERE n > 1", "a n").text == (
+        "SELECT a AS `a`, count(*) AS `n` FROM t GROUP BY a HAVING ((count(*)) > 1)"
+    )
 
 
 def test_types_forbid_what_cannot_be_merged() -> None:
