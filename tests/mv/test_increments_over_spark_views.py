@@ -89,7 +89,7 @@ class Stage:
         changes = cast(Changes, FakeChanges())
         catalog = Catalog("s", cast(Any, None))
         catalog.show(catalog.reserve(self.view))
-        self.increments = Increments(catalog, self.metastore, Habits(), changes, 100)
+        self.increments = Increments(catalog, self.metastore, Habits(), changes, cast(Any, None), 100)
 
     async def content(self, shown: Relation = SHOWN) -> str:
         found = await self.increments.content(self.view, self.inspection(shown), cast(SqlSession, self.session))
