@@ -16,7 +16,6 @@ from sql.names import TableName
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
-NONE: frozenset[str] = frozenset()
 
 
 class Relation(Generic[K, V]):
@@ -37,7 +36,7 @@ class Relation(Generic[K, V]):
         return self._values.keys()
 
     def add(self, key: K, value: V) -> bool:
-        """Returns whether the key had no value before."""
+        """Adds a value that the key does not have. Returns whether it is the only one."""
         values = self._values.setdefault(key, set())
         values.add(value)
         return len(values) == 1
@@ -88,6 +87,9 @@ class _Reads:
     views: frozenset[str]
 
 
+NOTHING = _Reads(frozenset(), frozenset(), frozenset())
+
+
 class Dependencies:
     """What all views read."""
 
@@ -101,29 +103,25 @@ class Dependencies:
 
     def put(self, view: MaterializedView) -> frozenset[TableName]:
         """Adds a view, or what it reads now. Returns the tables that no view reads any longer."""
-        before = self._reads.get(view.id)
         triggers = view.triggers
         # Mostly equal: one set for both.
         reads = _Reads(view.tables, view.tables if triggers == view.tables else triggers, view.views)
-        if reads == before:
-            return frozenset()
+        before = self._reads.get(view.id, NOTHING)
         self._reads[view.id] = reads
-        for table in reads.tables:
-            self._readers.add(table, view.id)
-        for table in reads.triggers:
-            if self._dependents.add(table, view.id):
-                self._begin(table)
-        for base in reads.views:
-            self._above.add(base, view.id)
-        return frozenset() if before is None else self._without(view.id, before, reads)
+        return self._replace(view.id, before, reads)
 
     def remove(self, view_id: str) -> frozenset[TableName]:
         """Removes a view. Returns the tables that no view reads any longer."""
-        before = self._reads.pop(view_id, None)
-        nothing = _Reads(frozenset(), frozenset(), NONE)
-        return frozenset() if before is None else self._without(view_id, before, nothing)
+        return self._replace(view_id, self._reads.pop(view_id, NOTHING), NOTHING)
 
-    def _without(self, view_id: str, before: _Reads, now: _Reads) -> frozenset[TableName]:
+    def _replace(self, view_id: str, before: _Reads, now: _Reads) -> frozenset[TableName]:
+        for table in now.tables - before.tables:
+            self._readers.add(table, view_id)
+        for table in now.triggers - before.triggers:
+            if self._dependents.add(table, view_id):
+                self._begin(table)
+        for base in now.views - before.views:
+            self._above.add(base, view_id)
         for base in before.views - now.views:
             self._above.remove(base, view_id)
         for table in before.triggers - now.triggers:
