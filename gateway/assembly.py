@@ -95,9 +95,12 @@ from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
+from gateway.service.results.current import Current
+from gateway.service.results.store import Results
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
-from gateway.service.routing.reads import Reads
+from gateway.service.routing.known_answers import KnownAnswers
+from gateway.service.routing.reads import OnDemand, Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
@@ -156,7 +159,9 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages = Usages(settings.rewrite.shapes_max)
     router = routed(settings, spark, views, versions, refreshes, usages, audit, commands)
-    service = serve(settings, engine, spark, audit, views, router)
+    results = Results(settings.result_cache, Current(views.catalog, views.fence, views.guard).holds)
+    results.listen(views.catalog.news)
+    service = serve(settings, engine, spark, audit, views, results, router)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
     sources = Sources(
@@ -171,6 +176,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
         readiness=readiness,
         lag=LoopLag(),
         rewrites=usages.counts,
+        results=results,
         audit=audit_file,
     )
     monitor = Monitor(settings.metrics.host, settings.metrics.port, sources) if settings.metrics.port else None
@@ -444,10 +450,13 @@ def routed(
 ) -> Router:
     catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
     scope = Scope(catalog, views.relations)
+    current = Current(catalog, views.fence, views.guard)
+    known_answers = KnownAnswers(catalog, views.relations, current, settings.result_cache)
     gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers)
-    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
+    on_demand = OnDemand(refreshes.tasks, unsure)
+    reads = Reads(catalog, scope, on_demand, readers, stale_reads, version_reads, gatekeeper, known_answers)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
     candidates = Candidates(catalog, views.schemas)
@@ -474,7 +483,9 @@ def routed(
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 
 
-def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, router: Router) -> Service:
+def serve(
+    settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, results: Results, router: Router
+) -> Service:
     limits = settings.limits
     sessions = Sessions(
         limits.sessions_per_user,
@@ -493,7 +504,7 @@ def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, view
         healing=settings.healing,
         reads_ahead=lambda: settings.upstream.read_ahead and spark.habits.collects_whole,
     )
-    return Service(views.catalog, router, sides, logins, terms, sessions, audit)
+    return Service(views.catalog, router, sides, logins, terms, sessions, audit, results)
 
 
 def handover(settings: Settings, mechanism: str) -> Handover:

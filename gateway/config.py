@@ -594,6 +594,34 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultCache:
+    """Answers from memory to queries on materialized views; docs/how-to/result-cache.md describes them."""
+
+    bytes: int = _setting(
+        268435456,
+        "Most bytes of answers in memory: 256 MiB. Those not used for the longest time make room. 0: no query is "
+        "answered from memory.",
+        _at_least(0),
+    )
+    entry_bytes: int = _setting(
+        8388608,
+        "Most bytes of one answer: 8 MiB. Dashboards show few rows; longer answers are not kept.",
+        _at_least(1024),
+    )
+    seconds: float = _setting(
+        600.0,
+        "How long an answer is given. It ends earlier with the version of a view that it was read from. A right that "
+        "was taken away without the gateway ends at most this much later.",
+        _at_least(1),
+    )
+    shared: bool = _setting(
+        False,
+        "Whether one user's answers are given to another one. Only for a Spark in which all users have the same "
+        "rights, and no row or column depends on who asks.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Healing:
     """Faults of Spark's Thrift Server that the gateway corrects; docs/internals/healing.md describes each."""
 
@@ -711,5 +739,6 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     healing: Healing = field(default_factory=Healing)
     rewrite: Rewrite = field(default_factory=Rewrite)
+    result_cache: ResultCache = field(default_factory=ResultCache)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +31,7 @@ from TCLIService import ttypes
 from thrift.Thrift import TMessageType
 from views import given, view_of
 
-from gateway.config import Rewrite
+from gateway.config import ResultCache, Rewrite
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
@@ -71,9 +71,12 @@ from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
+from gateway.service.results.current import Current
+from gateway.service.results.store import Results
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
-from gateway.service.routing.reads import Reads
+from gateway.service.routing.known_answers import KnownAnswers
+from gateway.service.routing.reads import OnDemand, Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.route import OwnAnswers, Router
 from gateway.service.routing.scope import Scope
@@ -82,7 +85,9 @@ from gateway.service.routing.version_reads import VersionReads
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
-from gateway.wire.message import Handle
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, Handle
+from gateway.wire.page import rows_in
+from gateway.wire.rowset import Column, Type, row_set
 from gateway.wire.sasl import Login
 from sql.names import FUNCTION, Namespace, TableName
 from sql.proof.plan import Plan
@@ -240,6 +245,9 @@ class SparkOperation:
     polled: int = 0
     """How often the client or the gateway asked for its status."""
     closed: bool = False
+    start: int = 0
+    position: int = 0
+    """The first row of the last page, and the row behind it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
@@ -250,6 +258,9 @@ class SparkOperation:
         self.ended.set()
         if state is FINISHED:
             self.spark.carry_out(self)
+
+
+Rows = Sequence[tuple[str | None, int]]
 
 
 class FakeSpark:
@@ -274,6 +285,8 @@ class FakeSpark:
         self.answering.set()
         self.refusal: tuple[str, str] | None = None
         """The message and SQLSTATE with which every further statement is refused immediately."""
+        self.rows: Callable[[SparkOperation], Rows] | None = None
+        """The rows of a statement; None: no statement has a result."""
         self.down = False
         self._held: set[str] = set()
 
@@ -326,7 +339,7 @@ class FakeSpark:
         operation = self.operations.get(handle.guid)
         if operation is None or operation.closed:
             return reply.error(name, 1, "Invalid OperationHandle", "HY000")
-        return self._about(name, operation)
+        return self._about(name, operation, payload)
 
     def _open(self, payload: bytes) -> bytes:
         call = message.open_session(payload)
@@ -348,7 +361,9 @@ class FakeSpark:
             operation.finish()
         return reply.execute_ok(1, operation.handle)
 
-    def _about(self, name: str, operation: SparkOperation) -> bytes:
+    def _about(self, name: str, operation: SparkOperation, payload: bytes) -> bytes:
+        if self.rows is not None and name in {"FetchResults", "GetResultSetMetadata"}:
+            return _result(name, operation, payload, self.rows(operation))
         if name == "GetOperationStatus":
             failed = operation.reason if operation.state is ERROR else None
             return reply.operation_status(1, operation.state, operation.sqlstate, failed)
@@ -365,6 +380,22 @@ class FakeSpark:
         if self.down:
             raise UpstreamLost("Spark does not answer.")
         return FakeSide(self)
+
+
+def _result(name: str, operation: SparkOperation, payload: bytes, rows: Rows) -> bytes:
+    """Rows and columns of a result."""
+    if name == "GetResultSetMetadata":
+        return reply.result_metadata(1, COLUMNS)
+    call = message.fetch_call(payload)
+    begins = {FETCH_NEXT: operation.position, FETCH_PRIOR: operation.start - call.rows_max, FETCH_FIRST: 0}
+    operation.start = min(max(begins[call.orientation], 0), len(rows))
+    page = rows[operation.start : operation.start + max(call.rows_max, 0)]
+    operation.position = operation.start + len(page)
+    found = row_set(COLUMNS, page, COLUMNAR, operation.start)
+    for column in found.columns:
+        typed = column.stringVal or column.i64Val
+        typed.nulls = typed.nulls.rstrip(b"\0")  # as java.util.BitSet writes it
+    return reply.fetch(1, found)
 
 
 class FakeSide:
@@ -537,8 +568,10 @@ class FakeFence:
 class World:
     """A gateway in front of a fake Spark."""
 
-    def __init__(self, rewrite: Rewrite | None = None, **terms: Any) -> None:
-        """`terms` are those of the service."""
+    def __init__(self, rewrite: Rewrite | None = None, results: ResultCache | None = None, **terms: Any) -> None:
+        """`terms` are those of the service. Without `results`, no answers are kept."""
+        self.now = 1_000.0
+        """The time, for answers in memory."""
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
         self.fence = fence = FakeFence()
@@ -573,7 +606,9 @@ class World:
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
         self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
-        reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
+        answers = self._answers(results or ResultCache(bytes=0))
+        demanded = OnDemand(tasks, 10.0)
+        reads = Reads(self.catalog, scope, demanded, self.readers, stale_reads, version_reads, gatekeeper, answers)
         self.usages = Usages(100)
         settings = rewrite or Rewrite(wait=10, canary=0)
         candidates = Candidates(self.catalog, self.schemas)
@@ -581,6 +616,15 @@ class World:
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
         own = OwnAnswers(cast(Commands, self.commands), tables, lists_storage=False, unanswered=self.unanswered)
+        self.rewrites = self._rewrites(settings, candidates, reads, audit)
+        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
+        logins = Logins(Handover(PLAIN))
+        self.service = Service(
+            self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit, self.results
+        )
+
+    def _rewrites(self, settings: Rewrite, candidates: Candidates, reads: Reads, audit: Audit) -> Rewrites:
+        inspector = cast(Inspector, self.inspector)
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         self.canary = Canary(
@@ -593,10 +637,13 @@ class World:
             cast(Prover, self.prover),
             cast(PartlyStale, self.partly_stale),
         )
-        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
-        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
-        logins = Logins(Handover(PLAIN))
-        self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
+        return Rewrites(self.catalog, self.scope, standing, means, self.usages, self.canary, settings)
+
+    def _answers(self, settings: ResultCache) -> KnownAnswers:
+        current = Current(self.catalog, cast(Any, self.fence), self.guard)
+        self.results = Results(settings, current.holds, lambda: self.now)
+        self.results.listen(self.catalog.news)
+        return KnownAnswers(self.catalog, self.relations, current, settings)
 
     # --- tables and views
 
@@ -714,6 +761,25 @@ class Executed:
         """The reply to GetOperationStatus."""
         return await self.client.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(self._operation))
 
+    async def fetch(self, rows_max: int = 1000, orientation: int = FETCH_NEXT, *, kind: int = 0) -> bytes:
+        """The reply to FetchResults."""
+        request = ttypes.TFetchResultsReq(self._operation, orientation, rows_max, kind)
+        return await self.client.exchange(encoded("FetchResults", request))
+
+    async def metadata(self) -> bytes:
+        """The reply to GetResultSetMetadata."""
+        request = ttypes.TGetResultSetMetadataReq(self._operation)
+        return await self.client.exchange(encoded("GetResultSetMetadata", request))
+
+    async def read(self, rows_max: int = 1000) -> list[bytes]:
+        """Waits for the end, and reads the whole result as drivers do: the replies."""
+        await self.poll()
+        replies = [await self.metadata()]
+        while True:
+            replies.append(await self.fetch(rows_max))
+            if not rows_in(replies[-1]):
+                return replies
+
     async def close(self) -> None:
         await self.client.ask("CloseOperation", ttypes.TCloseOperationReq(self._operation))
 
@@ -796,6 +862,8 @@ class Client:
                 decision.on_reply(answer)
             elif decision.on_sent is not None:
                 decision.on_sent()
+            if decision.copy is not None:
+                decision.copy.part(answer, framed=False, ended=True)
             answer = answer if decision.mend is None else decision.mend(answer)
         self.dispatch.replied()
         return answer
@@ -814,6 +882,8 @@ def plan_of(*views: str) -> Answer:
 
 COLUMNAR = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6."""
+COLUMNS = (Column("k"), Column("n", Type.BIGINT))
+"""Of all results of the fake Spark."""
 
 
 def not_found(dotted: str) -> StatementFailed:

@@ -65,7 +65,7 @@ ROOMS = {
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
         *("observation", "versions", "refresh", "rewriting", "jobs", "statements"),
     ),
-    "gateway.service": ("decision", "operations", "clients", "answers", "routing", "executions", "dispatch"),
+    "gateway.service": ("decision", "operations", "results", "clients", "answers", "routing", "executions", "dispatch"),
 }
 SHARED_NAMES = {"client", "command", "shape", "terms"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `shape`: of a query, and

@@ -25,6 +25,7 @@ from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import Counts as ClientCounts
 from gateway.service.clients.session import Sessions
+from gateway.service.results.store import Results
 from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -56,6 +57,7 @@ class Sources:
     readiness: Readiness
     lag: LoopLag
     rewrites: Counts
+    results: Results
     audit: Lost | None
 
     @property
@@ -156,6 +158,7 @@ class _Gateway(Collector):
         yield from self._clients()
         yield from self._statements()
         yield from self._refreshes()
+        yield from self._results()
         yield from self._rewrites()
         yield from self._upstream()
         yield from self._own()
@@ -229,6 +232,21 @@ class _Gateway(Collector):
         yield _gauge(
             "superseded", "1 if another gateway refreshes the views of this storage", sources.fence.lost is not None
         )
+
+    def _results(self) -> Iterator[Metric]:
+        results, counts = self._sources.results, self._sources.results.counts
+        yield _counter("result_cache_hits", "Queries answered from memory", counts.hits)
+        yield _counter("result_cache_shared", "Hits that waited for an equal query to end", counts.shared)
+        yield _counter(
+            "result_cache_misses", "Queries that could be answered from memory, and went to Spark", counts.misses
+        )
+        yield _counter("result_cache_kept", "Answers that were kept", counts.kept)
+        yield _counter("result_cache_evicted", "Answers that made room for others", counts.evicted)
+        yield _counter(
+            "result_cache_ended", "Answers that ended with a change of a view, or with their time", counts.ended
+        )
+        yield _gauge("result_cache_entries", "Answers in memory", len(results))
+        yield _gauge("result_cache_bytes", "Bytes held for answers in memory", results.bytes)
 
     def _rewrites(self) -> Iterator[Metric]:
         counts = self._sources.rewrites

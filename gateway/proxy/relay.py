@@ -591,6 +591,8 @@ class Relay(asyncio.Protocol):
             return
         self._streamed = True
         page = self._forward.page if self._forward is not None else None
+        if self._forward is not None and self._forward.copy is not None:
+            self._forward.copy.part(chunk, framed=self._wire.framed, ended=ended)
         if ended:
             self._request = self._forward = None
         self._write(self._wire.part(chunk, ended=ended))

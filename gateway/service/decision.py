@@ -12,7 +12,7 @@ from gateway.wire.message import Head
 from gateway.wire.reading import Ahead
 from gateway.wire.sasl import Login
 
-__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "Page", "decided", "failure"]
+__all__ = ["Answer", "Copy", "Decision", "Dispatcher", "Forward", "Login", "Page", "decided", "failure"]
 
 
 class Page(Protocol):
@@ -30,6 +30,14 @@ class Page(Protocol):
         """Called when the reply has gone to the client. Returns the page to request from Spark now, if any."""
 
 
+class Copy(Protocol):
+    """Receives what a client gets of a reply. Must not raise."""
+
+    def part(self, data: bytes, *, framed: bool, ended: bool) -> None:
+        """Takes the next bytes. `framed`: they include the headers of SASL frames. `ended`: the reply ends with
+        them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forward:
     """Send `payload` to Spark.
@@ -43,6 +51,8 @@ class Forward:
     `at_once` is the reply if Spark's is known in advance: if Spark is connected, the client does not wait for it. The
     client's next request does wait, and so does closing the connection to Spark. `on_sent` is called when the client
     has its reply and Spark the request; if the client had to wait, only `on_reply` is called.
+
+    `copy` gets what is streamed to the client.
     """
 
     payload: bytes
@@ -51,6 +61,7 @@ class Forward:
     page: Page | None = None
     at_once: bytes | None = None
     on_sent: Callable[[], object] | None = None
+    copy: Copy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.errors import FreshgateError, UpstreamLost
@@ -29,11 +29,13 @@ from gateway.service.operations.operation import (
     End,
     ForwardedOperation,
     Operation,
-    Result,
+    Outcome,
     new_handle,
     timed_out,
 )
-from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.service.results.replay import Replay
+from gateway.service.results.store import Results
+from gateway.service.routing.outcomes import Own, Route, Waiting, at_once
 from gateway.service.routing.route import Router
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
@@ -59,6 +61,7 @@ class Service:
     terms: Terms = field(default_factory=Terms)
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
+    results: Results = field(default_factory=Results)
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
 
 
@@ -71,7 +74,8 @@ class Dispatch:
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
-        self._executions = Executions(service.sessions, service.terms, service.background)
+        self._results = service.results
+        self._executions = Executions(service.sessions, service.results, service.terms, service.background)
         self._opening = Opening(
             service.sessions,
             service.sides,
@@ -150,6 +154,7 @@ class Dispatch:
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """All sessions of this connection are gone at Spark, unless it uses HTTP; the client stays, and is told."""
         self._answered()
+        self._results.clear()  # It may come back with other settings.
         self._opening.upstream_lost(reported=outstanding is not None)
         self._abandon_outstanding()
         if outstanding is None:
@@ -290,14 +295,21 @@ class Dispatch:
             statement.taken_for_command()
             return await self._own_operation(execution, route)
         follow(statement, route.then if isinstance(route, Waiting) else route)
+        if execution.call.overlaid:
+            (route.then if isinstance(route, Waiting) else route).key = None
         if isinstance(route, Route):
-            return self._forward(execution, route)
+            if (replay := self._results.replay(route.key)) is not None:
+                return self._from_memory(execution, route, replay)
+            if self._results.recording(route.key) is None:
+                return self._forward(execution, route)
+            route = Waiting(route, at_once)
         if not execution.call.run_async and route.instead is None:
             return await self._after_refresh(execution, route)
         return await self._own_operation(execution, route)
 
     def _forward(self, execution: Execution, route: Route) -> Forward:
         session = execution.session
+        self._executions.record(execution, route)
         self._outstanding = session, route, execution.statement
         session.outstanding += 1
         route.on_send()
@@ -329,6 +341,7 @@ class Dispatch:
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
                 await route.wait(statement.listening(Lines(log.debug)))
+                replay = None if route.then.key is None else await self._executions.recall(route.then.key)
         except (FreshgateError, TimeoutError) as error:
             route.then.abandon(End.FAILED)
             shown = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
@@ -340,22 +353,40 @@ class Dispatch:
             raise
         finally:
             session.outstanding -= 1
+        if replay is not None:
+            return self._from_memory(execution, route.then, replay)
         return self._forward(execution.for_the_rest(began), route.then)
+
+    def _from_memory(self, execution: Execution, route: Route, replay: Replay) -> Answer:
+        """A statement whose answer is known: its operation has ended at once."""
+        session, head, statement = execution.session, execution.head, execution.statement
+        operation = Operation(new_handle(), session.protocol)
+        operation.answer(replay)
+        statement.known_as(operation.handle)
+        self._executions.answered(statement, route, replay, operation.report)
+        if not self._sessions.add_operation(session, operation.handle, operation):
+            operation.close()
+            return self._gone(execution)
+        statement.settled(operation)
+        return Answer(reply.execute_ok(head.seqid, operation.handle))
+
+    def _gone(self, execution: Execution) -> Answer:
+        gone = FreshgateError("Another connection has closed the session.")
+        execution.statement.refuse(gone)
+        return Answer(failure(execution.head, gone))
 
     async def _own_operation(self, execution: Execution, route: Own | Waiting) -> Answer:
         session, head, call, statement = execution.session, execution.head, execution.call, execution.statement
         operation = Operation(new_handle(), session.protocol)
         if not self._sessions.add_operation(session, operation.handle, operation):
-            gone = FreshgateError("Another connection has closed the session.")
             if isinstance(route, Waiting):
                 route.then.abandon(End.FAILED)
-            statement.refuse(gone)
-            return Answer(failure(head, gone))
+            return self._gone(execution)
         statement.known_as(operation.handle)
         statement.enter()
         report = statement.listening(operation.report)
         if isinstance(route, Own):
-            work: Awaitable[Result | ForwardedOperation] = route.work(report)
+            work: Awaitable[Outcome] = route.work(report)
         else:
             work = self._executions.after(execution, route, report)
         operation.start(work, call.query_timeout_seconds, statement.settled)
@@ -411,9 +442,23 @@ class Dispatch:
             return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
-        return Forward(payload)
+        return self._described(operation, payload) if head.name == "GetResultSetMetadata" else Forward(payload)
+
+    def _described(self, operation: ForwardedOperation, payload: bytes) -> Forward:
+        return Forward(payload, None if operation.recorder is None else operation.recorder.described)
 
     def _rows(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
+        decision = self._rows_at_spark(session, operation, head, payload)
+        if operation.recorder is None or (call := message.fetch_call(payload)).fetch_type == FETCH_LOG:
+            return decision
+        if not isinstance(decision, Forward) or decision.mend is not None:
+            operation.recorder.spoil()
+            return decision
+        # Pages that are too long are replaced by ones with fewer rows.
+        copy = operation.recorder.page(call, whole=not self._terms.healing.page_bytes)
+        return replace(decision, copy=copy)
+
+    def _rows_at_spark(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
         if operation.reading is not None:
             return self._page(session, operation, operation.reading, head, payload)
         page_bytes = self._terms.healing.page_bytes
@@ -522,10 +567,14 @@ class Dispatch:
                     break  # Spark no longer knows it, and says so again when asked for the metadata.
         except FreshgateError as error:
             return Answer(failure(head, error))
-        return Forward(payload)
+        return self._described(operation, payload)
 
     def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
         match head.name:
+            case "GetOperationStatus" if operation.replayed is not None:
+                # As for a result at Spark: the Hive 2.3 driver polls once per row.
+                answer = operation.status(head.seqid)
+                return Answer(answer, lambda: operation.is_open and session.touch())
             case "GetOperationStatus":
                 return self._own_status(session, operation, head, payload)
             case "GetResultSetMetadata":

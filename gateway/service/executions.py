@@ -18,7 +18,12 @@ from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.operations import ends
 from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, timed_out
+from gateway.service.results.key import Key
+from gateway.service.results.recording import Recording
+from gateway.service.results.replay import Replay
+from gateway.service.results.store import Results
 from gateway.service.routing.outcomes import Route, Waiting
+from gateway.service.routing.scope import unseen
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -27,6 +32,15 @@ from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from sql.understood import Understood
 
 log = logging.getLogger(__name__)
+
+STALL_SECONDS = 0.5
+"""How long a query waits for the next page that an equal query's client takes, before it goes to Spark itself."""
+FOLLOWING_SECONDS = 5.0
+"""How long it waits in all since that query ended at Spark."""
+CHANGING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
+"""A text with one of these words may change rights."""
+ASKING_SECONDS = 1.0
+"""How often it makes sure that Spark is being asked whether that query has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +81,36 @@ class Execution:
 class Executions:
     """Starts statements over their sessions' side connections, and watches what runs at Spark."""
 
-    def __init__(self, sessions: Sessions, terms: Terms, errands: Errands) -> None:
+    def __init__(self, sessions: Sessions, results: Results, terms: Terms, errands: Errands) -> None:
         self._sessions = sessions
+        self._results = results
         self._terms = terms
         self._errands = errands
 
-    async def after(self, execution: Execution, route: Waiting, report: Report) -> ForwardedOperation:
-        """Waits for the refresh, then starts the client's statement over the session's side connection."""
+    async def after(self, execution: Execution, route: Waiting, report: Report) -> ForwardedOperation | Replay:
+        """Waits for the refresh, then starts the client's statement over the session's side connection, unless its
+        answer is known."""
         session = execution.session
         began = time.monotonic()
         try:
             await route.wait(report)
+            if route.then.key is not None and (replay := await self.recall(route.then.key)) is not None:
+                if route.holds():
+                    self.answered(execution.statement, route.then, replay, report)
+                    return replay
+                replay.release()
             side = await session.side()
         except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
             raise
         execution = execution.for_the_rest(began)
         if route.instead is not None:
-            return await self._replay(execution, side, route, report)
+            return await self._stand_in(execution, side, route, report)
         return await self._start(execution, side, route.then, execution.statement)
 
-    async def _replay(
+    async def _stand_in(
         self, execution: Execution, side: SideConnection, route: Waiting, report: Report
-    ) -> ForwardedOperation:
+    ) -> ForwardedOperation | Replay:
         """Runs the text that stands in for the client's to its end. If it fails, no row of it has been seen: the
         client's own text runs once instead."""
         assert route.instead is not None
@@ -109,6 +130,55 @@ class Executions:
         execution.statement.started(operation.handle)
         execution.statement.end(End.SUCCEEDED)
         return operation
+
+    # --- answers in memory -------------------------------------------------------------------------
+
+    async def recall(self, key: Key) -> Replay | None:
+        """The answer, if it is known, or soon will be because an equal query is running."""
+        replay = self._results.replay(key)
+        if replay is None and (recording := self._results.recording(key)) is not None:
+            await self._follow(recording)
+            if (replay := self._results.replay(key)) is not None:
+                self._results.counts.shared += 1
+        return replay
+
+    async def _follow(self, recording: Recording) -> None:
+        """Waits for an equal query, at most until STALL_SECONDS after its end and each page that its client takes."""
+        while not recording.over:
+            seconds = ASKING_SECONDS
+            if recording.succeeded:
+                until = min(recording.moved_at + STALL_SECONDS, recording.made_at + FOLLOWING_SECONDS)
+                if (seconds := until - self._results.clock()) <= 0:
+                    return
+            elif recording.ask is not None:
+                await recording.ask()
+            if not recording.over:
+                await recording.wait(seconds)
+
+    def answered(self, statement: Statement, route: Route, replay: Replay, report: Report) -> None:
+        """The statement is not sent, because its answer is known."""
+        route.abandon(End.FAILED)
+        statement.answered_from_memory()
+        report(f"Answered from memory: Spark made these rows {self._results.age(replay):.1f} s ago")
+
+    def record(self, execution: Execution, route: Route) -> None:
+        """The statement is about to be sent: records its answer if others may get it."""
+        session, key = execution.session, route.key
+        if not execution.known.look.words.isdisjoint(CHANGING_RIGHTS):
+            route.sends.append(self._results.clear)
+            route.ends.append(lambda _: self._results.clear())
+        settings = session.settings
+        if key is None or route.recording is not None or not _is_as(session, key):
+            return
+        route.recording = recording = self._results.begin(key)
+        if recording is not None:
+            changes = settings.changes
+            undisturbed = lambda: settings.changes == changes and _is_as(session, key)  # noqa: E731
+            recording.begin(undisturbed, unseen(route, session).look)
+            route.ends.append(recording.ended)
+            route.closes.append(recording.spoil)
+
+    # --- statements that stand in ------------------------------------------------------------------
 
     async def _ended(self, side: SideConnection, operation: ForwardedOperation, seconds: int) -> None:
         """Waits until the statement, whose time limit is `seconds`, has succeeded; raises FreshgateError otherwise."""
@@ -136,6 +206,7 @@ class Executions:
     ) -> ForwardedOperation:
         """Starts a statement over the session's side connection."""
         session, payload = execution.session, execution.with_text(route.text)
+        self.record(execution, route)
         route.on_send()
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
@@ -187,6 +258,8 @@ class Executions:
             operation.runs_others = route.runs_others
         if route.closes:
             operation.on_close.append(route.on_close)
+        if route.recording is not None:
+            operation.recorder = route.recording
         operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
         if self._may_read_ahead(execution.session, operation):
             operation.reading = Reading()
@@ -197,6 +270,11 @@ class Executions:
         as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
         whole = self._terms.reads_ahead() and not session.collects_in_parts
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
+
+
+def _is_as(session: Session, key: Key) -> bool:
+    """Whether names and settings mean in the session what the key says."""
+    return session.settings.id == key.settings and session.namespace == key.namespace and not session.unseen
 
 
 def follow(statement: Statement, route: Route) -> None:

@@ -75,6 +75,7 @@ TO_NEW_GUID = (
 )
 """The bytes from the start of the body of a reply that has begun an operation to its guid."""
 _TEXT_MAP = bytes((STRING, STRING))
+_EMPTY_MAP_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class ExecuteCall:
     statement: str
     run_async: bool
     query_timeout_seconds: int = 0
+    overlaid: bool = False
+    """Whether it has settings of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +190,12 @@ def statement(payload: bytes) -> ExecuteCall:
     place = _of_kind(fields, 2, STRING)
     if place is None:
         raise WireError("ExecuteStatement without a statement")
-    asynchronous = _of_kind(fields, 4, BOOL)
+    asynchronous, overlay = _of_kind(fields, 4, BOOL), _of_kind(fields, 3, MAP)
     return ExecuteCall(
         _text(payload, place),
         asynchronous is not None and payload[asynchronous.start] == 1,
         max(_number(payload, _of_kind(fields, 5, I64)) or 0, 0),
+        overlay is not None and overlay.end - overlay.start > _EMPTY_MAP_BYTES,
     )
 
 

@@ -30,6 +30,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.operations.operation import End
+from gateway.service.results.store import Results
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName
@@ -88,6 +89,7 @@ def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -
         readiness,
         LoopLag(),
         RewriteCounts(),
+        Results(),
         None,
     )
 

@@ -66,7 +66,8 @@ def read_call(payload: bytes) -> Any:
 
 
 def execute(text: str, run_async: bool = True, seqid: int = 7, **rest: Any) -> bytes:
-    request = ttypes.TExecuteStatementReq(session(), text, {"k": "v"}, run_async, **rest)
+    overlay = rest.pop("confOverlay", {"k": "v"})
+    request = ttypes.TExecuteStatementReq(session(), text, overlay, run_async, **rest)
     return call("ExecuteStatement", request, seqid)
 
 

@@ -72,10 +72,10 @@ def test_a_handle_of_another_length_or_position_is_replaced() -> None:
         messages.with_handle(calls.open_session(), OTHER)
 
 
-@given(TEXTS, st.booleans(), st.integers(0, 1 << 40))
-def test_a_statement_is_read(text: str, run_async: bool, timeout: int) -> None:
-    request = calls.execute(text, run_async, queryTimeout=timeout)
-    assert messages.statement(request) == ExecuteCall(text, run_async, timeout)
+@given(TEXTS, st.booleans(), st.integers(0, 1 << 40), st.dictionaries(TEXTS, TEXTS, max_size=2))
+def test_a_statement_is_read(text: str, run_async: bool, timeout: int, settings: dict[str, str]) -> None:
+    request = calls.execute(text, run_async, queryTimeout=timeout, confOverlay=settings)
+    assert messages.statement(request) == ExecuteCall(text, run_async, timeout, bool(settings))
 
 
 @given(TEXTS, TEXTS)

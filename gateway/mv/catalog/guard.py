@@ -68,6 +68,7 @@ class Guard:
         """Registers a statement that is about to be sent and may change these views. The caller must call `end`."""
         watch = Watch(suspect, frozenset(views))
         self._watches.add(watch)
+        self._catalog.news.doubted.tell(watch.views)
         return watch
 
     def end(self, watch: Watch, *, surely: bool = True) -> None:

@@ -424,6 +424,7 @@ class Catalog:
                 by_stem.setdefault(stem, set()).add(table)
         self._by_stem = by_stem
         self.table_words = frozenset(word for stem in by_stem for word in stem)
+        self.news.revised.tell()
 
 
 def _doubt_rows(write: Write, noted: Iterable[Entry]) -> None:

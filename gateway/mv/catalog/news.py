@@ -21,6 +21,10 @@ class News:
         """The views with these ids have become stale; and what has changed."""
         self.moved: Subscribers[[]] = Subscribers()
         """Names now belong to other views, or to none."""
+        self.revised: Subscribers[[]] = Subscribers()
+        """Views were added, removed, moved or altered."""
+        self.doubted: Subscribers[[Iterable[str]]] = Subscribers()
+        """The public views with these ids may change by statements of clients."""
         self.vouched: Subscribers[[str]] = Subscribers()
         """Somebody has said that the view with this id may answer queries that do not name it."""
         self.published: Subscribers[[str]] = Subscribers()

@@ -57,6 +57,8 @@ class TakenFor(StrEnum):
     """It reads materialized views without a refresh."""
     WAITED = "waited"
     """It reads materialized views, and waited for their refresh."""
+    CACHED = "cached"
+    """It reads materialized views, and was answered from memory."""
     COMMAND = "command"
     """One of the gateway's own statements."""
     REFUSED = "refused"
@@ -179,6 +181,9 @@ class Statement:
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
+
+    def answered_from_memory(self) -> None:
+        self._taken_for = TakenFor.CACHED
 
     def known_as(self, handle: Handle) -> None:
         """Sets the operation that its client uses."""

@@ -6,12 +6,16 @@ import re
 from collections.abc import Mapping
 
 from gateway.errors import SyntaxRefused
-from gateway.service.clients import transaction
+from gateway.service.clients import session_settings, transaction
 from gateway.service.clients.session import Session
 
 REWRITE = "freshgate.rewrite"
 """`off`: queries of this session are not answered from views that they do not name."""
-_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on")}
+_VALUES = {
+    transaction.SETTING: transaction.VALUES,
+    REWRITE: ("off", "on"),
+    session_settings.RESULT_CACHE: ("off", "on"),
+}
 """The possible values; the last one is the default."""
 _STATEMENT = re.compile(
     rf"""(?: set \s+ `?(?P<name>{"|".join(map(re.escape, _VALUES))})`? \s*=\s* (?P<value>.*)
@@ -43,5 +47,7 @@ def apply(session: Session, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if name == REWRITE:
             session.settings.rewrites = value == "on"
+        elif name == session_settings.RESULT_CACHE:
+            session.settings.remembers = value == "on"
         else:
             session.transaction.set_session(value == transaction.VALUES[0])

@@ -480,6 +480,8 @@ class Sessions:
         session.transaction.drop()
         for guid, operation in session.operations.items():
             self._owners.pop(guid, None)
+            if isinstance(operation, Operation):
+                operation.close()
             if (forwarded := at_spark(operation)) is not None:
                 self.end_jobs(forwarded)
                 forwarded.close()
@@ -522,7 +524,9 @@ class Sessions:
         return True
 
     def remove_operation(self, session: Session, handle: Handle) -> None:
-        session.operations.pop(handle.guid, None)
+        operation = session.operations.pop(handle.guid, None)
+        if isinstance(operation, Operation):
+            operation.close()
         self._owners.pop(handle.guid, None)
 
     def find_operation(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+RESULT_CACHE = "freshgate.result_cache"
+"""`off`: no query of this session is answered from memory, or kept for others."""
+
 
 class SessionSettings:
     """The settings of one session."""
@@ -15,19 +18,27 @@ class SessionSettings:
         self.id = self._first
         """Two sessions of a user with equal ids have the same settings: they were opened with the same ones, and have
         run the same statements that may change settings, in the same order."""
+        said = [value for key, value in sorted(configuration.items()) if key.lower().endswith(RESULT_CACHE)]
+        self._first_remembers = not said or said[-1].strip().lower() != "off"
+        self.remembers = self._first_remembers
+        """Whether queries may be answered from memory (freshgate.result_cache)."""
+        self.opaque = False
+        """Whether it has run statements after which settings or variables may differ although the texts were equal."""
         self.rewrites = True
         """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
 
         self.changes = 0
         """How many statements were sent that may change what names, or settings of the gateway, mean."""
 
-    def note(self, text: str) -> None:
-        """A statement is sent that may change settings."""
+    def note(self, text: str, *, constant: bool = True) -> None:
+        """A statement is sent that may change settings. `constant`: to values that are in its text."""
         self.id = _chained(self.id, text)
+        self.opaque = self.opaque or not constant
 
     def reopened(self) -> None:
         """The session has the settings again that it was opened with."""
         self.id = self._first
+        self.remembers, self.opaque = self._first_remembers, False
 
 
 def _chained(before: str, *texts: str) -> str:

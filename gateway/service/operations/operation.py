@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.mv.refresh.progress import Progress
+from gateway.service.decision import Copy
 from gateway.service.operations.progress_bar import progress_update
 from gateway.wire import reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
@@ -102,6 +103,33 @@ class Asked(Protocol):
         """Called when Spark has answered `who`, or never will."""
 
 
+class Replayed(Protocol):
+    """The rows of an answer of Spark's that is kept in memory."""
+
+    def metadata(self, seqid: int) -> bytes:
+        """The reply to GetResultSetMetadata."""
+
+    def fetch(self, seqid: int, call: FetchCall) -> bytes:
+        """The reply to a FetchResults request for rows."""
+
+    def release(self) -> None:
+        """No more rows are fetched."""
+
+
+class Recorder(Protocol):
+    """Records the rows of an operation while its client reads them, without affecting that."""
+
+    def described(self, answer: bytes) -> None:
+        """Takes the reply to GetResultSetMetadata."""
+
+    def page(self, call: FetchCall, *, whole: bool) -> Copy | None:
+        """Takes a FetchResults request for rows; the result takes its reply. `whole`: a page with fewer rows than were
+        asked for is the last one."""
+
+    def spoil(self) -> None:
+        """The rows are not read in a way that can be recorded."""
+
+
 @dataclass(slots=True, eq=False)
 class ForwardedOperation:
     """An operation at Spark, and what the gateway does when it ends or is closed."""
@@ -130,6 +158,8 @@ class ForwardedOperation:
     """None for an operation that is not a statement."""
     unseen: Asked | None = None
     """Must learn of its end, if set."""
+    recorder: Recorder | None = None
+    """Records its rows, if they may answer other queries."""
 
     def is_open(self) -> bool:
         return not self.closed
@@ -161,6 +191,10 @@ def timed_out(seconds: int) -> FreshgateError:
 
 def new_handle() -> Handle:
     return Handle(secrets.token_bytes(16), secrets.token_bytes(16))
+
+
+Outcome = Result | ForwardedOperation | Replayed
+"""What an operation of the gateway's own leads to."""
 
 
 class OperationReport:
@@ -207,7 +241,8 @@ class OperationReport:
 class Operation:
     """One of the gateway's own operations: a statement that it executes itself, or a query that waits for a refresh.
 
-    The latter continues at Spark: `continued` is then Spark's operation, and all later requests go there.
+    The latter continues at Spark: `continued` is then Spark's operation, and all later requests go there. Or its answer
+    is known: `replayed` then has Spark's rows.
     """
 
     def __init__(self, handle: Handle, protocol: int) -> None:
@@ -215,6 +250,9 @@ class Operation:
         self.state = OperationState.RUNNING
         self.error: FreshgateError | None = None
         self.continued: ForwardedOperation | None = None
+        self.replayed: Replayed | None = None
+        self.is_open = True
+        """Whether requests about it may come."""
         self.report = OperationReport()
         self._protocol = protocol
         self._result = NO_ROWS
@@ -242,7 +280,7 @@ class Operation:
 
     def start(
         self,
-        work: Awaitable[Result | ForwardedOperation],
+        work: Awaitable[Outcome],
         timeout_seconds: int = 0,
         on_done: Callable[[Operation], None] | None = None,
     ) -> None:
@@ -251,14 +289,17 @@ class Operation:
         if on_done is not None:
             self._task.add_done_callback(lambda _: on_done(self))
 
-    async def _run(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int) -> None:
+    async def _run(self, work: Awaitable[Outcome], timeout_seconds: int) -> None:
         try:
             async with asyncio.timeout(timeout_seconds or None):
                 outcome = await work
             if isinstance(outcome, ForwardedOperation):
                 self.continued = outcome
-            else:
+            elif isinstance(outcome, Result):
                 self._result = outcome
+                self.state = OperationState.FINISHED
+            else:
+                self.replayed = outcome
                 self.state = OperationState.FINISHED
         except FreshgateError as error:
             self._fail(error)
@@ -273,6 +314,12 @@ class Operation:
             self._fail(FreshgateError(f"The gateway failed: {error!r}. Its log has the details.", sqlstate="58005"))
         finally:
             self._settled.set()
+
+    def answer(self, replayed: Replayed) -> None:
+        """Finishes it at once, with an answer that is known."""
+        self.replayed = replayed
+        self.state = OperationState.FINISHED
+        self._settled.set()
 
     def _fail(self, error: FreshgateError) -> None:
         self.error = error
@@ -289,6 +336,12 @@ class Operation:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def close(self) -> None:
+        """No request about it comes any more."""
+        self.is_open = False
+        if self.replayed is not None:
+            self.replayed.release()
 
     def step_seconds(self) -> float:
         """How long a status call is held: 500 ms at first, up to 5 s for long operations, as in HiveServer2."""
@@ -317,6 +370,8 @@ class Operation:
         self._reported = self._reported or self.settled
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
+        if self.replayed is not None:
+            return reply.operation_status(seqid, self.state)
         progress = self._progress() if bar and not self.settled else None
         return reply.operation_status(seqid, self.state, has_result_set=True, progress=progress)
 
@@ -327,6 +382,8 @@ class Operation:
         return replace(update, fraction=self._fraction)
 
     def metadata(self, seqid: int) -> bytes:
+        if self.replayed is not None:
+            return self.replayed.metadata(seqid)
         return reply.result_metadata(seqid, self._result.columns)
 
     def fetch(self, seqid: int, call: FetchCall) -> bytes:
@@ -334,6 +391,8 @@ class Operation:
         if call.fetch_type == FETCH_LOG:
             return self._fetch_log(seqid, call)
         self._reported = self._reported or self.settled
+        if self.replayed is not None:
+            return self.replayed.fetch(seqid, call)
         if self.state is not OperationState.FINISHED:
             message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
             return reply.error("FetchResults", seqid, message, "HY010")

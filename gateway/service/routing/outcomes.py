@@ -10,6 +10,8 @@ from gateway.mv.refresh.progress import Report
 from gateway.service.clients.audit import NOTHING, Mentions
 from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End, Result
+from gateway.service.results.key import Key
+from gateway.service.results.recording import Recording
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +35,10 @@ class Route:
     """Whether `text` answers the client's from a materialized view that the client did not name."""
     took: Callable[[float], None] | None = None
     """Receives the seconds from now until its success is known."""
+    key: Key | None = None
+    """Under which an equal query's answer is known, if the statement may be answered from memory."""
+    recording: Recording | None = None
+    """Records its answer for others."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []
@@ -58,6 +64,10 @@ class Route:
 def always() -> bool:
     """For an answer that is right whatever has happened since."""
     return True
+
+
+async def at_once(_: Report) -> None:
+    """There is nothing to wait for."""
 
 
 @dataclass(frozen=True, slots=True)

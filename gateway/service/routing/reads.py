@@ -18,9 +18,11 @@ from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session
 from gateway.service.clients.unseen import Unseen
+from gateway.service.results.key import Key
 from gateway.service.routing import stale_reads
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.scope import Scope
@@ -68,28 +70,37 @@ class Reading:
         return Cause(TriggerMode.READ, self.session.user)
 
 
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """Refreshes that reads demand. `unsure_seconds`: how long a statement waits for views that it only may read."""
+
+    tasks: Tasks
+    unsure_seconds: float
+
+
 class Reads:
-    """Prepares reads. `unsure_seconds`: how long a statement waits for views that it only may read."""
+    """Prepares reads."""
 
     def __init__(
         self,
         catalog: Catalog,
         scope: Scope,
-        tasks: Tasks,
+        refreshes: OnDemand,
         readers: Readers,
         stale_reads: stale_reads.StaleReads,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
-        unsure_seconds: float,
+        known_answers: KnownAnswers,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
-        self._tasks = tasks
+        self._tasks = refreshes.tasks
         self._readers = readers
         self._stale_reads = stale_reads
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
-        self._unsure_seconds = unsure_seconds
+        self._known_answers = known_answers
+        self._unsure_seconds = refreshes.unsure_seconds
         self.writers: dict[int, Unseen] = {}
         """The statements of the writes that have not ended, by the numbers of the writes."""
 
@@ -262,6 +273,7 @@ class Reads:
 
     def depart(self, reading: Reading) -> None:
         """The statement is about to be sent."""
+        reading.route.key = self._known_key(reading)
         if reading.pinned:
             splices, read = self._version_reads.depart(
                 reading.session.transaction, reading.epoch, reading.place, reading.read
@@ -272,6 +284,11 @@ class Reads:
             self._begin_read(reading.route, reading.read.all)
         if reading.write is not None:
             self._catalog.begin_write(reading.write)
+
+    def _known_key(self, reading: Reading) -> Key | None:
+        if reading.pinned or reading.composed or reading.splices or reading.write is not None:
+            return None
+        return self._known_answers.key(reading.session, reading.route, reading.place, reading.read)
 
     def _begin_read(self, route: Route, views: frozenset[str]) -> None:
         """Keeps the views' current versions until the statement is closed."""

@@ -31,7 +31,7 @@ from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
-from gateway.service.routing.outcomes import Own, Route, Waiting, always
+from gateway.service.routing.outcomes import Own, Route, Waiting, always, at_once
 from gateway.service.routing.reads import Reading, Reads
 from gateway.service.routing.rewrites import FIRST_WORDS, Hit, Pass, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
@@ -271,6 +271,8 @@ class Router:
             outcome.then.abandon(End.FAILED)
             return None
         outcome.text = outcome.text or head + (hit.mixed or hit.text)
+        if hit.mixed:
+            outcome.key = None  # It also reads tables.
         outcome.stands_in = True
         if not head:
             outcome.took = hit.usage.used(hit.answer.view)
@@ -283,9 +285,9 @@ class Router:
             if isinstance(route, Waiting):
                 return route
             route.took = took
-            return Waiting(route, _at_once)
+            return Waiting(route, at_once)
 
-        return Waiting(outcome, _at_once, instead, hit.vouched if hit.mixed else always)
+        return Waiting(outcome, at_once, instead, hit.vouched if hit.mixed else always)
 
     async def _route(
         self,
@@ -403,7 +405,8 @@ class Router:
         views answer queries depend on them."""
         look = known.look
         if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
-            route.sends.append(partial(session.settings.note, known.text))
+            constant = look.keyword in SETTINGS and look.words.isdisjoint({"variable", "var"})
+            route.sends.append(partial(session.settings.note, known.text, constant=constant))
             if self._rewrites.active:
                 watch(route, session)
         if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:
@@ -671,10 +674,6 @@ def _own_setting(known: Understood) -> Mapping[str, str] | None:
 def _set_own(session: Session, values: Mapping[str, str], end: End) -> None:
     if end is End.SUCCEEDED:
         own_settings.apply(session, values)
-
-
-async def _at_once(_: Report) -> None:
-    """There is nothing to wait for."""
 
 
 def _then(outcome: Route | Waiting | Own) -> Route:
