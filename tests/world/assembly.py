@@ -16,6 +16,7 @@ from gateway.config import Settings
 from gateway.mv.refresh.habits import Habits
 from gateway.server import Server
 from gateway.service.clients.session import Session
+from gateway.service.executions import Executions
 from gateway.service.routing.route import Router
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
@@ -34,6 +35,8 @@ class Tuning:
     probe_interval: float = 30.0
     retention: float = 60.0
     incremental_from: int = 1 << 26
+    remembers: bool = False
+    """Whether queries are answered from memory; those of all users alike."""
 
     def settings(self) -> Settings:
         usual = Settings()
@@ -43,6 +46,7 @@ class Tuning:
             staleness=replace(usual.staleness, probe_interval=self.probe_interval),
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
+            result_cache=replace(usual.result_cache, bytes=usual.result_cache.bytes * self.remembers, shared=True),
             refresh=replace(usual.refresh, incremental_from=self.incremental_from),
         )
 
@@ -110,6 +114,11 @@ class Gateway:
     @property
     def router(self) -> Router:
         return self._server._service.router
+
+    @property
+    def executions(self) -> Executions:
+        service = self._server._service
+        return Executions(service.sessions, service.results, service.terms, service.background)
 
     async def start(self) -> None:
         await self._server.start()

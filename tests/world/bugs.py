@@ -7,7 +7,7 @@ code of that day.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.errors import FreshgateError, UpstreamLost
@@ -21,12 +21,17 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.service.results.key import Seen
+from gateway.service.results.recording import Recording
+from gateway.service.results.replay import Entry as Kept
+from gateway.service.results.store import Results
 from gateway.service.routing.reads import Reading, Reads
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """`commit` is the one that mended it, `theme` that of the histories that find it."""
+    """`commit` is the one that mended it, empty for a fault that the gateway never had; `theme` is that of the
+    histories that find it."""
 
     commit: str
     theme: str
@@ -135,3 +140,25 @@ def _nothing_comes_late() -> None:
 @_bug("rows that went after a refresh were never there", "a0bcb6f", "empty tables")
 def _rows_are_not_doubted() -> None:
     _instead(Entry, "remove_rows", lambda _: None)
+
+
+@_bug("an answer in memory outlives its version", "", "crowd")
+def _answers_are_of_any_version() -> None:
+    _instead(Seen, "of", classmethod(lambda cls, view: cls(view.id, 0, ())))
+    _instead(Results, "forget", lambda *_: None)
+
+
+@_bug("an answer in memory is of the version that was read a moment before", "", "crowd")
+def _answers_are_kept_under_the_next_version() -> None:
+    finish = Results._finish
+
+    def late(self: Results, recording: Recording, entry: Kept | None) -> None:
+        current = self._holds.__self__  # type: ignore[attr-defined]
+        views = current.seen(seen.view_id for seen in recording.key.views)
+        if entry is not None and views is not None:
+            entry.key = recording.key = replace(recording.key, views=views)
+            self._recordings[recording.key] = recording
+        finish(self, recording, entry)
+
+    _instead(Results, "_finish", late)
+    _instead(Results, "forget", lambda *_: None)

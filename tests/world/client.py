@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.refresh.progress import Lines
 from gateway.service.clients.session import Session
+from gateway.service.executions import Execution
 from gateway.service.operations.operation import End, ForwardedOperation, new_handle
 from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.wire import reply
+from gateway.wire.message import FETCH_NEXT, FetchCall
+from gateway.wire.rowset import Column, row_set
 from sql.understood import Understood
-from world.assembly import Gateway
+from world.assembly import PROTOCOL, Gateway
 from world.oracle import Read, Write
 from world.spark import Over, Statement
+from world.storage import Key
+from world.tables import Rows
 
 if TYPE_CHECKING:
     from world.world import World
@@ -130,7 +137,8 @@ class Client:
                 await outcome.work(Lines(lambda line: self._world.tell(self.name, line)))
                 return
             route = outcome if isinstance(outcome, Route) else await self._waited(outcome)
-        await self._at_spark(gateway, session, route, sent)
+        if not await self._is_remembered(gateway, route, sent):
+            await self._at_spark(gateway, session, route, sent)
 
     async def _waited(self, waiting: Waiting) -> Route:
         try:
@@ -140,8 +148,40 @@ class Client:
             raise
         return waiting.then
 
+    async def _is_remembered(self, gateway: Gateway, route: Route, sent: Sent) -> bool:
+        """Whether the answer is known, as `Dispatch._considered` and `Executions.after` find out."""
+        if route.key is None:
+            return False
+        try:
+            replay = await gateway.executions.recall(route.key)
+        except BaseException:
+            route.abandon(End.FAILED)
+            raise
+        if replay is None:
+            return False
+        route.abandon(End.FAILED)
+        self._world.tell(self.name, f"{sent.text} is answered from memory")
+        storage, rows = self._world.answers[replay.entry.metadata]
+        replay.release()
+        if sent.read is not None:
+            self._world.oracle.end_read(sent.read, storage, rows)
+        return True
+
+    def _record(self, route: Route, storage: str, rows: Mapping[Key, Rows]) -> None:
+        """The client reads the answer, whose columns tell which one it is."""
+        if (recording := route.recording) is None:
+            return
+        answers = self._world.answers
+        columns = reply.result_metadata(1, [Column(f"answer {len(answers)}")])
+        answers[columns] = storage, rows
+        recording.described(columns)
+        if (copy := recording.page(FetchCall(new_handle(), FETCH_NEXT, 1000, 0), whole=True)) is not None:
+            copy.part(reply.fetch(1, row_set([Column("k")], [], PROTOCOL)), framed=False, ended=True)
+
     async def _at_spark(self, gateway: Gateway, session: Session, route: Route, sent: Sent) -> None:
         """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
+        nothing: Any = None
+        gateway.executions.record(Execution(session, nothing, nothing, b"", _read(sent.text), nothing), route)
         route.on_send()
         spark = self._world.spark
         try:
@@ -170,6 +210,7 @@ class Client:
         await self._world.moment()
         if sent.read is not None and running.reads and gateway.alive:
             self._world.oracle.end_read(sent.read, running.reads, dict(answer))
+            self._record(route, running.reads, dict(answer))
         route.on_close()
 
     def _ended(self, route: Route, end: End, sent: Sent) -> None:

@@ -106,6 +106,8 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
     for _ in range(chance.choice(about.befalls)):
         actions.insert(chance.randrange(len(actions)), _fate(chance, about))
     actions.append(Action("ada", "read", chance.choice(views)))
+    if chance.randrange(3) == 0:
+        shape = replace(shape, tuning=replace(shape.tuning, remembers=True))
     if any(action.actor == OUTSIDE for action in actions):
         # What comes past the gateway and goes again between two looks is never seen: docs/internals/simulation.md.
         actions = [action for action in actions if action.verb != "truncate"]
@@ -235,7 +237,8 @@ def told(history: History, edges: Edges) -> str:
     return "\n".join(
         [
             f"{shape.plan.name}; looks are trusted for {tuning.probe_interval:g} s, replaced versions kept for "
-            f"{tuning.retention:g} s, Spark {'keeps' if shape.caches else 'keeps no'} listings",
+            f"{tuning.retention:g} s, Spark {'keeps' if shape.caches else 'keeps no'} listings, the gateway "
+            f"{'keeps' if tuning.remembers else 'keeps no'} answers",
             creates,
             *outcome.story,
             outcome.wrong or "nothing went wrong",

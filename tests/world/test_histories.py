@@ -18,6 +18,7 @@ DEADLINE_SECONDS = 900.0
 HISTORIES_PER_BUG = 2_000
 FOUND_LATE = {
     "a look of another view's reader shows this one nothing",
+    "an answer in memory is of the version that was read a moment before",
     "a read is sent to what its name has come to mean",
     "rows that went beside a refresh were never there",
     "what a name shows after a broken connection stays so",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,8 @@ from world.narration import words
 from world.oracle import OUTSIDE, Oracle, Write
 from world.shapes import Shape
 from world.spark import Armed, Fault, Over, Spark, Statement
-from world.tables import Table
+from world.storage import Key
+from world.tables import Rows, Table
 
 NURSERY, HISTORY = 1_000.0, 5_000.0
 """When views are created, and when histories begin, in seconds of the loop."""
@@ -61,6 +62,8 @@ class World:
         self.violations: list[str] = []
         self.story: list[str] = []
         self._tells = tell
+        self.answers: dict[bytes, tuple[str, Mapping[Key, Rows]]] = {}
+        """Those that gateways may keep, by their columns: the storage that was read, and the rows."""
         self._queues: dict[str, deque[Action]] = {}
         self._moments: list[asyncio.Future[None]] = []
         self._dead: set[str] = set()
