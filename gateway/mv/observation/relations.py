@@ -226,8 +226,14 @@ class Relations:
         if task is None:
             task = asyncio.ensure_future(work())
             self._listings[key] = task
-            task.add_done_callback(lambda done: self._listings.get(key) is done and self._listings.pop(key))
+            task.add_done_callback(partial(self._listed, key))
         await asyncio.shield(task)
+
+    def _listed(self, key: str, task: asyncio.Future[None]) -> None:
+        if self._listings.get(key) is task:
+            del self._listings[key]
+        if not task.cancelled():
+            task.exception()  # Marks it as retrieved: every caller may have been cancelled.
 
     async def _list_databases(self) -> None:
         asked_at, asked_after = self._clock(), self._forgotten
