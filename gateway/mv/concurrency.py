@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 async def unbroken(work: Coroutine[None, None, None]) -> None:
@@ -22,6 +25,17 @@ async def unbroken(work: Coroutine[None, None, None]) -> None:
             task.exception()  # Marks the exception as retrieved.
         raise stopped
     await task
+
+
+async def gathered(works: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Runs these concurrently and returns their results in order. If one fails, cancels the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -128,6 +128,10 @@ class Relation:
     """A fingerprint of everything except the columns that affects how the files are read."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """For a view: Spark's settings in the session that created it."""
+    outputs: tuple[str, ...] = ()
+    """For a view: the names that its columns have in its query, where Spark finds them by these."""
+    collation: str = ""
+    """For a view: the collation of the strings in its text."""
 
 
 @dataclass(frozen=True, slots=True)

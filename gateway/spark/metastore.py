@@ -168,6 +168,8 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
     if described.get("catalog_name") == "system":
         return Relation(name, RelationKind.TEMPORARY_VIEW, columns=columns)
     catalog, _, database = described.get("view_catalog_and_namespace", "").partition(".")
+    settings = described.get("view_creation_spark_configuration") or {}
+    outputs, collation = described.get("view_query_output_columns") or (), described.get("collation", "")
     return Relation(
         name=name,
         kind=RelationKind.VIEW,
@@ -175,8 +177,10 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         namespace=Namespace(_unquoted(database) or name.database, catalog or name.catalog),
         columns=columns,
         created=created,
-        reading=fingerprint(json.dumps(described.get("view_creation_spark_configuration"), sort_keys=True)),
-        settings=described.get("view_creation_spark_configuration") or {},
+        reading=fingerprint(json.dumps([settings, outputs, collation], sort_keys=True)),
+        settings=settings,
+        outputs=tuple(outputs),
+        collation=collation,
     )
 
 

@@ -332,23 +332,6 @@ def _without_catalog(text: str) -> str:
     return text.replace(f"{quote(SESSION_CATALOG)}.", "")
 
 
-def show_views(database: str, names: Iterable[str]) -> str:
-    """Describes views of one database. The names may contain only letters, digits and _."""
-    return f"SHOW TABLE EXTENDED IN {quoted_database(database)} LIKE {string_token('|'.join(names))}"
-
-
-def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
-    """The texts of the views by name, in the answer to `show_views`."""
-    found = ((row[1].lower(), _view_text(row[3])) for row in rows)
-    return {name: text for name, text in found if text is not None}
-
-
-def _view_text(information: str) -> str | None:
-    _, _, rest = f"\n{information}".partition("\nView Text: ")
-    text, ended, _ = rest.partition("\nView Original Text: ")
-    return text if ended else None
-
-
 def is_spark_property(key: str) -> bool:
     """Whether Spark or Hive's metastore sets this property of a view."""
     return _OF_SPARK.fullmatch(key) is not None

@@ -33,7 +33,7 @@ from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import PLAIN
 from gateway.wire.endpoint import Endpoint
 from sql.names import TableName
-from sql.texts import maintenance, observation
+from sql.texts import descriptions, maintenance, observation
 from sql.texts.maintenance import UNPARTITIONED, Shown, StorageLayout
 
 BY_D = StorageLayout("d", "string", "{}", holds_column=True)
@@ -305,6 +305,26 @@ def test_what_is_said_of_tables_and_views(place: Place) -> None:
     assert definition is not None
     assert definition.view_text == f"SELECT d, k FROM {place.database}.t"
     assert [name for name, _ in definition.columns] == ["d", "k"]
+
+
+def test_what_is_said_of_many_tables_together(place: Place) -> None:
+    view = View(place, partitioned=True)
+    place.run(maintenance.set_properties(view.storage, {"freshgate.a": "x2a", "freshgate.version.1.0": "z-._+"}))
+    asked = [view.storage.table, "v", "nothing", "rows_of_v__definition"]
+    described = place.run(descriptions.show_described(view.storage.database, asked))
+    stored = descriptions.read_properties(described)[view.storage.table]
+    assert stored == _properties(place, view.storage)
+    assert descriptions.read_view_texts(described) == {
+        "v": maintenance.shown_rows(view.storage, view.columns, Shown.only(0), view.layout),
+        "rows_of_v__definition": f"SELECT d, k FROM {place.database}.t",
+    }
+    if isinstance(place, Real):
+        for name in ("rows_of_v", "v"):
+            there = TableName(place.database, name).quoted
+            place.run(f"COMMENT ON TABLE {there} IS 'c\\nTable Properties: [freshgate.a=x]\\nView Text: SELECT 1'")
+        described = place.run(descriptions.show_described(view.storage.database, asked))
+        assert view.storage.table not in descriptions.read_properties(described)
+        assert descriptions.read_view_texts(described).keys() == {"rows_of_v__definition"}
 
 
 def test_properties_are_set_and_forgotten_one_by_one(place: Place) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from views import SALES, SHOPS, given, view_of
 
+from gateway.errors import StatementFailed
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
@@ -98,6 +99,9 @@ class World:
         if "sales" in repr(reads):
             return Sources(frozenset({SALES}), frozenset({BELOW}))
         return Sources(frozenset({SHOPS}))
+
+    async def run(self, _: str) -> Any:
+        raise StatementFailed("Spark describes tables only one by one.")
 
     # --- what happens --------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ import pytest
 from views import SALES, given, view_of
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.inquiry import REASON_CHARACTERS_MAX
 from gateway.mv.freshness.ledger import Ledger
-from gateway.mv.model.view import Version
+from gateway.mv.model.view import Freshness, Version
 from sql.names import TableName
 
 LAYERS = 12
@@ -38,11 +39,11 @@ class Free:
 class Ladder:
     """Layers of two views, each of which reads both below it: 2 to the power of LAYERS ways lead down from the top."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int = LAYERS, sides: str = "ab") -> None:
         self.catalog = Catalog("s", cast(Any, Free()), lambda: SINCE)
         below: list[str] = []
-        for layer in range(LAYERS):
-            ids = [f"v{layer}{side}" for side in "ab"]
+        for layer in range(layers):
+            ids = [f"v{layer}{side}" for side in sides]
             for view_id in ids:
                 self.add(view_id, below)
             below = ids
@@ -87,6 +88,24 @@ def test_what_the_lowest_misses_the_highest_misses(side: str) -> None:
     # What was found holds for one question.
     ladder.catalog.entry(f"v0{side}").ledger.publish(1)
     assert not ladder.catalog.is_stale(ladder.top)
+
+
+def test_thousands_of_views_below_each_other() -> None:
+    chain = Ladder(layers=3_000, sides="a")
+    lowest, top = chain.catalog.entry("v0a"), chain.catalog.entry(chain.top)
+    assert chain.catalog.staleness(chain.top) is None
+    assert chain.catalog.freshness(chain.top) is Freshness.FRESH
+    lowest.ledger.touch(SINCE, frozenset({SALES}))
+    assert chain.catalog.is_stale(chain.top)
+    staleness = chain.catalog.staleness(chain.top)
+    assert staleness is not None
+    assert staleness.reason.startswith("the materialized view d.v2998a is stale: ")
+    assert staleness.reason.endswith(f": the materialized view d.v0a is stale: {SALES} has changed")
+    assert len(staleness.reason) < 2 * REASON_CHARACTERS_MAX
+    assert len(chain.catalog.reads(top.view.id)) == 3_000
+    given(lowest, views=frozenset({chain.top}), view_names={chain.top: top.view.name})
+    assert chain.catalog.is_stale(chain.top)
+    assert chain.catalog.staleness(chain.top) is not None
 
 
 @pytest.mark.parametrize("grace", ["0", "60"])

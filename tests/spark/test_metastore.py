@@ -4,6 +4,7 @@ moment only, so a scripted session answers in its place."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -85,3 +86,23 @@ def test_the_fence_does_not_open_if_its_database_is_listed_but_not_found() -> No
         asyncio.run(Fence(failing, "freshgate_storage", "here").check())
     new = metastore(DESCRIBE_DATABASE=[NO_SCHEMA], SHOW_DATABASES=[[("default",)]])
     asyncio.run(Fence(new, "freshgate_storage", "here").check())
+
+
+async def test_a_view_is_told_from_one_that_finds_its_columns_elsewhere() -> None:
+    described = {
+        "type": "VIEW",
+        "columns": [{"name": "a", "type": {"name": "int"}}],
+        "view_text": "SELECT * FROM t",
+        "view_catalog_and_namespace": "spark_catalog.shop",
+        "view_query_output_columns": ["x"],
+        "view_creation_spark_configuration": {"spark.sql.ansi.enabled": "true"},
+        "collation": "UTF8_BINARY",
+    }
+    found = []
+    for change in ({}, {"view_query_output_columns": ["y"]}, {"collation": "UTF8_LCASE"}):
+        answer: list[tuple[object, ...]] = [(json.dumps({**described, **change}),)]
+        relation = await metastore(DESCRIBE_TABLE=[answer]).relation(NAME)
+        assert relation is not None
+        found.append(relation)
+    assert [(each.outputs, each.collation) for each in found[:2]] == [(("x",), "UTF8_BINARY"), (("y",), "UTF8_BINARY")]
+    assert len({each.reading for each in found}) == 3

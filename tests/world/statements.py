@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from described import described_row
+
 from gateway.errors import StatementFailed
 from world.edges import EPOCH
 from world.storage import Columns, Key, Place, Thing, columns_of, rows_at, shown
@@ -126,12 +128,13 @@ def _drop(running: Statement, found: re.Match[str]) -> None:
     running.metastore.remove(_name(found))
 
 
-def _show_views(running: Statement, found: re.Match[str]) -> Answer:
-    names = [f"{found[1]}.{name}" for name in found[2].split("|")]
+def _show_described(running: Statement, found: re.Match[str]) -> Answer:
+    things = running.metastore.things
+    names = [(name, f"{found[1]}.{name}") for name in found[2].split("|")]
     return [
-        (found[1], name.partition(".")[2], "false", f"View Text: {thing.text}\nView Original Text: ")
-        for name in names
-        if (thing := running.metastore.things.get(name)) is not None and thing.is_view
+        described_row(found[1], name, thing.properties, thing.text)
+        for name, dotted in names
+        if (thing := things.get(dotted)) is not None
     ]
 
 
@@ -555,7 +558,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("props", rf"ALTER (?:VIEW|TABLE) {NAME} UNSET TBLPROPERTIES IF EXISTS \((.*)\)", _unset),
     ("drop", rf"ALTER TABLE {NAME} DROP IF EXISTS (PARTITION .*)", _drop_partitions),
     ("drop", rf"DROP (?:VIEW|TABLE) IF EXISTS {NAME}", _drop),
-    ("ask", r"SHOW TABLE EXTENDED IN `spark_catalog`\.`(\w+)` LIKE '(.*)'", _show_views),
+    ("ask", r"SHOW TABLE EXTENDED IN `spark_catalog`\.`(\w+)` LIKE '(.*)'", _show_described),
     ("ask", rf"SHOW PARTITIONS {NAME}", _show_partitions),
     (
         "insert",

@@ -15,6 +15,7 @@ from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage
 from gateway.mv.model.view import Leftover, MaterializedView, Version, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,28 @@ async def of_storage(metastore: Metastore, storage: TableName) -> Finding:
         return Finding(damage=Damage(_name_of({}, storage), storage, None, problem, droppable=False))
 
 
+def plain_name(properties: Mapping[str, str]) -> TableName | None:
+    """The name of the view that a storage table with these properties belongs to, unless more than its public view must
+    be looked at to classify it: another table's, a damaged one's, or one whose name was changing."""
+    try:
+        plain = stored.was_published(properties) and stored.read_move(properties) is None
+        return stored.read_name(properties) if plain else None
+    except (stored.UnreadableProperties, ValueError):
+        return None
+
+
+async def of_described(properties: Mapping[str, str], storage: TableName, view_text: str) -> Finding | None:
+    """Classifies a storage table with a `plain_name` by what is known of it and its public view; None if that is not
+    a view as it should be, so that `of_storage` must ask again."""
+    name, shown = plain_name(properties), maintenance.read_published(view_text)
+    if name is None or shown is None or shown[0] != storage:
+        return None
+    try:
+        return await _shown_as(properties, storage, name, shown[1])
+    except stored.UnreadableProperties:
+        return None
+
+
 async def of_definition(metastore: Metastore, storage: TableName) -> Finding:
     """Classifies a definition without a storage table. If a view still shows the missing table, it is damaged; the id
     contains the view's name. Raises UpstreamLost."""
@@ -79,7 +102,6 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
     if not stored.is_ours(found):
         log.warning("%s is not a storage table of Freshgate and is ignored", storage)
         return Finding()
-    definition = definition_of(storage)
     try:
         shown = await naming.settled(metastore, found, storage)
         if shown is None:
@@ -87,17 +109,21 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
         if not stored.was_published(found):
             # Spark refused a DROP, or a gateway was killed during a CREATE or DROP.
             await naming.mark_published(metastore, storage)
-        name, version = shown
-        view = replace(await stored.view_read(found, storage, definition, version), name=name)
+        return await _shown_as(found, storage, *shown)
     except stored.UnreadableProperties as error:
         owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
         return Finding(damage=Damage(_name_of(found, storage), storage, owner, str(error), droppable))
+
+
+async def _shown_as(found: Mapping[str, str], storage: TableName, name: TableName, version: int) -> Finding:
+    """A view that its public view shows in this version. Raises UnreadableProperties."""
+    view = replace(await stored.view_read(found, storage, definition_of(storage), version), name=name)
     # Partitions of versions without properties are left to the janitor's later round: this saves a listing for each
     # view now.
     if not stored.versions(found) - {version}:
         return Finding(view, found)
     before = await aside(stored.partitions_at_most(found), _before, view.current, found)
-    return Finding(view, found, Leftover(storage, definition, whole=False, versions=before))
+    return Finding(view, found, Leftover(storage, view.definition, whole=False, versions=before))
 
 
 async def without_view(

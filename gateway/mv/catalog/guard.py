@@ -24,7 +24,7 @@ from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import NO_VIEW
 from gateway.mv.ports import Metastore
-from sql.texts import maintenance
+from sql.texts import descriptions, maintenance
 
 log = logging.getLogger(__name__)
 
@@ -211,10 +211,10 @@ class Guard:
         a check of its own."""
         try:
             names = [entry.view.name.table for entry in entries]
-            answer = await self._metastore.run(maintenance.show_views(database, names))
+            answer = await self._metastore.run(descriptions.show_described(database, names))
         except StatementFailed:
             return set()
-        texts = maintenance.read_view_texts(answer.rows)
+        texts = descriptions.read_view_texts(answer.rows)
         return {
             entry.view.id
             for entry in entries

@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from gateway.errors import NoSuchView
+from gateway.mv.catalog.dependencies import Dependencies
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.name_index import NameIndex
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
 from gateway.mv.catalog.news import News
 from gateway.mv.freshness.drift import NOT_LOOKED, unseen
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.inquiry import Inquiry, bases
+from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.ledger import OpenWrites, Write
 from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
@@ -43,9 +45,8 @@ class Catalog:
         self._fence = fence
         self._now_ms = now_ms
         self._entries: dict[str, Entry] = {}
-        self._by_name: dict[TableName, Entry] = {}
-        self._dependents: dict[TableName, frozenset[str]] = {}
-        self._above: dict[str, frozenset[str]] = {}
+        self._by_name = NameIndex(storage_database)
+        self._reads = Dependencies()
         self._gone: dict[str, TableName] = {}
         """The names of the views dropped or replaced last, by id."""
         self.damaged: dict[TableName, Damage] = {}
@@ -55,17 +56,10 @@ class Catalog:
         self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
         """Each with the number of tasks that hold or await it."""
         self.news = News()
-        self._read: frozenset[TableName] = frozenset()
-        self._by_stem: dict[tuple[str, str], set[TableName]] = {}
         self.building: set[str] = set()
         """Storage tables of views that CREATE is building."""
         self.storage_database = storage_database
         self.writes = OpenWrites()
-        self.view_words: frozenset[str] = frozenset()
-        """The table parts of the views' names, and the name of the storage database."""
-        self.table_words: frozenset[str] = frozenset()
-        """The table and database parts of the base tables' names. The databases count because of DROP DATABASE."""
-        self.reindex()
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -79,7 +73,17 @@ class Catalog:
 
     def views(self) -> list[MaterializedView]:
         """All views that can be read, ordered by name."""
-        return [self._by_name[name].view for name in sorted(self._by_name)]
+        return [entry.view for entry in self._by_name]
+
+    @property
+    def view_words(self) -> frozenset[str]:
+        """The table parts of the views' names, and the name of the storage database."""
+        return self._by_name.words.all
+
+    @property
+    def table_words(self) -> frozenset[str]:
+        """The table and database parts of the base tables' names. The databases count because of DROP DATABASE."""
+        return self._reads.words
 
     def named(self, name: TableName) -> MaterializedView | None:
         entry = self._by_name.get(name)
@@ -96,14 +100,8 @@ class Catalog:
             for damage in self.damaged.values():
                 if damage.storage.table == view_id:
                     raise damaged(damage) from None
-            raise NoSuchView(self._gone_message(view_id)) from None
-
-    def _gone_message(self, view_id: str) -> str:
-        """Names the view, because users do not know its id."""
-        name = self._gone.get(view_id) or name_of_id(view_id)
-        if name in self._by_name:
-            return f"The materialized view {name} was replaced in the meantime. Run the statement again."
-        return f"The materialized view {name} was dropped in the meantime."
+            name = self._gone.get(view_id) or name_of_id(view_id)
+            raise NoSuchView(_gone_message(name, replaced=name in self._by_name)) from None
 
     def _remember_name(self, view: MaterializedView) -> None:
         """Keeps the name of a removed view for callers that still have its id."""
@@ -137,25 +135,29 @@ class Catalog:
 
     def dependents(self, tables: Iterable[TableName]) -> list[Entry]:
         """The views that read one of `tables` directly or through Spark views (not through other MVs)."""
-        ids = {view_id for table in tables for view_id in self._dependents.get(table, ())}
+        ids = {view_id for table in tables for view_id in self._reads.dependents(table)}
         return [self._entries[view_id] for view_id in sorted(ids)]
 
     def above(self, view_id: str) -> frozenset[str]:
         """The ids of the views that read this view and depend on its changes."""
-        return self._above.get(view_id, frozenset())
+        base = self._entries.get(view_id)
+        above = (self._entries[each] for each in self._reads.above(view_id))
+        return frozenset(each.view.id for each in above if base is None or not each.view.excludes(base.view.name))
 
     def tables(self) -> list[TableName]:
         """All base tables."""
-        return list(self._dependents)
+        return self._reads.tables()
 
     def is_read(self, table: TableName) -> bool:
         """Whether a view reads this table, or a Spark view on the way to one."""
-        return table in self._read
+        return self._reads.is_read(table)
 
     def tables_in(self, database: str) -> frozenset[TableName]:
         """The base tables in a database."""
         return frozenset(
-            table for table in self._dependents if database in {table.database, *(within for within, _ in table.stems)}
+            table
+            for table in self._reads.tables()
+            if database in {table.database, *(within for within, _ in table.stems)}
         )
 
     def changed_with(self, tables: Iterable[TableName], *, exact: bool = True) -> frozenset[TableName]:
@@ -163,11 +165,11 @@ class Catalog:
         branch, a metadata table), and what it belongs to. Not `exact`: the catalog of the table may be another one."""
         found = set(tables)
         for table in tables:
-            for base in self._by_stem.get(table.stems[0], ()):
+            for base in self._reads.of_stem(table.stems[0]):
                 if not exact or base.aspect or base.stems[0] != table.stems[0]:
                     found.add(base)
             for stem in table.stems[1:]:
-                found |= self._by_stem.get(stem, set())
+                found.update(self._reads.of_stem(stem))
         return frozenset(found)
 
     def is_stale(self, view_id: str) -> bool:
@@ -221,11 +223,7 @@ class Catalog:
     def begin_write(self, write: Write) -> None:
         """Notes a write that is about to be forwarded for every view that depends on its tables."""
         for entry in self.dependents(write.tables or ()):
-            self._note(write, entry)
-
-    def _note(self, write: Write, entry: Entry) -> None:
-        write.noted.add(entry.view.id)
-        entry.ledger.begin(write.number, removes=write.removes)
+            _note(write, entry)
 
     def _noted(self, write: Write) -> list[Entry]:
         """The entries that noted the write and in which it is still open."""
@@ -236,7 +234,7 @@ class Catalog:
         """Notes open writes that may change one of the tables, for a view that did not read it before."""
         for write in self.writes.touching(tables):
             if write.number not in entry.ledger.open:
-                self._note(write, entry)
+                _note(write, entry)
 
     def end_write(self, write: Write) -> None:
         """Records that a write has ended."""
@@ -282,7 +280,7 @@ class Catalog:
         self._touched(write)
         for entry in self._noted(write):
             entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
-            self._note(late, entry)
+            _note(late, entry)
         self.writes.end(write)
         return late
 
@@ -309,36 +307,37 @@ class Catalog:
         # If the view is found late, writes may be under way.
         self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
-        self._by_name[view.name] = entry
-        self.damaged.pop(view.name, None)
+        self._by_name.give(view.name, entry)
+        self.forget_damage(view.name)
+        self._reindexed(self._reads.put(view))
 
     def reserve(self, view: MaterializedView) -> Entry:
         """Adds a view that CREATE is building. From now on writes are noted for it; open ones count as begun."""
         entry = Entry(view, reserved=True, changed=self._reread)
         self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
-        self.reindex()
+        self._reindexed(self._reads.put(view))
         return entry
 
     def show(self, entry: Entry) -> Entry | None:
         """Makes a reserved view visible; returns the entry that it replaces."""
-        replaced = self._by_name.get(entry.view.name)
+        replaced, unread = self._by_name.get(entry.view.name), frozenset[TableName]()
         entry.show()
-        self._by_name[entry.view.name] = entry
-        self.damaged.pop(entry.view.name, None)
+        self._by_name.give(entry.view.name, entry)
+        self.forget_damage(entry.view.name)
         if replaced is not None:
             del self._entries[replaced.view.id]
             self._remember_name(replaced.view)
-        self.reindex()
+            unread = self._reads.remove(replaced.view.id)
+        self._reindexed(unread)
         return replaced
 
     def remove(self, entry: Entry) -> None:
         """Removes a view, visible or reserved."""
         if self._entries.pop(entry.view.id, None) is not None:
             self._remember_name(entry.view)
-        if self._by_name.get(entry.view.name) is entry:
-            del self._by_name[entry.view.name]
-        self.reindex()
+        self._by_name.take(entry.view.name, entry)
+        self._reindexed(self._reads.remove(entry.view.id))
         self.news.moved.tell()
 
     def report_damage(self, entry: Entry, problem: str) -> None:
@@ -352,11 +351,16 @@ class Catalog:
     def add_damage(self, damage: Damage) -> None:
         """Adds a view with a part that is missing or cannot be read."""
         log.error("the materialized view %s is damaged: %s. %s", damage.name, damage.problem, damage.advice)
+        self.forget_damage(damage.name)
         self.damaged[damage.name] = damage
+        self._by_name.words.add(damage.name.table)
+        self._reindexed()
 
     def forget_damage(self, name: TableName) -> None:
-        self.damaged.pop(name, None)
-        self.reindex()
+        """Removes a damaged view, if there is one with this name."""
+        if self.damaged.pop(name, None) is not None:
+            self._by_name.words.remove(name.table)
+            self._reindexed()
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """Gives these names to these views. Their earlier names, unless they are among the new ones, have no view then.
@@ -366,23 +370,19 @@ class Catalog:
         before = {entry.view.name for entry in moved.values()}
         for entry in moved.values():
             # In a swap, the name may already belong to the other view.
-            if self._by_name.get(entry.view.name) is entry:
-                del self._by_name[entry.view.name]
+            self._by_name.take(entry.view.name, entry)
         for name, entry in moved.items():
             entry.rename(name)
-            self._by_name[name] = entry
+            self._by_name.give(name, entry)
         self._touch_above(moved.values(), before | moved.keys())
-        self.reindex()
+        self._reindexed()
         self.news.moved.tell()
 
     def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
         """Marks views as changed that read one of these names or one of the moved views."""
-        ids = {entry.view.id for entry in moved}
-        above = [
-            entry
-            for entry in self._entries.values()
-            if not ids.isdisjoint(entry.view.views) or not names.isdisjoint(entry.view.tables)
-        ]
+        ids = {view_id for entry in moved for view_id in self._reads.above(entry.view.id)}
+        ids.update(view_id for name in names for view_id in self._reads.readers(name))
+        above = [self._entries[view_id] for view_id in sorted(ids)]
         for entry in above:
             entry.ledger.touch(self._now_ms(), frozenset(names))
         self.news.stale.tell([entry.view.id for entry in above], ", ".join(map(str, sorted(names))))
@@ -398,32 +398,26 @@ class Catalog:
     def _reread(self, entry: Entry, before: MaterializedView) -> None:
         """Handles a view that reads other tables or views than before, or other changes of them count."""
         self._note_open(entry, entry.view.triggers - before.triggers)
-        self.reindex()
+        if self._entries.get(entry.view.id) is entry:
+            self._reindexed(self._reads.put(entry.view))
 
-    def reindex(self) -> None:
-        """Recomputes the indexes after views were added, removed, or read other tables."""
+    def _reindexed(self, unread: frozenset[TableName] = frozenset()) -> None:
+        """Handles changed indexes; no view reads the `unread` tables any longer."""
         self.revision += 1
-        dependents: dict[TableName, set[str]] = {}
-        for entry in self._entries.values():
-            for table in entry.view.triggers:
-                dependents.setdefault(table, set()).add(entry.view.id)
-        self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
-        above: dict[str, set[str]] = {}
-        for entry in self._entries.values():
-            for base in bases(self._entries, entry.view):
-                above.setdefault(base, set()).add(entry.view.id)
-        self._above = {base: frozenset(ids) for base, ids in above.items()}
-        read = frozenset(table for entry in self._entries.values() for table in entry.view.tables)
-        self.news.unread.tell(self._read - read)
-        self._read = read
-        names = [*self._by_name, *self.damaged]
-        self.view_words = frozenset({self.storage_database, *(name.table for name in names)})
-        by_stem: dict[tuple[str, str], set[TableName]] = {}
-        for table in dependents:
-            for stem in table.stems:
-                by_stem.setdefault(stem, set()).add(table)
-        self._by_stem = by_stem
-        self.table_words = frozenset(word for stem in by_stem for word in stem)
+        if unread:
+            self.news.unread.tell(unread)
+
+
+def _gone_message(name: TableName, *, replaced: bool) -> str:
+    """Names the view, because users do not know its id."""
+    if replaced:
+        return f"The materialized view {name} was replaced in the meantime. Run the statement again."
+    return f"The materialized view {name} was dropped in the meantime."
+
+
+def _note(write: Write, entry: Entry) -> None:
+    write.noted.add(entry.view.id)
+    entry.ledger.begin(write.number, removes=write.removes)
 
 
 def _doubt_rows(write: Write, noted: Iterable[Entry]) -> None:

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, StatementFailed
+from gateway.loops import Turn
 from gateway.mv.catalog import discovery
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
+from gateway.mv.concurrency import gathered
 from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Leftover
 from gateway.mv.ports import Metastore
 from sql.names import TableName
+from sql.texts import descriptions
 
 log = logging.getLogger(__name__)
 
 
+TOGETHER = 100
+"""How many tables one statement describes, a few kilobytes each."""
+BATCHES = 2
+"""How many such statements run at a time: Spark's only client of the metastore serves one after another, so that a
+second one only fills the time in which the gateway reads the first one's answer."""
+
+
 class Loading:
-    """Asks the metastore about up to `parallel` views at a time."""
+    """Describes many views in one statement, and asks the metastore about up to `parallel` others at a time."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, parallel: int) -> None:
         self._catalog = catalog
@@ -30,15 +41,66 @@ class Loading:
     async def load(self) -> list[Leftover]:
         """Reads all views. Returns what should be dropped."""
         names = await self._metastore.tables(self._catalog.storage_database)
+        storages, batches = _storages(names), asyncio.Semaphore(BATCHES)
+        found: dict[str, Leftover | None] = {}
+
+        async def read_together(tables: Sequence[str]) -> None:
+            async with batches:
+                found.update(await self._load_described(tables))
+
+        plain = sorted(table for table in storages & names if descriptions.PLAIN_NAME.fullmatch(table))
+        await gathered(read_together(tables) for tables in _pieces(plain))
         gate = asyncio.Semaphore(self._parallel)
 
         async def read(table: str) -> Leftover | None:
             async with gate:
                 return await self._discover(table, names)
 
-        leftovers = await asyncio.gather(*(read(table) for table in _storages(names)))
-        self._catalog.reindex()
-        return [leftover for leftover in leftovers if leftover is not None]
+        others = await gathered(read(table) for table in sorted(storages - found.keys()))
+        return [leftover for leftover in (*found.values(), *others) if leftover is not None]
+
+    async def _load_described(self, tables: Sequence[str]) -> dict[str, Leftover | None]:
+        """Adds the views of those storage tables that are, with their public views, as they should be. Returns these
+        tables, with what should be dropped. The public views are described after the storage tables, because a version
+        is stored before it is shown."""
+        known: dict[TableName, tuple[str, Mapping[str, str]]] = {}
+        added, turn = dict[str, Leftover | None](), Turn()
+        for row in await self._described(self._catalog.storage_database, tables):
+            for table, properties in descriptions.read_properties([row]).items():
+                if (name := discovery.plain_name(properties)) is not None:
+                    known[name] = table, properties
+            await turn.pause()
+        texts = await self._view_texts(known)
+        for name, (table, properties) in known.items():
+            storage = TableName(self._catalog.storage_database, table)
+            finding = await discovery.of_described(properties, storage, texts.get(name, ""))
+            if finding is not None:
+                added[table] = self._take(finding)
+            await turn.pause()
+        return added
+
+    async def _view_texts(self, names: Iterable[TableName]) -> dict[TableName, str]:
+        """The texts of public views, as far as they can be read together."""
+        databases: dict[str, list[str]] = {}
+        for name in names:
+            if descriptions.PLAIN_NAME.fullmatch(name.table):
+                databases.setdefault(name.database, []).append(name.table)
+        found: dict[TableName, str] = {}
+        for database, views in databases.items():
+            texts = descriptions.read_view_texts(await self._described(database, views))
+            found |= {TableName(database, view): text for view, text in texts.items()}
+        return found
+
+    async def _described(self, database: str, tables: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Descriptions of tables; none if Spark cannot describe them together, for example because one was dropped
+        meanwhile. Raises UpstreamLost."""
+        if not tables:
+            return []
+        try:
+            return (await self._metastore.run(descriptions.show_described(database, tables))).rows
+        except StatementFailed as error:
+            log.info("%d tables of %s cannot be described together: %s", len(tables), database, error)
+            return []
 
     async def survey(self) -> list[Leftover]:
         """Reads the storage database again: statements of a killed gateway may complete long after it, and users drop
@@ -59,8 +121,6 @@ class Loading:
         for damage in [each for each in catalog.damaged.values() if each.storage.table not in names]:
             if not damage.droppable:
                 catalog.forget_damage(damage.name)
-        if unknown:
-            catalog.reindex()
         return [leftover for leftover in found if leftover is not None]
 
     async def _discover_late(self, table: str, names: Container[str]) -> Leftover | None:
@@ -76,7 +136,10 @@ class Loading:
         dropped."""
         storage = TableName(self._catalog.storage_database, table)
         look = discovery.of_storage if table in names else discovery.of_definition
-        finding = await look(self._metastore, storage)
+        return self._take(await look(self._metastore, storage))
+
+    def _take(self, finding: discovery.Finding) -> Leftover | None:
+        """Adds what was found to the catalog. Returns what should be dropped."""
         if finding.damage is not None:
             self._catalog.add_damage(finding.damage)
         if finding.view is not None:
@@ -88,3 +151,9 @@ class Loading:
 def _storages(names: Iterable[str]) -> set[str]:
     """The storage tables to which the objects of the storage database belong, whether they exist or not."""
     return {name.removesuffix(DEFINITION_SUFFIX) for name in names}
+
+
+def _pieces(tables: Sequence[str]) -> Iterator[Sequence[str]]:
+    """At most TOGETHER tables each."""
+    for start in range(0, len(tables), TOGETHER):
+        yield tables[start : start + TOGETHER]

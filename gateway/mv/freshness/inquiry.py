@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from gateway.mv.freshness.drift import PARTLY_BUILT, reason
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView, Staleness
 from sql.names import TableName
 
+T = TypeVar("T")
+
 GONE = Staleness(0, "it was dropped")
+REASON_CHARACTERS_MAX = 2_000
+"""A reason that is longer, because very many views lie below each other, is told without views between."""
 
 
 def bases(entries: Mapping[str, Entry], view: MaterializedView) -> list[str]:
@@ -24,7 +29,7 @@ def bases(entries: Mapping[str, Entry], view: MaterializedView) -> list[str]:
 
 class Inquiry:
     """Answers questions about the views at one moment. It remembers its answers, because very many paths may lead to
-    the same view.
+    the same view, and answers for the views below first, because thousands may lie below each other.
 
     A view that reads itself counts as stale.
     """
@@ -38,31 +43,49 @@ class Inquiry:
 
     def is_stale(self, view_id: str) -> bool:
         """Whether the current version misses a finished write to its base tables or to those of a view below."""
-        if view_id not in self._stale:
-            # Ends the recursion if the view reads itself.
-            self._stale[view_id] = True
-            entry = self._entries.get(view_id)
-            self._stale[view_id] = entry is None or self._misses(entry)
+        for entry, misses in self._upwards(view_id, self._stale, True, self._misses_itself):
+            self._stale[entry.view.id] = misses or self._misses_below(entry)
         return self._stale[view_id]
-
-    def _misses(self, entry: Entry) -> bool:
-        if self._lost or entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.complete:
-            return True
-        seen = entry.view.current.views
-        return any(
-            base not in self._entries
-            or seen.get(base) != self._entries[base].view.current.number
-            or self.is_stale(base)
-            for base in bases(self._entries, entry.view)
-        )
 
     def staleness(self, view_id: str) -> Staleness | None:
         """Why and since when the current version is stale; None if it is fresh."""
-        if view_id not in self._found:
-            self._found[view_id] = GONE
-            if (entry := self._entries.get(view_id)) is not None:
-                self._found[view_id] = self._staleness(entry)
+        for entry, _ in self._upwards(view_id, self._found, GONE, self._is_told_by_itself):
+            self._found[entry.view.id] = self._staleness(entry)
         return self._found[view_id]
+
+    def _upwards(
+        self, view_id: str, known: dict[str, T], open_answer: T, enough: Callable[[Entry], bool]
+    ) -> Iterator[tuple[Entry, bool]]:
+        """The views whose answers are not `known` and lead to that of the given one, each after those below it, and
+        whether `enough` is true of it: then nothing is needed of the views below. Until a view's turn, and for ever if
+        there is no such view, its answer is `open_answer`; a view that reads itself finds that."""
+        pending, begun = [view_id], dict[str, bool]()
+        while pending:
+            current = pending[-1]
+            if current not in known:
+                known[current] = open_answer
+                if (entry := self._entries.get(current)) is not None:
+                    begun[current] = enough(entry)
+                    if not begun[current]:
+                        pending += [base for base in bases(self._entries, entry.view) if base not in known]
+                continue
+            pending.pop()
+            if current in begun:
+                yield self._entries[current], begun.pop(current)
+
+    def _misses_itself(self, entry: Entry) -> bool:
+        stale = self._lost or entry.ledger.stale or entry.drift or entry.uncertain
+        return bool(stale) or not entry.view.complete
+
+    def _misses_below(self, entry: Entry) -> bool:
+        seen = entry.view.current.views
+        return any(
+            base not in self._entries or seen.get(base) != self._entries[base].view.current.number or self._stale[base]
+            for base in bases(self._entries, entry.view)
+        )
+
+    def _is_told_by_itself(self, entry: Entry) -> bool:
+        return self._lost or not entry.view.complete
 
     def _staleness(self, entry: Entry) -> Staleness | None:
         view, ledger = entry.view, entry.ledger
@@ -102,8 +125,14 @@ class Inquiry:
             )
         if view.current.views.get(base) != entry.view.current.number:
             return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
-        below = self.staleness(base)
+        below = self._found[base]
         if below is None:
             return None
         how = "is" if below.since else "may be"
-        return replace(below, reason=f"the materialized view {entry.view.name} {how} stale: {below.reason}")
+        return replace(below, reason=f"the materialized view {entry.view.name} {how} stale: {_shortened(below.reason)}")
+
+
+def _shortened(reason: str) -> str:
+    if len(reason) <= REASON_CHARACTERS_MAX:
+        return reason
+    return f"...: {reason[-REASON_CHARACTERS_MAX // 2 :].partition(': ')[2]}"

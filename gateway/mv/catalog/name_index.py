@@ -1,0 +1,47 @@
+"""The views by name, in order, and the words that their names consist of."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from gateway.mv.catalog.dependencies import Words
+from gateway.mv.freshness.entry import Entry
+from sql.names import TableName
+
+
+class NameIndex:
+    """Each change costs no more however many views there are."""
+
+    def __init__(self, storage_database: str) -> None:
+        self._entries: dict[TableName, Entry] = {}
+        self._ordered: list[TableName] = []
+        self.words = Words([storage_database])
+        """The table parts of the names, also of damaged views, and the name of the storage database."""
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def __contains__(self, name: TableName) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        """In the order of the names."""
+        return map(self._entries.__getitem__, self._ordered)
+
+    def get(self, name: TableName) -> Entry | None:
+        return self._entries.get(name)
+
+    def give(self, name: TableName, entry: Entry) -> None:
+        """Gives a name to a view. The view that has it now loses it."""
+        if name not in self._entries:
+            insort(self._ordered, name)
+            self.words.add(name.table)
+        self._entries[name] = entry
+
+    def take(self, name: TableName, entry: Entry) -> None:
+        """Takes a name from a view, unless another view has it."""
+        if self._entries.get(name) is entry:
+            del self._entries[name]
+            del self._ordered[bisect_left(self._ordered, name)]
+            self.words.remove(name.table)
