@@ -48,8 +48,6 @@ class GroupingReader:
         if written.word(span.end - 2) == "with" and written.word(span.end - 1) in ("rollup", "cube"):
             singles = [self._number(each) for each in written.split(Span(span.start, span.end - 2))]
             sets = list(_sets_of(written.word(span.end - 1), singles))
-        elif span.end - span.start == 1 and written.word(span.start) == "all":
-            raise refuse("it has GROUP BY ALL")
         else:
             elements = [list(self._element(each)) for each in written.split(span)]
             size = 1
@@ -66,6 +64,16 @@ class GroupingReader:
         if {number for each in sets for number in each} != set(range(len(self._found))) or () in sets[:1]:
             raise refuse("its grouping sets are not understood")
         return grouping
+
+    def all(self) -> Grouping | None:
+        """GROUP BY ALL: the items without aggregates; None if all have some. Constants do not change the groups."""
+        plain = [item for item, _ in self._items if not self._reader.has_aggregate(item)]
+        for item in plain:
+            if self._reader.has_column(item):
+                self._number(item)
+        if plain and not self._found:
+            raise refuse("it groups by constants")
+        return Grouping(tuple(self._found), (tuple(range(len(self._found))),)) if plain else None
 
     def _element(self, span: Span) -> Iterator[_Set]:
         """The grouping sets of one element of GROUP BY."""

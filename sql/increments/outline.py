@@ -81,8 +81,6 @@ class Shape:
     columns: tuple[str, ...]
     """Those of the view."""
     branches: tuple[Branch, ...]
-    prefix: tuple[int, int]
-    """The offsets of WITH."""
     groups: Groups | None = None
     subtracts: bool = False
     """Whether removed rows can be subtracted from groups."""

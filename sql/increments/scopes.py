@@ -3,13 +3,14 @@ of the columns that items may use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from sql.definition.functions import GENERATORS
 from sql.definition.trees import is_star, own_name
+from sql.increments.expansion import VIEW
 from sql.increments.reasons import Reason
 from sql.increments.written import Edit, Written, refuse
 from sql.names import Namespace, TableName, quote
@@ -30,6 +31,7 @@ _TABLE = frozenset({"this", "db", "catalog", "alias"})
 _JOIN = frozenset({"this", "side", "kind", "on", "using"})
 _LATERAL = frozenset({"this", "view", "outer", "alias", "ordinality"})
 _SUBQUERY = frozenset({"this", "alias"})
+_UNION = frozenset({"this", "expression", "distinct", "order"})
 _JOINS = {
     "": (True, True),
     "INNER": (True, True),
@@ -67,6 +69,8 @@ class Place:
     """The name by which columns refer to it, if it has no alias of its own."""
     columns: tuple[str, ...] = ()
     """What a star above it means; empty if there is none."""
+    beside: frozenset[int] = frozenset()
+    """The numbers of the places in other parts of a UNION ALL below FROM, whose rows never meet its own."""
 
     def edit(self, source: str | None) -> Edit:
         """Replaces the mention by a query, or by the table's full name."""
@@ -76,6 +80,11 @@ class Place:
         elif self.columns:
             text = f"(SELECT {', '.join(map(quote, self.columns))} FROM {text})"
         return Edit(self.start, self.end, f"{text} AS {quote(self.alias)}" if self.alias else text)
+
+    def nothing(self, source: str | None) -> str:
+        """A query with the columns of the query that stands for the table, or of the table, and without rows."""
+        rows = self.table.quoted if source is None else f"({source}) AS `freshgate_none`"
+        return f"SELECT {', '.join(map(quote, self.columns)) or '*'} FROM {rows} WHERE false"
 
 
 @dataclass(slots=True)
@@ -89,11 +98,17 @@ class Mention:
     end: int
     alias: str
     columns: tuple[str, ...]
+    arms: Mapping[int, int]
+    """The parts that it belongs to, by the number of the UNION ALL."""
     starred: bool = False
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int, beside: frozenset[int]) -> Place:
         columns = self.columns if self.starred else ()
-        return Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns)
+        return Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns, beside)
+
+    def is_beside(self, other: Mention) -> bool:
+        """Whether they stand in different parts of a UNION ALL."""
+        return any(other.arms.get(union, arm) != arm for union, arm in self.arms.items())
 
 
 @dataclass(slots=True)
@@ -107,6 +122,8 @@ class Relation:
     mentions: list[Mention]
     plain: bool = False
     """Whether it is a table."""
+    empties: bool = True
+    """Whether it has no rows if its tables have none."""
 
 
 @dataclass(slots=True)
@@ -116,6 +133,10 @@ class Scope:
     relations: list[Relation] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
     """The columns of USING, in lower case."""
+    shown: tuple[str, ...] = ()
+    """What a star means."""
+    empties: bool = False
+    """As `Relation.empties`."""
 
     @property
     def mentions(self) -> list[Mention]:
@@ -145,44 +166,26 @@ def _folded(names: Iterable[str]) -> list[str]:
 class RelationReader:
     """Reads the FROM and WHERE of SELECTs. Raises NotIncremental."""
 
-    def __init__(
-        self, written: Written, namespace: Namespace, columns: Mapping[TableName, Sequence[str]], named: bool
-    ) -> None:
+    def __init__(self, written: Written, namespace: Namespace, columns: Mapping[TableName, Sequence[str]]) -> None:
         self._written = written
         self._namespace = namespace
         self._columns = columns
-        self._named = named
-        self._ctes: dict[str, exp.CTE] = {}
-        self._used: set[str] = set()
+        self._arms: dict[int, int] = {}
+        """The parts of each UNION ALL below FROM that is being read."""
+        self._unions = 0
         self.mentions: list[Mention] = []
-
-    def bind(self, query: exp.Query) -> None:
-        """Notes the CTEs of the whole definition."""
-        with_ = query.args.get("with_")
-        if with_ is None:
-            return
-        if with_.args.get("recursive"):
-            raise refuse("it has a recursive CTE")
-        for cte in with_.expressions:
-            if any(value and name not in ("this", "alias") for name, value in cte.args.items()):
-                raise refuse("a CTE is not understood")
-            if cte.alias.lower() in self._ctes:
-                raise refuse(f"two CTEs are called {cte.alias}")
-            self._ctes[cte.alias.lower()] = cte
 
     def finish(self) -> tuple[Place, ...]:
         """All places. Each table of the tree must be one."""
-        if unused := self._ctes.keys() - self._used:
-            raise refuse(f"the CTE {min(unused)} is not used")
         ordered = sorted(self.mentions, key=lambda each: each.start)
-        return tuple(mention.place(number) for number, mention in enumerate(ordered))
+        return tuple(mention.place(number, _beside(mention, ordered)) for number, mention in enumerate(ordered))
 
     # --- SELECT
 
     def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> Scope:
         """The relations of a SELECT; their places are noted."""
         for name, value in select.args.items():
-            if value and name not in _SELECT and not (name == "with_" and self._is_top(select)):
+            if value and name not in _SELECT:
                 raise refuse(f"it has {_CLAUSE_NAMES.get(name, name.upper().strip('_'))}")
         if select.args.get("from_") is None:
             raise refuse("it has a SELECT without FROM")
@@ -190,7 +193,9 @@ class RelationReader:
         if distinct is not None and distinct.args.get("on"):
             raise refuse("it has DISTINCT ON")
         scope = Scope()
-        self._add(scope, self._relation(select.args["from_"].this, branch, grows))
+        first = self._relation(select.args["from_"].this, branch, grows)
+        scope.empties = first.empties
+        self._add(scope, first)
         for join in select.args.get("joins") or ():
             self._join(scope, join, branch, grows)
         for lateral in select.args.get("laterals") or ():
@@ -200,14 +205,12 @@ class RelationReader:
             self._condition(where.this, branch)
         return scope
 
-    def _is_top(self, select: exp.Select) -> bool:
-        return select is self._written.tree
-
     @staticmethod
     def _add(scope: Scope, relation: Relation) -> None:
         if relation.name and any(each.name == relation.name for each in scope.relations):
             raise refuse(f"two relations are called {relation.name}")
         scope.relations.append(relation)
+        scope.shown += relation.columns
 
     def _join(self, scope: Scope, join: exp.Join, branch: int, grows: bool) -> None:
         label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
@@ -228,10 +231,15 @@ class RelationReader:
         if not left:
             for mention in scope.mentions:
                 mention.grows = False
+        scope.empties = _empties(scope.empties, relation.empties, left=left, right=right)
+        using = [name.name for name in join.args.get("using") or ()]
         if label.endswith(("SEMI", "ANTI")):
+            scope.shown = _joined(using, scope.shown)
             return
-        scope.using |= {name.name.lower() for name in join.args.get("using") or ()}
+        scope.using |= set(_folded(using))
+        before = scope.shown
         self._add(scope, relation)
+        scope.shown = _joined(using, (*before, *relation.columns))
 
     def _condition(self, node: exp.Expr, branch: int) -> None:
         """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
@@ -241,25 +249,43 @@ class RelationReader:
                 isinstance(holder, exp.In) and holder.args.get("query") is query
             ):
                 raise refuse("it has a scalar subquery")
-            while isinstance(query, exp.Subquery) and not query.args.get("alias"):
-                query = query.this
-            self._inner(query, branch, grows=False, where="a subquery")
+            self._query(query, branch, grows=False, where="a subquery")
 
-    def _inner(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> tuple[exp.Select, Scope]:
-        """A SELECT that only projects, filters and joins."""
-        if not isinstance(query, exp.Select):
+    def _query(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> Relation:
+        """The relation that a query is: SELECTs that only project, filter and join, perhaps below UNION ALL."""
+        if isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+            return self._query(query.this, branch, grows=grows, where=where)
+        if not isinstance(query, exp.Select | exp.Union):
             raise refuse(f"it has {where} of a kind that is not understood")
+        order = query.args.get("order")
+        if order is not None and order.find(exp.Query) is not None:
+            raise refuse("it has a subquery in ORDER BY")
+        if isinstance(query, exp.Union):
+            return self._union(query, branch, grows=grows, where=where)
         if query.args.get("group") or query.args.get("having"):
             raise refuse(f"it has GROUP BY in {where}", Reason.AGGREGATE_NOT_ON_TOP)
         if query.args.get("distinct"):
             raise refuse(f"it has DISTINCT in {where}", Reason.AGGREGATE_NOT_ON_TOP)
-        if query.args.get("order"):
-            raise refuse(f"it has ORDER BY in {where}")
         scope = self.select(query, branch, grows=grows)
         for item in query.expressions:
             if item.find(exp.Query) is not None:
                 raise refuse("it has a scalar subquery")
-        return query, scope
+        return Relation("", self.outputs(query, scope), scope.mentions, empties=scope.empties)
+
+    def _union(self, union: exp.Union, branch: int, *, grows: bool, where: str) -> Relation:
+        """UNION ALL: while the change of one part is computed, the others must be without rows."""
+        number, self._unions = self._unions, self._unions + 1
+        columns: tuple[str, ...] | None = None
+        mentions: list[Mention] = []
+        for arm, part in enumerate(parts_of(union)):
+            self._arms[number] = arm
+            found = self._query(part, branch, grows=grows, where=where)
+            if not found.empties:
+                raise refuse(f"it has a part of UNION ALL in {where} that has rows of its own")
+            columns = found.columns if columns is None else columns
+            mentions += found.mentions
+        del self._arms[number]
+        return Relation("", columns or (), mentions)
 
     # --- FROM
 
@@ -269,7 +295,7 @@ class RelationReader:
         if isinstance(node, exp.Subquery):
             return self._derived(node, branch, grows)
         if isinstance(node, exp.Values):
-            raise refuse("it reads from VALUES")
+            return _constants(node)
         raise refuse(f"it reads from {type(node).__name__.upper()}")
 
     def _table(self, node: exp.Table, branch: int, grows: bool) -> Relation:
@@ -278,8 +304,6 @@ class RelationReader:
         if strange := next((name for name, value in node.args.items() if value and name not in _TABLE), ""):
             raise refuse(f"a table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
         parts = tuple(part.name for part in node.parts)
-        if len(parts) == 1 and (cte := self._ctes.get(parts[0].lower())) is not None:
-            return self._cte(node, cte, branch, grows)
         table = TableName.resolve(parts, self._namespace)
         if table.path:
             raise refuse(f"it reads from the path {table.path}")
@@ -287,28 +311,19 @@ class RelationReader:
             raise refuse(f"the columns of {table} are not known")
         pieces = [self._written.pieces[self._written.place(part)] for part in node.parts]
         columns = tuple(self._columns[table])
-        mention = Mention(
-            table, branch, grows, pieces[0].start, pieces[-1].end, "" if node.alias else node.name, columns
-        )
+        alias = "" if node.alias else node.name
+        arms = dict(self._arms)
+        mention = Mention(table, branch, grows, pieces[0].start, pieces[-1].end, alias, columns, arms)
         self.mentions.append(mention)
         return Relation((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
-
-    def _cte(self, node: exp.Table, cte: exp.CTE, branch: int, grows: bool) -> Relation:
-        name = cte.alias.lower()
-        if name in self._used:
-            raise refuse(f"the CTE {cte.alias} is used twice")
-        self._used.add(name)
-        query, scope = self._inner(cte.this, branch, grows=grows, where="a CTE")
-        columns = _renamed(cte, self.outputs(query, scope))
-        return Relation((node.alias or node.name).lower(), _renamed(node, columns), scope.mentions)
 
     def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> Relation:
         if strange := next((name for name, value in node.args.items() if value and name not in _SUBQUERY), ""):
             raise refuse(f"a derived table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
         if isinstance(node.this, exp.Table):
             raise refuse("it has joined tables in brackets")
-        query, scope = self._inner(node.this, branch, grows=grows, where="a derived table")
-        return Relation(node.alias.lower(), _renamed(node, self.outputs(query, scope)), scope.mentions)
+        found = self._query(node.this, branch, grows=grows, where="a view" if node.alias == VIEW else "a derived table")
+        return replace(found, name=node.alias.lower(), columns=_renamed(node, found.columns))
 
     # --- names of columns
 
@@ -325,18 +340,70 @@ class RelationReader:
     def _star(self, item: exp.Expr, select: exp.Select, scope: Scope) -> list[str]:
         star = item.this if isinstance(item, exp.Column) else item
         parts = item.parts[:-1] if isinstance(item, exp.Column) else []
-        if self._named or star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
+        if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             raise refuse("it has a star that is not frozen")
-        if len(parts) > 1 or select.args.get("laterals") or not all(each.plain for each in scope.relations):
-            raise refuse("it has a star over more than plain tables")
-        if scope.using:
-            raise refuse("it has a star over a join with USING")
         relations = [each for each in scope.relations if not parts or each.name == parts[0].name.lower()]
-        if not relations:
-            raise refuse(f"the star of {parts[0].name} is not understood")
-        for mention in scope.mentions:
-            mention.starred = True
-        return [column for relation in relations for column in relation.columns]
+        if not relations or len(parts) > 1:
+            raise refuse(f"the star of {'.'.join(part.name for part in parts)} is not understood")
+        joins = select.args.get("joins") or ()
+        if any(join.args.get("using") for join in joins) and (parts or any(_is_cross(join) for join in joins)):
+            raise refuse("it has a star over a join with USING")
+        shown = relations[0].columns if parts else scope.shown
+        if not all(shown):
+            raise refuse("it has a star over a column without a name")
+        for relation in relations:
+            if relation.plain:
+                relation.mentions[0].starred = True
+        return list(shown)
+
+
+def _is_cross(join: exp.Join) -> bool:
+    """Also a comma, behind which USING has another left side."""
+    return not join.args.get("using") and not join.args.get("on")
+
+
+def _empties(left_empties: bool, right_empties: bool, *, left: bool, right: bool) -> bool:
+    """Whether a join has no rows if the tables of its sides, which grow or not, have none."""
+    if left and right:
+        return left_empties or right_empties
+    if left:
+        return left_empties
+    return right_empties if right else left_empties and right_empties
+
+
+def _joined(using: Sequence[str], shown: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a join: first those of USING."""
+    folded = set(_folded(using))
+    return (*using, *(column for column in shown if column.lower() not in folded))
+
+
+def _beside(mention: Mention, mentions: Sequence[Mention]) -> frozenset[int]:
+    return frozenset(number for number, each in enumerate(mentions) if mention.is_beside(each))
+
+
+def parts_of(union: exp.Expr) -> Iterator[exp.Expr]:
+    """The queries that UNION ALL joins, in order. Raises NotIncremental for another UNION."""
+    if not isinstance(union, exp.Union):
+        yield union
+        return
+    if strange := next((name for name, value in union.args.items() if value and name not in _UNION), ""):
+        raise refuse(f"UNION has {strange.upper().strip('_')}")
+    if union.args.get("distinct"):
+        raise refuse("it has UNION without ALL", Reason.AGGREGATE_NOT_ON_TOP)
+    yield from parts_of(union.this)
+    yield union.expression
+
+
+def _constants(node: exp.Values) -> Relation:
+    alias = node.args.get("alias")
+    if alias is None or alias.this is None or not alias.args.get("columns"):
+        raise refuse("VALUES does not name its columns")
+    if any(value and name not in ("expressions", "alias") for name, value in node.args.items()):
+        raise refuse("VALUES is not understood")
+    if node.find(exp.Query) is not None:
+        raise refuse("it has a scalar subquery")
+    columns = tuple(column.name for column in alias.args["columns"])
+    return Relation(alias.name.lower(), columns, [], empties=False)
 
 
 def _lateral(node: exp.Expr) -> Relation:

@@ -11,18 +11,21 @@ from sqlglot import exp
 from sql.definition.determinism import METADATA, WITHOUT_PARENTHESES, nondeterministic
 from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
 from sql.definition.trees import is_star
+from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
 from sql.increments.outline import Branch, Groups, Kind, Shape, StoredKey
 from sql.increments.reasons import Reason
 from sql.increments.scopes import Place, RelationReader, Scope
 from sql.increments.states import States, Types, label, questions, subtractable, value_text
 from sql.increments.templates import Aggregate, Key, KeyHole, Template, TemplateReader
+from sql.increments.unwrapping import unwrapped, without_order
 from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, WINDOWS
 from sql.increments.written import Edit, Span, Written, refuse
 from sql.names import Namespace, TableName, quote
 from sql.scan import string_value
 
 __all__ = ["Draft", "Kind", "Place", "Shape", "analyse"]
+_NO_VIEWS: Mapping[TableName, SparkView] = {}
 RESERVED = "freshgate_"
 """How the names of hidden columns begin."""
 _MOMENT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s.*)?", re.IGNORECASE | re.DOTALL)
@@ -38,8 +41,8 @@ _EXPRESSIONS = (
     *(exp.ColumnDef, exp.Collate, exp.Escape, exp.In, exp.Exists, exp.WithinGroup, exp.JSONPath, exp.JSONPathPart),
 )
 _STRUCTURE = (
-    *(exp.Select, exp.Union, exp.Subquery, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order),
-    *(exp.Ordered, exp.Table, exp.TableAlias, exp.With, exp.CTE, exp.Lateral, exp.Rollup, exp.Cube, exp.GroupingSets),
+    *(exp.Select, exp.Union, exp.Subquery, exp.From, exp.Values, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order),
+    *(exp.Ordered, exp.Table, exp.TableAlias, exp.Lateral, exp.Rollup, exp.Cube, exp.GroupingSets),
 )
 _STRANGE = (exp.Window, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Pivot, exp.TableSample, exp.Hint)
 _KNOWN = frozenset({"this", "expression", "with_", "distinct", "order"})
@@ -78,14 +81,13 @@ class Draft:
     _places: tuple[Place, ...]
     _columns: tuple[str, ...]
     _branches: tuple[Branch, ...]
-    _prefix: tuple[int, int]
     _groups: GroupsDraft | None
     _distinct: tuple[int, int] | None
 
     @property
     def _plain(self) -> Shape:
         """The rows, before they are grouped."""
-        return Shape(Kind.ROWS, self._places, self._written.text, self._columns, self._branches, self._prefix)
+        return Shape(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
 
     def _texts(self) -> list[str]:
         """The expressions whose types are needed."""
@@ -101,7 +103,7 @@ class Draft:
             texts = self._texts()
             listed = ", ".join(f"{text} AS {quote(label(number))}" for number, text in enumerate(texts))
             body = self._edited(self._groups.body)
-            return f"{self._edited_prefix()}SELECT {listed} {body} LIMIT 0" if texts else None
+            return f"SELECT {listed} {body} LIMIT 0" if texts else None
         if self._distinct is None and len(self._branches) == 1:
             return None
         edits = [place.edit(None) for place in self._places]
@@ -118,11 +120,7 @@ class Draft:
         return f"SELECT * FROM {' CROSS JOIN '.join(parts)} LIMIT 0"
 
     def _branch_text(self, branch: Branch, edits: Sequence[Edit]) -> str:
-        shape = self._plain
-        return shape.spliced(*self._prefix, edits) + shape.spliced(branch.start, branch.end, edits)
-
-    def _edited_prefix(self) -> str:
-        return self._plain.spliced(*self._prefix, [place.edit(None) for place in self._places])
+        return self._plain.spliced(branch.start, branch.end, edits)
 
     def _edited(self, span: Span) -> str:
         return self._written.edited(span, [place.edit(None) for place in self._places])
@@ -204,15 +202,16 @@ def analyse(
     view_columns: Sequence[str],
     *,
     named: bool,
+    views: Views = _NO_VIEWS,
 ) -> Draft:
     """The definition's form. `columns`: of each base table, in order. `named`: whether the view has a column list of
-    its own. Raises NotIncremental."""
-    written = Written(query)
+    its own. `views`: the Spark views that it reads, also through others. Raises NotIncremental."""
+    known = {name.lower() for listed in columns.values() for name in listed}
+    written = unwrapped(expanded(Written(query), namespace, views), view_columns, known)
     _check_names(view_columns)
     _check_nodes(written)
-    reader = RelationReader(written, namespace, columns, named)
-    reader.bind(written.tree)
-    parts, prefix = _branches(written)
+    reader = RelationReader(written, namespace, columns)
+    parts = _branches(written)
     scopes = [reader.select(select, number) for number, (select, _) in enumerate(parts)]
     _check_calls(written, reader)
     _check_columns(written, reader)
@@ -230,13 +229,15 @@ def analyse(
     elif any(grouped) or any(select.args.get("distinct") for select, _ in parts):
         raise refuse("it has an aggregate below UNION ALL", Reason.AGGREGATE_NOT_ON_TOP)
     for (select, _), scope in zip(parts, scopes, strict=True):
-        _check_items(select, scope, reader, view_columns)
+        _check_items(select, reader.outputs(select, scope), view_columns, named=named)
     if groups is None and any(True for _ in written.aggregates()):
         raise refuse("it has an aggregate in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
     branches = tuple(Branch(*_offsets(written, span)) for _, span in parts)
     places = reader.finish()
     _check_tables(written, places)
-    return Draft(written, places, tuple(view_columns), branches, prefix, groups, distinct)
+    if not places:
+        raise refuse("it reads no table")
+    return Draft(written, places, tuple(view_columns), branches, groups, distinct)
 
 
 def _offsets(written: Written, span: Span) -> tuple[int, int]:
@@ -324,16 +325,15 @@ def _check_columns(written: Written, reader: RelationReader) -> None:
 
 
 def _check_tables(written: Written, places: Sequence[Place]) -> None:
-    """Each relation of the tree must be a place, or the mention of a CTE."""
-    ctes = {cte.alias.lower() for cte in written.tree.find_all(exp.CTE)}
+    """Each relation of the tree must be a place."""
     known = {place.start for place in places}
     for table in written.tree.find_all(exp.Table):
         start = written.pieces[written.place(table.parts[0])].start
-        if start not in known and not (len(table.parts) == 1 and table.name.lower() in ctes):
+        if start not in known:
             raise refuse(f"the relation {table.name} is not understood")
 
 
-def _check_items(select: exp.Select, scope: Scope, reader: RelationReader, view_columns: Sequence[str]) -> None:
+def _check_items(select: exp.Select, outputs: Sequence[str], view_columns: Sequence[str], *, named: bool) -> None:
     """As many items as columns; a star must mean those of the view."""
     for item in select.expressions:
         if item.find(exp.Query) is not None:
@@ -341,7 +341,8 @@ def _check_items(select: exp.Select, scope: Scope, reader: RelationReader, view_
         if isinstance(item, exp.Aliases) or _is_generator(item):
             raise refuse("it has a generator in SELECT")
     starred = any(is_star(item) for item in select.expressions)
-    outputs = reader.outputs(select, scope)
+    if starred and named:
+        raise refuse("it has a star that is not frozen")
     if len(outputs) != len(view_columns):
         raise refuse("its items are not those of the view")
     if starred and any(name.lower() != column.lower() for name, column in zip(outputs, view_columns, strict=True)):
@@ -359,35 +360,16 @@ def _is_generator(item: exp.Expr) -> bool:
 # --- branches ------------------------------------------------------------------------------------------
 
 
-def _branches(written: Written) -> tuple[list[tuple[exp.Select, Span]], tuple[int, int]]:
-    """The SELECTs that UNION ALL joins, each with its pieces, and the offsets of WITH."""
-    tree = written.tree
-    top = _without_order(written, tree)
-    start = top.start
-    if written.word(start) == "with":
-        start = next((place for place in written.outer(top) if written.word(place) == "select"), top.end)
-        if not isinstance(tree, exp.Select | exp.Union) or start == top.end or tree.args.get("with_") is None:
-            raise refuse("WITH is not understood")
-    prefix = written.pieces[top.start].start, written.pieces[start].start
-    selects = list(_selects(tree, top=True))
-    spans = list(_split(written, Span(start, top.end)))
+def _branches(written: Written) -> list[tuple[exp.Select, Span]]:
+    """The SELECTs that UNION ALL joins, each with its pieces."""
+    top = without_order(written)
+    if (order := written.tree.args.get("order")) is not None:
+        order.pop()
+    selects = list(_selects(written.tree, top=True))
+    spans = list(_split(written, top))
     if len(selects) != len(spans):
         raise refuse("its SELECTs are not understood")
-    return list(zip(selects, spans, strict=True)), prefix
-
-
-def _without_order(written: Written, tree: exp.Expr) -> Span:
-    """The pieces without the ORDER BY of the whole, which does not change the rows."""
-    order = tree.args.get("order")
-    if order is None:
-        return written.all
-    if order.find(exp.Query) is not None:
-        raise refuse("it has a subquery in ORDER BY")
-    places = [place for place in written.outer(written.all) if written.word(place) == "order"]
-    if not places or written.word(places[-1] + 1) != "by":
-        raise refuse("ORDER BY is not understood")
-    order.pop()
-    return Span(0, places[-1])
+    return list(zip(selects, spans, strict=True))
 
 
 def _selects(node: exp.Expr, *, top: bool = False) -> Iterator[exp.Select]:
@@ -451,7 +433,11 @@ def _groups(written: Written, select: exp.Select, span: Span, scope: Scope, view
     grouping = None
     if clauses.group is not None:
         _check_group(written, clauses.group, select.args["group"])
-        grouping = GroupingReader(written, reader, [(item.span, item.alias) for item in items]).read(clauses.group)
+        grouper = GroupingReader(written, reader, [(item.span, item.alias) for item in items])
+        is_all = bool(select.args["group"].args.get("all"))
+        if is_all and scope.canonical(["all"]) is not None:
+            raise refuse("GROUP BY ALL may mean a column")
+        grouping = grouper.all() if is_all else grouper.read(clauses.group)
     keys = grouping.keys if grouping is not None else ()
     templates = tuple(reader.template(item.span, keys, {}) for item in items)
     having = None
@@ -460,7 +446,7 @@ def _groups(written: Written, select: exp.Select, span: Span, scope: Scope, view
         if node.find(exp.Query) is not None:
             raise refuse("it has a subquery in HAVING")
         aliases = _aliases(items, templates)
-        _check_having(written, clauses.having, keys, aliases, scope)
+        _check_having(written, clauses.having, keys, aliases, scope, reader)
         having = reader.template(clauses.having, keys, aliases)
     if grouping is None and not any(isinstance(piece, Aggregate) for each in templates for piece in each):
         raise refuse("it has HAVING without groups")
@@ -502,14 +488,21 @@ def _aliases(items: Sequence[Item], templates: Sequence[Template]) -> dict[str, 
 
 
 def _check_having(
-    written: Written, span: Span, keys: Sequence[Key], aliases: Mapping[str, Template], scope: Scope
+    written: Written,
+    span: Span,
+    keys: Sequence[Key],
+    aliases: Mapping[str, Template],
+    scope: Scope,
+    reader: TemplateReader,
 ) -> None:
-    """A name that is an item's alias and a column too must mean the same."""
+    """A name that is an item's alias and a column too means the column within an aggregate and if it is a key,
+    otherwise the item. (Spark: ColumnResolutionHelper.resolveColWithAgg.)"""
     for place in range(span.start, span.end):
         column = written.columns.get(place)
-        if column is None or len(column.parts) != 1 or column.name.lower() not in aliases:
+        if column is None or len(column.parts) != 1 or column.name.lower() not in aliases or reader.is_within(place):
             continue
         meant = scope.canonical([column.name])
-        same = next((number for number, key in enumerate(keys) if key.words == (meant,)), None)
-        if meant is not None and (same is None or aliases[column.name.lower()] != (KeyHole(same),)):
+        if meant is None or any(key.words == (meant,) for key in keys):
+            continue
+        if any(meant in key.words for key in keys):
             raise refuse(f"the name {column.name} in HAVING may mean an item or a column")

@@ -110,6 +110,20 @@ class TemplateReader:
     def has_aggregate(self, span: Span) -> bool:
         return any(span.holds(place) for place in self._aggregates)
 
+    def has_column(self, span: Span) -> bool:
+        return any(span.holds(place) for place in self._canonical)
+
+    def is_within(self, place: int) -> bool:
+        """Whether it stands in the call of an aggregate, or in its FILTER."""
+        return any(each < place < self._end(each) for each in self._aggregates)
+
+    def _end(self, place: int) -> int:
+        """The place after the call of an aggregate, and its FILTER."""
+        end = self._written.partner[place + 1] + 1
+        if self._written.word(end) == "filter" and self._written.symbol(end + 1) == "(":
+            return self._written.partner[end + 1] + 1
+        return end
+
     def key(self, span: Span) -> Key:
         if self.has_aggregate(span):
             raise refuse("it groups by an aggregate")
@@ -142,7 +156,7 @@ class TemplateReader:
         return identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text
 
     def template(self, span: Span, keys: Sequence[Key], aliases: Mapping[str, Template]) -> Template:
-        """`aliases`: what names may mean that no relation has."""
+        """`aliases`: what names may mean that are no keys."""
         found: list[Piece] = []
         place = span.start
         while place < span.end:
@@ -162,9 +176,9 @@ class TemplateReader:
         if (match := self._key_at(place, span, keys)) is not None:
             return (KeyHole(match[0]),), match[1]
         if place in self._canonical:
-            length, canonical = self._canonical[place]
+            length = self._canonical[place][0]
             node = self._written.columns[place]
-            if canonical is None and len(node.parts) == 1 and (meant := aliases.get(node.name.lower())) is not None:
+            if len(node.parts) == 1 and (meant := aliases.get(node.name.lower())) is not None:
                 return ("(", *meant, ")"), place + length
             raise refuse(f"the column {'.'.join(part.name for part in node.parts)} is neither grouped nor aggregated")
         if (self._written.symbol(place), self._written.symbol(place + 1)) == ("-", ">"):

@@ -22,12 +22,15 @@ class Term:
     branch: int
     removes: bool = False
     """Whether its rows are to be subtracted."""
+    empty: frozenset[int] = frozenset()
+    """The numbers of the places that are read without rows."""
 
 
 def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[Term, ...]:
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
-    right of it. A table that is read at two places is two places. `before`: the old state of each changed table, needed
-    where several places of a branch changed; empty if it can no longer be read. Raises NotIncremental."""
+    right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
+    changed table, needed where several places of a branch changed; empty if it can no longer be read. Raises
+    NotIncremental."""
     changed = added.keys() | removed.keys()
     found: list[Term] = []
     for branch in range(len(shape.branches)):
@@ -40,9 +43,10 @@ def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[Te
 
 def _of_branch(branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts) -> Iterator[Term]:
     for at, place in enumerate(places):
-        old = {each.number: before[each.table] for each in places[:at]}
-        if gone := next((each.table for each in places[:at] if not before[each.table]), None):
-            raise NotIncremental(Reason.HISTORY_GONE, f"the earlier rows of {gone} can no longer be read")
+        left = [each for each in places[:at] if each.number not in place.beside]
+        old = {each.number: before[each.table] for each in left}
+        if gone := next((each.table for each in left if not before[each.table]), None):
+            raise NotIncremental(Reason.HISTORY_GONE, f"the earlier rows of {gone} cannot be read")
         for change, removes in ((added, False), (removed, True)):
             if place.table in change:
-                yield Term({**old, place.number: change[place.table]}, branch, removes)
+                yield Term({**old, place.number: change[place.table]}, branch, removes, place.beside)

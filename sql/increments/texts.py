@@ -19,7 +19,7 @@ _LISTED = ", ".join
 
 def rows(shape: Shape, term: Term) -> str:
     """ROWS: the view's columns of one term."""
-    return _rows(shape, term.branch, term.sources)
+    return _rows(shape, term.branch, _sources(shape, term))
 
 
 def appended(shape: Shape, terms: Sequence[Term]) -> str:
@@ -75,6 +75,11 @@ def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:
 # --- rows ----------------------------------------------------------------------------------------------
 
 
+def _sources(shape: Shape, term: Term) -> dict[int, str]:
+    empty = {number: shape.places[number].nothing(term.sources.get(number)) for number in term.empty}
+    return {**term.sources, **empty}
+
+
 def _edits(shape: Shape, sources: Mapping[int, str]) -> list[Edit]:
     edits = [place.edit(sources.get(place.number)) for place in shape.places]
     if shape.groups is not None and shape.groups.distinct is not None:
@@ -85,7 +90,7 @@ def _edits(shape: Shape, sources: Mapping[int, str]) -> list[Edit]:
 def _rows(shape: Shape, branch: int, sources: Mapping[int, str]) -> str:
     """The rows of one branch, before they are grouped by DISTINCT."""
     edits, part = _edits(shape, sources), shape.branches[branch]
-    text = shape.spliced(*shape.prefix, edits) + shape.spliced(part.start, part.end, edits)
+    text = shape.spliced(part.start, part.end, edits)
     if not part.casts:
         return text
     casts = (f"CAST({quote(name)} AS {kind})" for name, kind in zip(shape.columns, part.casts, strict=True))
@@ -153,10 +158,10 @@ def _hidden_texts(groups: Groups) -> Iterator[tuple[str, str]]:
 
 
 def _over_body(shape: Shape, items: Sequence[str], sources: Mapping[int, str]) -> str:
-    groups, edits = _groups(shape), _edits(shape, sources)
-    prefix, body = shape.spliced(*shape.prefix, edits), shape.spliced(*groups.body, edits)
+    groups = _groups(shape)
+    body = shape.spliced(*groups.body, _edits(shape, sources))
     grouping = f" GROUP BY {groups.grouping}" if groups.grouping else ""
-    return f"{prefix}SELECT {_LISTED(items)} {body}{grouping}"
+    return f"SELECT {_LISTED(items)} {body}{grouping}"
 
 
 def _stored_states(groups: Groups, stored: str) -> str:
@@ -176,12 +181,12 @@ def _term_states(shape: Shape, groups: Groups, term: Term) -> str:
     names = list(_state_names(groups))
     if groups.distinct is not None:
         keys = [f"{quote(column)} AS {quote(name)}" for column, name in zip(shape.columns, names, strict=False)]
-        text = _grouped_rows(shape, [*keys, f"count(*) AS {quote(COUNT)}"], term.sources)
+        text = _grouped_rows(shape, [*keys, f"count(*) AS {quote(COUNT)}"], _sources(shape, term))
     else:
         keys = [_GROUPING_ID] if groups.sets else []
         texts = [*keys, *(key.text for key in groups.keys), *(state.text for state in groups.states)]
         items = [f"{each} AS {quote(name)}" for each, name in zip(texts, names, strict=True)]
-        text = _over_body(shape, items, term.sources)
+        text = _over_body(shape, items, _sources(shape, term))
     items = [*map(quote, _key_names(groups)), *(_signed(state, term.removes) for state in groups.states)]
     return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_term`"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from databases import Database
+from databases import Database, make_database
+from processes import Gateway
 
 SALES = "CREATE TABLE sales (id INT, item STRING, qty INT, price DECIMAL(10,2), weight DOUBLE) USING parquet"
 ITEMS = "CREATE TABLE items (item STRING, kind STRING) USING parquet"
@@ -24,6 +26,9 @@ APPENDED = {
     "united": "SELECT id, item FROM sales WHERE qty > 5 UNION ALL SELECT -id, kind FROM sales JOIN items USING (item)",
     "exploded": "SELECT id, part FROM sales LATERAL VIEW explode(split(item, 'i')) p AS part",
     "semi": "SELECT id FROM sales WHERE item IN (SELECT item FROM items WHERE kind = 'a')",
+    "starred_join": "SELECT * FROM (SELECT id, item FROM sales) JOIN items USING (item)",
+    "named": "SELECT id, name FROM sales JOIN VALUES (1, 'one'), (2, 'two') AS n(q, name) ON qty = q",
+    "itself_twice": "WITH s AS (SELECT id, qty FROM sales WHERE qty > 8) SELECT x.id AS one, y.id AS b FROM s x, s y",
     "nested": "WITH s AS (SELECT id, item FROM sales WHERE qty > 2) "
     "SELECT x.id, x.item FROM (SELECT id, item FROM s) x",
 }
@@ -40,6 +45,14 @@ MERGED = {
     "by_kind": "SELECT i.kind, count(*) AS n, sum(s.price) / count(*) AS mean FROM sales s JOIN items i "
     "ON s.item = i.item GROUP BY i.kind",
     "unshown_key": "SELECT sum(qty) AS s FROM sales GROUP BY item",
+    "having_alias": "SELECT item, sum(qty) AS qty FROM sales GROUP BY item HAVING sum(qty) > 40 AND qty < 70",
+    "having_key": "SELECT item AS qty, qty AS id, count(*) AS n FROM sales GROUP BY item, qty HAVING qty > 3",
+    "by_all": "SELECT item, 'of all' AS said, count(*) AS n, max(qty) AS m FROM sales GROUP BY ALL",
+    "united_all": "SELECT x, count(*) AS n FROM (SELECT item AS x FROM sales UNION ALL SELECT kind FROM items) "
+    "GROUP BY x",
+    "united_distinct": "SELECT item FROM sales UNION SELECT kind FROM items",
+    "over_groups": "WITH s AS (SELECT item, count(*) AS n, sum(qty) AS q FROM sales GROUP BY 1) "
+    "SELECT upper(item) AS item, q / n AS mean FROM s WHERE n > 15",
     "weighed": "SELECT item, sum(weight) AS w FROM sales GROUP BY item",
 }
 DEFINITIONS = {**APPENDED, **MERGED}
@@ -99,6 +112,66 @@ def test_appends_and_merges(sales: Database) -> None:
             assert_equal(sales, view, definition)
             mode, said = route(sales, view)
             assert mode == "INCREMENTAL", (view, said)
+
+
+SPARK_VIEWS = {
+    "above": "CREATE VIEW above AS SELECT s.*, kind FROM {other}.seen s LEFT JOIN items ON what = item",
+    "all_of_it": "CREATE VIEW all_of_it AS SELECT * FROM sales UNION ALL SELECT * FROM sales WHERE qty > 5",
+    "per_item": "CREATE VIEW per_item AS SELECT item, count(*) AS n FROM sales GROUP BY item",
+}
+OVER_VIEWS = {
+    "of_view": "SELECT nr, upper(what) AS what FROM {other}.seen",
+    "of_above": "SELECT * FROM above WHERE nr > 7",
+    "with_itself": "SELECT a.nr, b.nr AS other FROM {other}.seen a JOIN above b ON a.nr = b.nr + 1",
+    "counted": "SELECT what, kind, count(*) AS n, max(nr) AS top FROM above GROUP BY what, kind",
+    "united": "SELECT item, sum(qty) AS s FROM all_of_it GROUP BY item",
+    "shown": "SELECT n, item FROM per_item",
+}
+
+
+@pytest.fixture
+def other(gateway: Gateway) -> Iterator[Database]:
+    yield from make_database(gateway, "other")
+
+
+def test_spark_views_stand_for_their_queries(sales: Database, other: Database) -> None:
+    seen = f"VIEW seen (nr, what) AS SELECT id, concat(kind, '!') AS k FROM {sales.name}.sales JOIN items USING (item)"
+    other.run("CREATE TABLE items AS SELECT 'i3' AS item, 'c' AS kind", f"CREATE {seen} WHERE qty > 2 -- of the day")
+    sales.run(*(text.format(other=other.name) for text in SPARK_VIEWS.values()))
+    views = {view: text.format(other=other.name) for view, text in OVER_VIEWS.items()}
+    for view, definition in views.items():
+        sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    sales.run(FILL.format(first=1000, count=30))
+    for view, definition in views.items():
+        assert_equal(sales, view, definition)
+        mode, said = route(sales, view)
+        assert mode == "INCREMENTAL", (view, said)
+    other.run(f"CREATE OR REPLACE {seen} WHERE qty > 3")
+    sales.run(FILL.format(first=2000, count=30))
+    for view in ("of_view", "with_itself"):
+        assert_equal(sales, view, views[view])
+        mode, said = route(sales, view)
+        assert (mode, "BASE_REPLACED" in said) == ("COMPLETE", True), (view, said)
+    sales.run(FILL.format(first=3000, count=30))
+    for view in ("of_view", "with_itself"):
+        assert_equal(sales, view, views[view])
+        assert route(sales, view)[0] == "INCREMENTAL", route(sales, view)
+
+
+def test_spark_views_that_mean_something_else_here(sales: Database) -> None:
+    sales.run("SET spark.sql.ansi.enabled = false", "CREATE VIEW lax AS SELECT id, CAST(item AS INT) AS i FROM sales")
+    sales.run("SET spark.sql.ansi.enabled = true", "CREATE VIEW narrow AS SELECT id FROM sales")
+    for view, why in (("lax", "spark.sql.ansi.enabled"), ("narrow", "other columns")):
+        sales.run(f"CREATE MATERIALIZED VIEW of_{view} REFRESH INCREMENTAL FALLBACK AS SELECT * FROM {view}")
+        if view == "narrow":
+            sales.run("DROP TABLE sales", SALES.replace("id INT", "id SMALLINT"))
+        sales.run("INSERT INTO sales VALUES (5, '7', NULL, NULL, NULL)")
+        assert_equal(sales, f"of_{view}", f"SELECT * FROM {view}")
+        mode, _ = route(sales, f"of_{view}")
+        assert mode == "COMPLETE"
+        sales.run("INSERT INTO sales VALUES (6, '8', NULL, NULL, NULL)")
+        with pytest.raises(Exception, match=why):
+            sales.run(f"REFRESH MATERIALIZED VIEW of_{view} INCREMENTAL")
 
 
 @pytest.mark.parametrize(

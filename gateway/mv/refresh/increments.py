@@ -16,13 +16,14 @@ from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.observer import Look
 from gateway.mv.observation.schemas import sql_type
-from gateway.mv.ports import Metastore, RelationKind, SqlSession
+from gateway.mv.ports import Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Content, Increment
 from gateway.mv.refresh.surroundings import reading, with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
+from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.shape import Kind, Shape, analyse
 from sql.increments.terms import Term, terms
@@ -33,6 +34,8 @@ from sql.texts.maintenance import Rows
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
+BINARY = "UTF8_BINARY"
+"""The collation that compares bytes."""
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
 _PARSING = {
@@ -53,6 +56,7 @@ class _Analysed:
     """A definition's shape, and what it was derived from."""
 
     columns: Mapping[TableName, tuple[tuple[str, str], ...]]
+    views: Mapping[TableName, SparkView]
     settings: Mapping[str, str]
     properties: Mapping[str, str]
     shape: Shape | NotIncremental
@@ -93,7 +97,10 @@ class Increments:
         """Whether a complete refresh is fast because the view reads little."""
         if any((entry := self._catalog.find(base)) and entry.view.current.basis is not None for base in view.views):
             return False
-        sizes = [await self._changes.size(table, inspection.looks[table]) for table in sorted(view.tables)]
+        looks = inspection.looks
+        sizes = [
+            await self._changes.size(table, looks[table]) for table in sorted(view.tables) if not looks[table].is_view
+        ]
         return None not in sizes and sum(size or 0 for size in sizes) < self._from_bytes
 
     # --- what a version holds --------------------------------------------------------------------------
@@ -138,10 +145,13 @@ class Increments:
 
     async def _analysis(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> _Analysed:
         columns = self._columns(view, inspection)
-        settings = await self._settings(view)
+        found = {name: look.relation for name, look in inspection.looks.items() if look.is_view and look.relation}
+        settings = await self._settings(view, found)
+        views = {name: _spark_view(name, relation) for name, relation in found.items()}
         known = self._analysed.get(view.id)
-        if known is None or (known.columns, known.settings, known.properties) != (columns, settings, view.properties):
-            known = await self._analyse(view, columns, settings, session)
+        now = columns, views, settings, view.properties
+        if known is None or (known.columns, known.views, known.settings, known.properties) != now:
+            known = await self._analyse(view, columns, views, settings, session)
             self._analysed[view.id] = known
             self._forget_dropped()
         return known
@@ -150,13 +160,17 @@ class Increments:
         self,
         view: MaterializedView,
         columns: Mapping[TableName, tuple[tuple[str, str], ...]],
+        views: Mapping[TableName, SparkView],
         settings: Mapping[str, str],
         session: SqlSession,
     ) -> _Analysed:
         names = {table: [name for name, _ in listed] for table, listed in columns.items()}
         hidden: dict[str, str] = {}
         try:
-            draft = analyse(view.query, view.namespace, names, view.columns, named=bool(view.listed))
+            named = bool(view.listed)
+            draft = analyse(view.query, view.namespace, names, view.columns, named=named, views=views)
+            for name in sorted(views):
+                await self._check_view(name, views, settings, session)
             typing = draft.typing()
             types = {} if typing is None else await _types(session, typing, settings, self._habits.settings)
             ansi = bool(types) and str((await session.run(f"SET {ANSI}")).rows[0][1]).lower() == "true"
@@ -169,8 +183,16 @@ class Increments:
                 found = await _types(session, texts.complete(shape), settings, self._habits.settings)
                 hidden = {name: found[name] for name in shape.hidden}
         except NotIncremental as reason:
-            return _Analysed(columns, settings, view.properties, reason, {})
-        return _Analysed(columns, settings, view.properties, shape, hidden)
+            return _Analysed(columns, views, settings, view.properties, reason, {})
+        return _Analysed(columns, views, settings, view.properties, shape, hidden)
+
+    async def _check_view(
+        self, name: TableName, views: Mapping[TableName, SparkView], settings: Mapping[str, str], session: SqlSession
+    ) -> None:
+        """Spark casts the columns of a view to the types that they had when it was created."""
+        shown = await _types(session, f"SELECT * FROM {name.quoted}", settings, self._habits.settings)
+        if shown != await _types(session, query_of(name, views), settings, self._habits.settings):
+            raise NotIncremental(Reason.OPERATOR, f"the view {name} has other columns than its query has today")
 
     def give_up(self, view: MaterializedView, error: StatementFailed) -> None:
         """Remembers that Spark does not accept the statements of this view's refreshes by rows."""
@@ -192,6 +214,8 @@ class Increments:
         found: dict[TableName, tuple[tuple[str, str], ...]] = {}
         for table in view.tables:
             relation = inspection.looks[table].relation
+            if relation is not None and relation.kind is RelationKind.VIEW:
+                continue
             if relation is None or relation.kind is not RelationKind.TABLE or table.path:
                 raise NotIncremental(Reason.OPERATOR, f"it reads {table}, which is no plain table")
             found[table] = relation.columns
@@ -200,8 +224,9 @@ class Increments:
             found[below.name] = tuple((column, "") for column in below.columns)
         return found
 
-    async def _settings(self, view: MaterializedView) -> dict[str, str]:
-        """The settings of the definition that a service session, with the view's settings, does not have."""
+    async def _settings(self, view: MaterializedView, views: Mapping[TableName, Relation]) -> dict[str, str]:
+        """The settings of the definition that a service session, with the view's settings, does not have. `views`: the
+        Spark views that it reads, which must have the same."""
         if (created := self._created.get(view.id)) is None:
             definition = await self._metastore.relation(view.definition)
             if definition is None:
@@ -211,6 +236,8 @@ class Increments:
         for name, plain in _PARSING.items():
             if created.get(name, known.get(name, plain)).lower() != plain:
                 raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
+        for spark_view, relation in views.items():
+            _check_settings(spark_view, relation.settings, created)
         return {
             name: value
             for name, value in created.items()
@@ -231,6 +258,8 @@ class Increments:
         """What the changes of the base tables since the current version add to it."""
         analysed = await self._analysis(view, inspection, session)
         shape = _shape(analysed)
+        if replaced := next((name for name in sorted(analysed.views) if base_key(name) in found.tables), None):
+            raise NotIncremental(Reason.BASE_REPLACED, f"the view {replaced} was replaced")
         basis = self._basis(view, shape)
         changes = {
             base: await self._change(view, base, table, inspection, basis.marks[base], sparing=len(shape.places) > 1)
@@ -301,6 +330,25 @@ def _shape(found: _Analysed) -> Shape:
     if isinstance(found.shape, NotIncremental):
         raise found.shape
     return found.shape
+
+
+def _spark_view(name: TableName, relation: Relation) -> SparkView:
+    if relation.collation not in ("", BINARY):
+        raise NotIncremental(Reason.OPERATOR, f"the strings of the view {name} have the collation {relation.collation}")
+    columns = tuple(column for column, _ in relation.columns)
+    return SparkView(relation.view_text, relation.namespace, columns, relation.outputs)
+
+
+def _check_settings(name: TableName, views: Mapping[str, str], definitions: Mapping[str, str]) -> None:
+    """Spark reads a view with the settings of its making, and with initial values where it has none."""
+    for setting in sorted({*views, *definitions}):
+        plain = _PARSING.get(setting)
+        there, here = views.get(setting, plain), definitions.get(setting, plain)
+        if there != here and not setting.startswith(_FOR_EXECUTION):
+            raise NotIncremental(
+                Reason.OPERATOR,
+                f"the view {name} was created with {there or 'no'} {setting}, and the definition with {here or 'none'}",
+            )
 
 
 async def _types(

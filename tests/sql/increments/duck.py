@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 
 from sql.increments import texts
+from sql.increments.expansion import SparkView
 from sql.increments.outline import Kind, Shape
 from sql.increments.reasons import NotIncremental
 from sql.increments.shape import analyse
@@ -25,6 +26,22 @@ _SQL_TYPES = {"a": "INTEGER", "b": "VARCHAR", "c": "VARCHAR", "v": "INTEGER", "w
 _TYPES = {"a": "int", "b": "string", "c": "string", "v": "int", "w": "decimal(8,2)", "f": "double"}
 _SUMS = {"int": "bigint", "double": "double", "decimal(8,2)": "decimal(18,2)"}
 _AVERAGES = {"int": "double", "double": "double", "decimal(8,2)": "decimal(12,6)"}
+VIEWS = {
+    TableName("other", view): SparkView(text, Namespace(), tuple("abvwf"), tuple(outputs))
+    for view, text, outputs in (
+        ("some", "SELECT v AS z, b AS y, a AS x, f, w FROM t WHERE a > 0 ORDER BY a", "zyxwf"),
+        (
+            "both",
+            "SELECT * FROM t UNION ALL SELECT u.a, c, u.v, w, f FROM u JOIN t ON u.a = t.v",
+            "abvwf",
+        ),
+        (
+            "above",
+            "WITH s AS (SELECT * FROM other.some) SELECT x.*, y.f AS g FROM s AS x, s AS y WHERE x.a = y.v",
+            "abvwg",
+        ),
+    )
+}
 Row = tuple[Any, ...]
 
 
@@ -72,7 +89,7 @@ def types(query: str | None) -> dict[str, str]:
 
 def shape_of(definition: Definition) -> Shape:
     columns = {name(table): columns for table, columns in TABLES.items()}
-    draft = analyse(definition.text, Namespace(), columns, definition.columns, named=False)
+    draft = analyse(definition.text, Namespace(), columns, definition.columns, named=False, views=VIEWS)
     return draft.typed(types(draft.typing()), ansi=True)
 
 
@@ -92,6 +109,10 @@ class Duck:
         self._rows = {table: list(rows[table]) for table in TABLES}
         for table in TABLES:
             self._fill(table, table, self._rows[table])
+        self._db.execute("CREATE SCHEMA other")
+        for view, made in VIEWS.items():
+            items = ", ".join(f"{output} AS {name}" for output, name in zip(made.outputs, made.columns, strict=True))
+            self._db.execute(f"CREATE VIEW other.{view.table} AS SELECT {items} FROM ({made.text})")
 
     def close(self) -> None:
         self._db.close()

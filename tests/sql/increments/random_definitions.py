@@ -44,6 +44,13 @@ _FROM = [
     "t AS p LEFT ANTI JOIN u AS q ON p.a = q.a",
     "(SELECT a, b, v, w, f FROM t WHERE v > 0) AS p JOIN u AS q ON p.a = q.a",
     "(SELECT x.a, b, y.v, w, f FROM t AS x, u AS y WHERE x.a = y.a) AS p JOIN t AS q USING (v)",
+    "t AS p JOIN (VALUES (1, 'x'), (2, NULL)) AS q(a, c) ON p.a = q.a",
+    "other.some AS p",
+    "other.both AS p JOIN u AS q ON p.a = q.a",
+    "u AS q JOIN other.both AS p ON p.a = q.a",
+    "other.above AS p",
+    "other.some AS p LEFT JOIN other.both AS q ON p.a = q.a",
+    "(SELECT * FROM t UNION ALL (SELECT * FROM other.some)) AS p JOIN other.both AS q ON p.a = q.v",
 ]
 _CONDITIONS = [
     *("", "", "p.v > 0", "p.b = 'x' OR p.v IS NULL", "p.a IN (SELECT a FROM u)", "p.a NOT IN (SELECT a FROM u)"),
@@ -84,7 +91,9 @@ def selections(draw: st.DrawFn) -> Definition:
 
 @st.composite
 def distinct(draw: st.DrawFn) -> Definition:
-    made = draw(selections().filter(lambda each: "UNION ALL" not in each.text))
+    made = draw(selections())
+    if " UNION ALL SELECT " in made.text:
+        return Definition(made.text.replace(" UNION ALL SELECT ", " UNION SELECT "), made.columns)
     return Definition(made.text.replace("SELECT", "SELECT DISTINCT", 1), made.columns)
 
 
@@ -108,4 +117,18 @@ def aggregations(draw: st.DrawFn, *, exact: bool | None = None, sets: bool | Non
     return Definition(f"{text} HAVING {having}" if having else text, columns, listed if totals else "", checked)
 
 
-DEFINITIONS = st.one_of(selections(), distinct(), aggregations())
+@st.composite
+def passed_on(draw: st.DrawFn) -> Definition:
+    """A CTE that is shown as it is; or expressions over a CTE with groups, perhaps filtered."""
+    made = draw(st.one_of(distinct(), aggregations(sets=False)))
+    if "GROUP BY" not in made.text:
+        return Definition(f"WITH s AS ({made.text}) SELECT * FROM s", made.columns)
+    columns = draw(st.lists(st.sampled_from(made.columns), min_size=1, unique=True))
+    items = [
+        draw(st.sampled_from(["{}", "{} AS {}", "coalesce(s.{}, {}) AS {}"])).replace("{}", each) for each in columns
+    ]
+    condition = draw(st.sampled_from(["", *(f" WHERE {each} IS NOT NULL" for each in made.columns)]))
+    return Definition(f"WITH s AS ({made.text}) SELECT {', '.join(items)} FROM s{condition}", tuple(columns))
+
+
+DEFINITIONS = st.one_of(selections(), distinct(), aggregations(), passed_on())

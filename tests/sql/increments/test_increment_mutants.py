@@ -127,3 +127,10 @@ def test_distinct_rows_without_their_number(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_least_value_that_is_subtracted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sql.increments.shape.subtractable", lambda aggregate, types: True)
     found(st.just(Definition("SELECT p.a AS k0, min(p.v) AS m0 FROM t AS p GROUP BY p.a", ("k0", "m0"))))
+
+
+def test_parts_of_a_union_that_are_read_with_each_other() -> None:
+    def beside(shape: Shape) -> Shape:
+        return replace(shape, places=tuple(replace(place, beside=frozenset()) for place in shape.places))
+
+    found(selections().filter(lambda selected: "other.both" in selected.text), change=beside)

@@ -1,0 +1,166 @@
+"""Refreshes by rows of definitions that read Spark views: when a view stands for its query, and when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from fakes import Answer, Answers, FakeMetastore, named
+from views import view_of
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import Drift
+from gateway.mv.model.basis import Basis
+from gateway.mv.model.marks import Mark
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import MaterializedView, Version, base_key
+from gateway.mv.observation.changes import Change, Changes
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.observation.observer import Look
+from gateway.mv.ports import Relation, RelationKind, SqlSession
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.increments import Increments
+from sql.increments.reasons import NotIncremental, Reason
+from sql.names import Namespace
+from sql.texts.maintenance import UNPARTITIONED
+
+TABLE, VIEW = named("s.t"), named("o.v")
+INT = '{"name": "int"}'
+UTC = {"spark.sql.session.timeZone": "UTC"}
+SHOWN = Relation(
+    VIEW,
+    RelationKind.VIEW,
+    view_text="SELECT k AS z, x FROM t",
+    namespace=Namespace("s"),
+    columns=(("a", INT), ("b", INT)),
+    outputs=("z", "x"),
+    settings=UTC,
+    collation="UTF8_BINARY",
+)
+
+
+class FakeChanges:
+    """Implements `Changes` for one table, to which rows are added."""
+
+    async def size(self, table: object, look: Look) -> int | None:
+        return None if look.is_view else 10
+
+    async def mark(self, table: object, look: Look) -> Mark:
+        return Mark("t", "2")
+
+    async def since(self, table: object, look: Look, mark: Mark) -> Change:
+        return Change(Mark("t", "2"), "SELECT * FROM added", None, "SELECT * FROM before")
+
+    def rows(self, table: object, look: Look, mark: Mark) -> str:
+        return f"SELECT * FROM t{mark.position}"
+
+
+class Session:
+    """Answers as Spark does."""
+
+    def __init__(self) -> None:
+        self.answers = Answers()
+        self.answers.say("^DESCRIBE QUERY", Answer([("a", "int", None), ("b", "int", None)]))
+
+    async def run(self, sql: str, *, on_start: object = None) -> Answer:
+        self.answers.heard.append(sql)
+        return self.answers.to(sql)
+
+    def spoil(self) -> None: ...
+
+
+class Stage:
+    def __init__(self, query: str = "SELECT b, a FROM o.v") -> None:
+        self.metastore, self.session = FakeMetastore(), Session()
+        version = replace(Version.whole(1, 1, 1, {}), basis=Basis({base_key(TABLE): Mark("t", "1")}))
+        self.view: MaterializedView = replace(
+            view_of(version),
+            query=query,
+            columns=("b", "a"),
+            namespace=Namespace("m"),
+            tables=frozenset({TABLE, VIEW}),
+            views=frozenset(),
+            layout=UNPARTITIONED,
+            followed=None,
+            properties={},
+        )
+        self.metastore.add(Relation(self.view.definition, RelationKind.VIEW, settings=UTC))
+        changes = cast(Changes, FakeChanges())
+        catalog = Catalog("s", cast(Any, None))
+        catalog.show(catalog.reserve(self.view))
+        self.increments = Increments(catalog, self.metastore, Habits(), changes, cast(Any, None), 100)
+
+    async def content(self, shown: Relation = SHOWN) -> str:
+        found = await self.increments.content(self.view, self.inspection(shown), cast(SqlSession, self.session))
+        return found.rows.query
+
+    async def appended(self, *changed: str) -> str:
+        found = Drift(behind=((0, frozenset(changed)),))
+        session = cast(SqlSession, self.session)
+        return (await self.increments.plan(self.view, found, self.inspection(SHOWN), session)).content.rows.query
+
+    def inspection(self, shown: Relation) -> Inspection:
+        table = Relation(TABLE, RelationKind.TABLE, columns=(("k", INT), ("x", INT)), provider="parquet")
+        looks = {
+            TABLE: Look(Snapshot("t", "2"), 0, relation=table),
+            VIEW: Look(Snapshot("view", "1"), 0, is_view=True, relation=shown),
+        }
+        return Inspection({}, looks)
+
+
+async def test_a_view_stands_for_its_query() -> None:
+    stage = Stage()
+    described = "SELECT `z` AS `a`, `x` AS `b` FROM (SELECT k AS z, x FROM `spark_catalog`.`s`.`t`) AS `freshgate_view`"
+    inner = "(SELECT k AS z, x FROM ({}) AS `t`) AS `freshgate_view`"
+    expected = "SELECT `x` AS `b`, `z` AS `a` FROM " + inner
+    assert await stage.content() == expected.format("SELECT * FROM t2")
+    assert stage.session.answers.heard == [
+        "DESCRIBE QUERY SELECT * FROM `spark_catalog`.`o`.`v`",
+        f"DESCRIBE QUERY {described}",
+    ]
+    assert await stage.appended(base_key(TABLE)) == expected.format("SELECT * FROM added")
+    assert len(stage.session.answers.heard) == 2
+    assert await stage.increments.is_small(stage.view, stage.inspection(SHOWN))
+
+
+async def test_another_text_of_the_view_is_analysed_anew() -> None:
+    stage = Stage()
+    await stage.content()
+    assert "WHERE x > 1" in await stage.content(replace(SHOWN, view_text="SELECT k AS z, x FROM t WHERE x > 1"))
+    with pytest.raises(NotIncremental) as caught:
+        await stage.appended(base_key(TABLE), base_key(VIEW))
+    assert caught.value.reason is Reason.BASE_REPLACED
+    assert "o.v" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("changed", "detail"),
+    [
+        ({"settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}}, "spark.sql.session.timeZone"),
+        ({"settings": {**UTC, "spark.sql.legacy.sizeOfNull": "true"}}, "spark.sql.legacy.sizeOfNull"),
+        ({"settings": {}}, "spark.sql.session.timeZone"),
+        ({"collation": "UTF8_LCASE"}, "collation UTF8_LCASE"),
+        ({"outputs": ()}, "told apart"),
+        ({"view_text": "SELECT count(*) AS z, x FROM t GROUP BY x"}, ""),
+    ],
+)
+async def test_a_view_that_means_something_else_is_refused(changed: dict[str, Any], detail: str) -> None:
+    with pytest.raises(NotIncremental) as caught:
+        await Stage("SELECT v.b, v.a FROM o.v JOIN s.t ON v.a = t.k").content(replace(SHOWN, **changed))
+    assert caught.value.reason in (Reason.OPERATOR, Reason.AGGREGATE_NOT_ON_TOP)
+    assert detail in caught.value.detail
+    assert not detail or "o.v" in caught.value.detail
+
+
+async def test_settings_that_change_nothing_may_differ() -> None:
+    same = {**UTC, "spark.sql.shuffle.partitions": "7", "spark.sql.caseSensitive": "false"}
+    assert await Stage().content(replace(SHOWN, settings=same))
+
+
+async def test_a_view_whose_columns_have_other_types_today_is_refused() -> None:
+    stage = Stage()
+    stage.session.answers.say("freshgate_view", Answer([("a", "bigint", None), ("b", "int", None)]))
+    with pytest.raises(NotIncremental, match=r"o\.v has other columns") as caught:
+        await stage.content()
+    assert caught.value.reason is Reason.OPERATOR
