@@ -126,6 +126,9 @@ class Relation:
     """Whether the metastore lists the partitions, so that other directories do not count."""
     reading: str = ""
     """A fingerprint of everything except the columns that affects how the files are read."""
+    converted: str = ""
+    """For a Hive table that Spark, if its settings allow that, reads as files of a format of its own: parquet or orc.
+    Empty if properties of the table change how they are read."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """For a view: Spark's settings in the session that created it."""
     outputs: tuple[str, ...] = ()

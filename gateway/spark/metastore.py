@@ -39,6 +39,13 @@ _OWN_FILE_FORMATS = frozenset(
 )
 """Hive's input formats that read the files in the table's directories. Others read files listed elsewhere
 (SymlinkTextInputFormat), or leave out uncommitted ones (Hudi's)."""
+_CONVERTED = {
+    "parquet": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+    "orc": "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+}
+"""The formats for which Spark may use its own reader, with Hive's input format."""
+PLAIN_OPTIONS = frozenset({"serialization.format"})
+"""Options of a Hive table that do not change how its files are read."""
 NO_FUNCTION = NOT_FOUND | {"42883"}
 """SQLSTATEs of UNRESOLVED_ROUTINE and ROUTINE_NOT_FOUND, in addition to NOT_FOUND."""
 _PLAIN = re.compile(r"\w+", re.ASCII)
@@ -164,6 +171,7 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
             partition_columns=tuple(described.get("partition_columns", ())),
             partitions_listed=described.get("partition_provider") == "Catalog",
             reading=_reading(described),
+            converted=_converted(described),
         )
     if described.get("catalog_name") == "system":
         return Relation(name, RelationKind.TEMPORARY_VIEW, columns=columns)
@@ -191,6 +199,18 @@ def _provider(described: dict[str, Any]) -> str:
         input_format = described.get("input_format")
         handler = None if input_format in _OWN_FILE_FORMATS else input_format
     return f"{provider} with {handler}" if handler else provider
+
+
+def _converted(described: dict[str, Any]) -> str:
+    """As `Relation.converted`. The names of the serdes are those of Spark's rule RelationConversions."""
+    if described.get("provider") != "hive" or described.get("storage_properties", {}).keys() - PLAIN_OPTIONS:
+        return ""
+    serde = str(described.get("serde_library", "")).lower()
+    for name, input_format in _CONVERTED.items():
+        if name in serde and described.get("input_format") == input_format:
+            properties = frozenset(described.get("table_properties", {})) - {f"{name}.compression", f"{name}.compress"}
+            return "" if any(key.startswith(f"{name}.") for key in properties) else name
+    return ""
 
 
 def _reading(described: dict[str, Any]) -> str:

@@ -50,6 +50,53 @@ def rows_at(table: TableName, columns: Iterable[str], version: str) -> str:
     return f"{all_rows(table, columns)} VERSION AS OF {int(version)}"
 
 
+# --- Hive ------------------------------------------------------------------------------------------------
+
+_SPECIAL = re.compile(r"[\\*?\[\]{},\n\r]")
+"""Characters that mean something in a path with wildcards."""
+
+
+def converted_files(
+    kind: str, pattern: str, columns: Mapping[str, str | None], files: Mapping[str, Sequence[str | None]]
+) -> str:
+    """The rows of files of a Hive table, read as Parquet or ORC. The schema is that of the files. `columns`: the type,
+    as SQL, of each partition column; None for the others. `files`: the values of the partition columns, in their order,
+    by the path as `_metadata.file_path` has it. They are below `pattern`, and all have a name that `is_plain`."""
+    names = sorted({path.rpartition("/")[2] for path in files})
+    listed = safe_literal("{" + ",".join(names) + "}")
+    options = f"'pathGlobFilter' = {listed}, 'recursiveFileLookup' = 'true', 'mergeSchema' = 'true'"
+    source = f"{kind}.{identifier_of(pattern, pattern=True)} WITH ({options})"
+    by = {name: type_ for name, type_ in columns.items() if type_ is not None}
+    if not by:
+        return f"{_select(columns)} FROM {source} WHERE _metadata.file_path IN ({', '.join(map(safe_literal, files))})"
+    data = ", ".join(["_metadata.file_path AS freshgate_file", *(quote(name) for name in columns if name not in by)])
+    rows = ", ".join(f"({', '.join(_file(path, values, by.values()))})" for path, values in files.items())
+    return (
+        f"{_select(columns)} FROM (SELECT {data} FROM {source}) JOIN (VALUES {rows}) "
+        f"AS freshgate_files(freshgate_file, {', '.join(map(quote, by))}) USING (freshgate_file)"
+    )
+
+
+def _file(path: str, values: Sequence[str | None], types: Iterable[str]) -> list[str]:
+    return [safe_literal(path), *map(_cast, values, types)]
+
+
+def _cast(value: str | None, type_: str) -> str:
+    return f"CAST({'NULL' if value is None else safe_literal(value)} AS {type_})"
+
+
+def pattern_of(root: str, directories: Iterable[str]) -> str:
+    """A path with wildcards for these directories below a root, which are plain paths."""
+    inner = {directory[len(root) + 1 :] for directory in directories}
+    if "" in inner:
+        return _literally(root)
+    return f"{_literally(root)}/{{{','.join(map(_literally, sorted(inner)))}}}"
+
+
+def _literally(path: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", path)
+
+
 # --- Delta -----------------------------------------------------------------------------------------------
 
 _ACTIONS = (
@@ -120,6 +167,11 @@ def is_plain(path: str) -> bool:
     return _PLAIN_NAME.fullmatch(path) is not None
 
 
+def is_simple(type_json: str) -> bool:
+    """Whether the text of a value means the same in every session. `type_json`: the type in Spark's JSON."""
+    return json.loads(type_json).get("name") in _SIMPLE_TYPES
+
+
 def is_unique(name: str) -> bool:
     """Whether no other file of the table has this name, even in another directory."""
     return _UNIQUE_NAME.search(name) is not None
@@ -140,7 +192,7 @@ def partition_filters(columns: Mapping[str, str], values: Sequence[Mapping[str, 
     compared safely. `columns`: the type of each partition column, as JSON."""
     found = []
     for column, kind in columns.items():
-        if json.loads(kind).get("name") not in _SIMPLE_TYPES or len(values) == 0:
+        if not is_simple(kind) or len(values) == 0:
             continue
         if any(each is None or column not in each for each in values):
             continue

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from gateway.errors import StatementFailed
 from gateway.mv.model import marks
 from gateway.mv.model.marks import YOUNGER_MAX, Fold, Mark, YoungFile, of_files
-from gateway.mv.model.snapshot import Snapshot, Unobserved, fingerprint
+from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation import changes as finder
+from gateway.mv.observation import hive_files
 from gateway.mv.observation.changes import EVER, LISTED_MAX, SETTLED_MS, Change, Changes
 from gateway.mv.observation.delta_log import log_of
 from gateway.mv.observation.observer import Look, Observer
@@ -126,7 +127,9 @@ def test_no_history_of_files_loses_or_repeats_one(history: list[tuple[frozenset[
     for now, settled in later:
         found = listing(now, mark.bound)
         try:
-            change = finder._files_change(PLAIN, mark, ["id"], found, settled)
+            new = finder._new_files(PLAIN, mark, found)
+            seen = of_files("i", found.bound, found.older, found.young, settled, found.latest)
+            change = finder._files_change(PLAIN, seen, ["id"], new)
         except NotIncremental as refusal:
             late = any(file.modified <= mark.bound for file in now - before)
             reasons = {Reason.ROWS_REMOVED: bool(before - now), Reason.LATE_FILE: late}
@@ -238,6 +241,90 @@ def test_a_location_with_other_partitions() -> None:
         assert (found.older.xor, found.older.count) == (5 ^ 6, 4)
         folds.append(found.older)
     assert len(set(folds)) == 4
+
+
+# --- Hive's tables -------------------------------------------------------------------------------------
+
+HIVE = {"provider": "hive", "converted": "orc"}
+OF_DAY = {**HIVE, "partition_columns": ("day",), "partitions_listed": True}
+
+
+def young(path: str, directory: str = "file:/w/t") -> tuple[Any, ...]:
+    return (directory, path, len(path), 1, 10, 5)
+
+
+class HiveDirectory(Spark):
+    """A table `s.t` and the types of its new files."""
+
+    def __init__(self, *files: tuple[Any, ...], types: Sequence[tuple[str, str]] = (("id", "int"),)) -> None:
+        super().__init__()
+        self.say("binaryFile", *files)
+        self.say("DESCRIBE QUERY.* FROM orc", *types)
+        self.say("DESCRIBE QUERY.* FROM `spark_catalog`", ("id", "int"))
+
+
+def test_new_files_of_a_hive_table_are_read_by_their_paths() -> None:
+    spark = HiveDirectory(young("file:/w/t/000000_0"))
+    change = spark.since(PLAIN, Mark("i"), look(PLAIN, columns=(("id", INT),), **HIVE))
+    assert change.added == (
+        "SELECT `id` FROM orc.`file:/w/t` WITH ('pathGlobFilter' = '{000000_0}', 'recursiveFileLookup' = 'true', "
+        "'mergeSchema' = 'true') WHERE _metadata.file_path IN ('file:/w/t/000000_0')"
+    )
+    assert (change.before, change.bytes) == ("", 10)
+
+
+def test_nothing_new_in_a_hive_table() -> None:
+    assert HiveDirectory().since(PLAIN, Mark("i"), look(PLAIN, **HIVE)).added is None
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "described"),
+    [
+        (young("file:/w/t/a,b"), "int", {}),
+        (young("file:/w/t/sub/a", "file:/w/t/sub"), "int", {}),
+        (young("file:/w/t/a"), "bigint", {}),
+        (young("file:/w/t/a"), "int", {"columns": (("id", '{"name": "char", "length": 3}'),)}),
+        (young("file:/w/t/a"), "int", {"columns": (("id", STAMP),), "partition_columns": ("id",)}),
+    ],
+)
+def test_files_of_a_hive_table_that_are_not_simply_read(
+    files: tuple[Any, ...], kind: str, described: dict[str, Any]
+) -> None:
+    there = look(PLAIN, **{"columns": (("id", INT),), **HIVE, **described})
+    assert HiveDirectory(files, types=[("id", kind)]).refusal(PLAIN, Mark("i"), there) is Reason.PROVIDER
+
+
+def test_files_of_partitions_have_the_values_of_their_partition() -> None:
+    files = [YoungFile(f"file:/w/t/day={day}/a", 1, 5, 1, 7, f"file:/w/t/day={day}") for day in ("1", "x%3A{2}")]
+    places: dict[PartitionValues, str] = {("1",): files[0].directory, (None,): files[1].directory, ("3",): "file:/w/3"}
+    relation = look(PLAIN, **OF_DAY).relation
+    assert relation is not None
+    spark = Spark()
+    spark.say("DESCRIBE QUERY", ("id", "int"), ("day", "string"))
+    assert asyncio.run(hive_files.added(cast(Any, spark), relation, files, places)) == (
+        "SELECT `id`, `day` FROM (SELECT _metadata.file_path AS freshgate_file, `id` FROM "
+        r"orc.`file:/w/t/{day=1,day=x%3A\{2\}}` WITH ('pathGlobFilter' = '{a}', 'recursiveFileLookup' = 'true', "
+        "'mergeSchema' = 'true')) JOIN (VALUES ('file:/w/t/day=1/a', CAST('1' AS string)), "
+        "('file:/w/t/day=x%3A{2}/a', CAST(NULL AS string))) AS freshgate_files(freshgate_file, `day`) "
+        "USING (freshgate_file)"
+    )
+    odd: list[dict[PartitionValues, str]] = [{("1",): files[0].directory}, {**places, ("4",): files[0].directory}]
+    for listed in odd:
+        with pytest.raises(NotIncremental, match="not in the directory of one partition"):
+            asyncio.run(hive_files.added(cast(Any, spark), relation, files, listed))
+
+
+def test_a_mark_of_a_hive_table_holds_only_if_nothing_has_appeared() -> None:
+    """Its rows cannot be read without those of later files."""
+    spark = Directory(0)
+    spark.files = frozenset({File("a", 3, 0)})
+    there = look(PLAIN, **HIVE)
+    mark = asyncio.run(spark.changes.mark(PLAIN, there))
+    assert asyncio.run(spark.changes.holding(PLAIN, there, mark))
+    assert spark.changes.rows(PLAIN, there, mark) == "SELECT `id`, `day` FROM `spark_catalog`.`s`.`t`"
+    spark.files |= {File("b", SETTLED_MS + 6, 0)}
+    assert asyncio.run(spark.changes.holding(PLAIN, look(PLAIN), mark))
+    assert not asyncio.run(spark.changes.holding(PLAIN, there, mark))
 
 
 # --- Delta -----------------------------------------------------------------------------------------------

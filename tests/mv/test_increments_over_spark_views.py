@@ -20,7 +20,7 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.observer import Look
 from gateway.mv.ports import Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.increments import Increments
+from gateway.mv.refresh.increments import CONVERSIONS, Increments
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import Namespace
 from sql.texts.maintenance import UNPARTITIONED
@@ -28,6 +28,7 @@ from sql.texts.maintenance import UNPARTITIONED
 TABLE, VIEW = named("s.t"), named("o.v")
 INT = '{"name": "int"}'
 UTC = {"spark.sql.session.timeZone": "UTC"}
+CONVERTING = dict.fromkeys(CONVERSIONS.values(), "true")
 SHOWN = Relation(
     VIEW,
     RelationKind.VIEW,
@@ -45,6 +46,8 @@ class FakeChanges:
 
     async def size(self, table: object, look: Look) -> int | None:
         return None if look.is_view else 10
+
+    def check(self, table: object, look: Look) -> None: ...
 
     async def mark(self, table: object, look: Look) -> Mark:
         return Mark("t", "2")
@@ -89,7 +92,9 @@ class Stage:
         changes = cast(Changes, FakeChanges())
         catalog = Catalog("s", cast(Any, None))
         catalog.show(catalog.reserve(self.view))
-        self.increments = Increments(catalog, self.metastore, Habits(), changes, cast(Any, None), 100)
+        self.habits = Habits()
+        self.habits.defaults = CONVERTING
+        self.increments = Increments(catalog, self.metastore, self.habits, changes, cast(Any, None), 100)
 
     async def content(self, shown: Relation = SHOWN) -> str:
         found = await self.increments.content(self.view, self.inspection(shown), cast(SqlSession, self.session))
@@ -101,12 +106,22 @@ class Stage:
         return (await self.increments.plan(self.view, found, self.inspection(SHOWN), session)).content.rows.query
 
     def inspection(self, shown: Relation) -> Inspection:
-        table = Relation(TABLE, RelationKind.TABLE, columns=(("k", INT), ("x", INT)), provider="parquet")
+        columns = (("k", INT), ("x", INT))
+        table = Relation(TABLE, RelationKind.TABLE, columns=columns, provider="hive", converted="orc")
         looks = {
             TABLE: Look(Snapshot("t", "2"), 0, relation=table),
             VIEW: Look(Snapshot("view", "1"), 0, is_view=True, relation=shown),
         }
         return Inspection({}, looks)
+
+
+async def test_a_table_that_is_read_with_the_classes_of_hive() -> None:
+    stage = Stage()
+    assert "added" in await stage.appended(base_key(TABLE))
+    stage.habits.defaults = {**CONVERTING, "spark.sql.hive.convertMetastoreOrc": "false"}
+    with pytest.raises(NotIncremental, match="convertMetastoreOrc is off") as refused:
+        await stage.appended(base_key(TABLE))
+    assert refused.value.reason is Reason.HIVE_TEXT
 
 
 async def test_a_view_stands_for_its_query() -> None:

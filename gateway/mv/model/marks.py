@@ -53,6 +53,8 @@ class YoungFile:
     bytes: int
     partition: int = 0
     """The hash of its partition's values and location, if these are not part of its path."""
+    directory: str = ""
+    """Where it is, not encoded."""
 
     @property
     def key(self) -> int:

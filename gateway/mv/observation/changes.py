@@ -7,13 +7,14 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.loops import aside
 from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
+from gateway.mv.observation import hive_files
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
@@ -60,7 +61,7 @@ class Change:
     """Exactly the added rows; None: there are none."""
     removed: str | None = None
     before: str = ""
-    """The rows at the earlier mark."""
+    """The rows at the earlier mark; empty if they cannot be read."""
     bytes: int = 0
     """Of the added files; 0 if unknown."""
 
@@ -74,6 +75,8 @@ class _Listing:
     young: tuple[YoungFile, ...]
     latest: int = 0
     """When the latest of the older ones was modified."""
+    places: Mapping[PartitionValues, str] | None = None
+    """As `Observer.places`."""
 
 
 class Changes:
@@ -108,6 +111,10 @@ class Changes:
                 return int((await session.run(additions.iceberg_bytes(table))).rows[0][0] or 0)
         return None
 
+    def check(self, table: TableName, look: Look) -> None:
+        """Raises NotIncremental if changes of the table can never be found."""
+        _plain(table, look)
+
     async def mark(self, table: TableName, look: Look) -> Mark:
         """The state of the table now."""
         relation, identity = _plain(table, look)
@@ -137,14 +144,15 @@ class Changes:
             if provider == ICEBERG:
                 async with self._observer.session() as session:
                     return await _iceberg_change(session, table, mark, columns)
-            found = await self._list(relation, mark.bound)
-        return _files_change(table, mark, columns, found, self._now_ms() - SETTLED_MS)
+            return await self._files_since(table, relation, mark)
 
     def rows(self, table: TableName, look: Look, mark: Mark) -> str:
         """The query for the rows of the table at its present mark, with all its columns. Rows that appear while it runs
         are not read; `holding` tells whether it was so."""
         relation, _ = _plain(table, look)
         columns = [name for name, _ in relation.columns]
+        if provider_of(relation) == HIVE:
+            return additions.all_rows(table, columns)
         if provider_of(relation) not in POSITIONS:
             return additions.rows_until(table, columns, mark.until)
         if mark.position == observation.NO_SNAPSHOT:
@@ -153,7 +161,7 @@ class Changes:
 
     async def holding(self, table: TableName, look: Look, mark: Mark) -> bool:
         """Whether `rows`, and a query of its files by name, have read what the mark contains: nothing has vanished, and
-        no file has appeared with a time until which they read."""
+        no file has appeared with a time until which they read. (For a Hive table: at any time.)"""
         relation, _ = _plain(table, look)
         provider = provider_of(relation)
         with _refusals(table):
@@ -161,11 +169,25 @@ class Changes:
                 # A version stays what it was, and a query of one fails if its files are gone.
                 return True
             found = await self._list(relation, mark.bound)
+        until = EVER if provider == HIVE else mark.until
         return found.older == mark.older and mark.younger == {
-            file.key for file in found.young if file.modified <= mark.until
+            file.key for file in found.young if file.modified <= until
         }
 
     # --- files -----------------------------------------------------------------------------------------
+
+    async def _files_since(self, table: TableName, relation: Relation, mark: Mark) -> Change:
+        found = await self._list(relation, mark.bound)
+        new = _new_files(table, mark, found)
+        settled = self._now_ms() - SETTLED_MS
+        now = of_files(mark.identity, found.bound, found.older, found.young, settled, found.latest)
+        if provider_of(relation) != HIVE:
+            return _files_change(table, now, [name for name, _ in relation.columns], new)
+        if not new:
+            return Change(now)
+        async with self._observer.session() as session:
+            added = await hive_files.added(session, relation, new, found.places)
+        return Change(now, added, bytes=sum(file.bytes for file in new))
 
     async def _list(self, relation: Relation, bound: int) -> _Listing:
         try:
@@ -188,7 +210,7 @@ class Changes:
         listing = await aside(len(rows), _listing, bound, rows, places, roots)
         if len(listing.young) > LISTED_MAX:
             raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has more than {LISTED_MAX} young files")
-        return listing
+        return replace(listing, places=found)
 
 
 def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
@@ -199,7 +221,7 @@ def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
     if relation is None or not isinstance(look.observed, Snapshot) or table.aspect or table.path or look.root:
         raise NotIncremental(Reason.PROVIDER, f"{table} is no plain table")
     provider = provider_of(relation)
-    if provider == HIVE:
+    if provider == HIVE and not relation.converted:
         raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes")
     if provider not in FILE_FORMATS | POSITIONS.keys() or relation.kind is not RelationKind.TABLE:
         raise NotIncremental(Reason.PROVIDER, f"changes of {table} cannot be found ({relation.provider})")
@@ -252,7 +274,7 @@ def _listing(
             older += Fold(int(xor), int(count), int(size) + int(count) * partition)
             latest = max(latest, int(modified))
         else:
-            young.append(YoungFile(str(path), int(xor), int(modified), int(size), partition))
+            young.append(YoungFile(str(path), int(xor), int(modified), int(size), partition, directory))
     return _Listing(bound if bound < EVER else latest, older, tuple(young), latest)
 
 
@@ -263,7 +285,7 @@ def _place_of(directory: str, places: Mapping[str, int]) -> int | None:
     return places.get(directory)
 
 
-def _files_change(table: TableName, mark: Mark, columns: Sequence[str], found: _Listing, settled: int) -> Change:
+def _new_files(table: TableName, mark: Mark, found: _Listing) -> list[YoungFile]:
     """New files are those that were modified after the mark's bound and are not known to it."""
     here = {file.key for file in found.young}
     if found.older.count < mark.older.count or not mark.younger <= here:
@@ -276,7 +298,10 @@ def _files_change(table: TableName, mark: Mark, columns: Sequence[str], found: _
     new = [file for file in found.young if file.key not in mark.younger]
     if len(new) > FILES_MAX:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(new)} new files")
-    now = of_files(mark.identity, found.bound, found.older, found.young, settled, found.latest)
+    return new
+
+
+def _files_change(table: TableName, now: Mark, columns: Sequence[str], new: Sequence[YoungFile]) -> Change:
     if not new:
         return Change(now, before=additions.rows_until(table, columns, now.until))
     paths = [file.path for file in new]

@@ -14,7 +14,7 @@ from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.observer import PATH_NOT_FOUND, Look
 from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
@@ -36,8 +36,16 @@ VERSIONS_MAX = 32
 ANSI = "spark.sql.ansi.enabled"
 BINARY = "UTF8_BINARY"
 """The collation that compares bytes."""
+CONVERSIONS = {
+    "parquet": "spark.sql.hive.convertMetastoreParquet",
+    "orc": "spark.sql.hive.convertMetastoreOrc",
+}
+"""Settings with which Spark reads Hive tables as files of a format of its own, by `Relation.converted`. A view does not
+keep them, so those of the service sessions apply."""
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
+VANISHED = frozenset({PATH_NOT_FOUND, "42KD9"})
+"""SQLSTATEs for files that are gone, and for directories in which no file is left (UNABLE_TO_INFER_SCHEMA)."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
@@ -196,7 +204,9 @@ class Increments:
 
     def give_up(self, view: MaterializedView, error: StatementFailed) -> None:
         """Remembers that Spark does not accept the statements of this view's refreshes by rows."""
-        if (known := self._analysed.get(view.id)) is not None and error.sqlstate.startswith(REFUSED):
+        if error.sqlstate in VANISHED or not error.sqlstate.startswith(REFUSED):
+            return
+        if (known := self._analysed.get(view.id)) is not None:
             reason = NotIncremental(Reason.OPERATOR, f"Spark refuses its statement: {error}")
             self._analysed[view.id] = replace(known, shape=reason, hidden={})
 
@@ -260,6 +270,9 @@ class Increments:
         shape = _shape(analysed)
         if replaced := next((name for name in sorted(analysed.views) if base_key(name) in found.tables), None):
             raise NotIncremental(Reason.BASE_REPLACED, f"the view {replaced} was replaced")
+        for base, table in self._bases(view, shape):
+            if base not in view.views:
+                self._check_table(table, inspection.looks[table])
         basis = self._basis(view, shape)
         changes = {
             base: await self._change(view, base, table, inspection, basis.marks[base], sparing=len(shape.places) > 1)
@@ -301,6 +314,14 @@ class Increments:
         if base in view.views:
             return await self._below.since(self._catalog.entry(base).view, mark, inspection, sparing=sparing)
         return await self._changes.since(table, inspection.looks[table], mark)
+
+    def _check_table(self, table: TableName, look: Look) -> None:
+        """Raises NotIncremental if changes of the table, as it is and as Spark reads it, can never be found."""
+        self._changes.check(table, look)
+        if look.relation is None or (setting := CONVERSIONS.get(look.relation.converted)) is None:
+            return
+        if not self._habits.is_so(setting, "true"):
+            raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes, because {setting} is off")
 
     # --- the state of the base tables ------------------------------------------------------------------
 

@@ -1,0 +1,74 @@
+"""Reads new files of a Hive table that Spark reads as Parquet or ORC. A query of such a table cannot tell the file of a
+row, so the files are named by their paths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.mv.model.marks import YoungFile
+from gateway.mv.model.snapshot import PartitionValues
+from gateway.mv.observation.schemas import sql_type
+from gateway.mv.ports import Relation, SqlSession
+from sql.increments.reasons import NotIncremental, Reason
+from sql.texts import additions, maintenance, observation
+
+_PADDED = '"char"'
+"""In the type of a column that has texts of a fixed length: Spark pads them when it reads the table."""
+
+
+async def added(
+    session: SqlSession, relation: Relation, files: Sequence[YoungFile], places: Mapping[PartitionValues, str] | None
+) -> str:
+    """The query for the rows of these files, in the table's columns. `places`: as `Observer.places`. Raises
+    NotIncremental if the table does not simply show what is in the files, and what Spark raises."""
+    if any(_PADDED in kind for _, kind in relation.columns):
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a column of the type CHAR")
+    if odd := next((file for file in files if not additions.is_plain(file.path.rpartition("/")[2])), None):
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file with an unusual name: {odd.path}")
+    columns = {name: _partition_type(relation, name, kind) for name, kind in relation.columns}
+    root = observation.plain_path(relation.location)
+    if outside := next((file for file in files if not observation.is_within(file.directory, root)), None):
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file outside its location: {outside.path}")
+    pattern = additions.pattern_of(root, (file.directory for file in files))
+    query = additions.converted_files(relation.converted, pattern, columns, _values(relation, root, files, places))
+    await _check_schema(session, relation, query)
+    return query
+
+
+def _partition_type(relation: Relation, name: str, kind: str) -> str | None:
+    if name not in relation.partition_columns:
+        return None
+    if not additions.is_simple(kind):
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} is partitioned by {name}, a {json.loads(kind)['name']}")
+    return sql_type(kind)
+
+
+def _values(
+    relation: Relation, root: str, files: Iterable[YoungFile], places: Mapping[PartitionValues, str] | None
+) -> dict[str, PartitionValues]:
+    """The values of the partition columns, by the path of the file."""
+    if places is None:
+        places = {(): root}
+    at: dict[str, list[PartitionValues]] = {}
+    for values, place in places.items():
+        at.setdefault(place, []).append(values)
+    found = {}
+    for file in files:
+        # Whether Spark also reads the directories below, depends on its settings.
+        if len(here := at.get(file.directory, [])) != 1:
+            where = f"{file.path}, which is not in the directory of one partition"
+            raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file {where}")
+        found[file.path] = here[0]
+    return found
+
+
+async def _check_schema(session: SqlSession, relation: Relation, query: str) -> None:
+    """The table is read with its own columns; the query, with those of the files."""
+    plain = additions.all_rows(relation.name, [name for name, _ in relation.columns])
+    declared, stored = [
+        [(name, kind) for name, kind, *_ in (await session.run(maintenance.query_types(each))).rows]
+        for each in (plain, query)
+    ]
+    if declared != stored:
+        raise NotIncremental(Reason.PROVIDER, f"the new files of {relation.name} have other types than its columns")
