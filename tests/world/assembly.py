@@ -13,6 +13,7 @@ from fakes import FakePlans
 
 from gateway import assembly
 from gateway.config import Settings
+from gateway.mv.refresh import increments, tasks
 from gateway.mv.refresh.habits import Habits
 from gateway.server import Server
 from gateway.service.clients.session import Session
@@ -75,9 +76,11 @@ class _NoPorts:
 
 
 def install() -> None:
-    """Has `gateway.assembly` build what reaches Spark from the simulation's ports, in this process, for good."""
+    """Has `gateway.assembly` build what reaches Spark from the simulation's ports, and refreshes by rows keep few
+    versions together, in this process, for good."""
     cast(Any, assembly).at_spark = _at_spark
     cast(Any, assembly).listen = lambda *_: _NoPorts()
+    increments.VERSIONS_MAX, tasks.COMPACTED_FROM = 3, 2
 
 
 def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:

@@ -36,6 +36,8 @@ class Basis:
     rows_bytes: int = 0
     """How many bytes of changed files that one read."""
     keyed: Keyed | None = None
+    same_as: int = 0
+    """The number of an earlier version that shows the same rows, which were copied into this one; 0: none."""
 
     def estimate(self, size: int) -> int:
         """The milliseconds that a refresh by rows takes for so many bytes; 0: unknown."""
@@ -43,7 +45,7 @@ class Basis:
 
     def after_rows(self, marks: Mapping[str, Mark], took_ms: int, size: int) -> Basis:
         """The basis of the next version, which a refresh by rows wrote."""
-        return replace(self, marks=marks, rows_ms=max(1, took_ms), rows_bytes=size)
+        return replace(self, marks=marks, rows_ms=max(1, took_ms), rows_bytes=size, same_as=0)
 
     def after_complete(self, marks: Mapping[str, Mark], states: str, took_ms: int) -> Basis:
         """The basis of the next version, which a complete refresh wrote."""
@@ -51,7 +53,7 @@ class Basis:
 
     def after_parts(self, marks: Mapping[str, Mark], states: str) -> Basis:
         """The basis of the next version, for which some partitions, or the rows with some values, were recomputed."""
-        return replace(self, marks=marks, states=states, rows_ms=self.rows_ms // 2)
+        return replace(self, marks=marks, states=states, rows_ms=self.rows_ms // 2, same_as=0)
 
 
 NO_BASIS = Basis({})
@@ -64,24 +66,27 @@ def written_basis(basis: Basis) -> list[Any]:
         basis.complete_ms,
         basis.rows_ms,
         basis.rows_bytes,
-        *([_written_keyed(basis.keyed)] if basis.keyed is not None else []),
+        *([_written_keyed(basis.keyed)] if basis.keyed is not None or basis.same_as else []),
+        *([basis.same_as] if basis.same_as else []),
     ]
 
 
-def _written_keyed(keyed: Keyed) -> list[Any]:
-    return [keyed.column, keyed.base, written_snapshot(keyed.snapshot)]
+def _written_keyed(keyed: Keyed | None) -> list[Any] | None:
+    return None if keyed is None else [keyed.column, keyed.base, written_snapshot(keyed.snapshot)]
 
 
 def read_basis(record: list[Any] | None) -> Basis | None:
     """None if the version has none: an earlier release wrote it, or its tables changed while they were read."""
     if record is None:
         return None
-    marks, states, complete_ms, rows_ms, rows_bytes, *keyed = record
+    marks, states, complete_ms, rows_ms, rows_bytes, *further = record
+    keyed, same_as = (further + [None, 0][len(further) :])[:2]
     return Basis(
         {base: read(mark) for base, mark in marks.items()},
         states,
         complete_ms,
         rows_ms,
         rows_bytes,
-        Keyed(keyed[0][0], keyed[0][1], read_snapshot(keyed[0][2])) if keyed else None,
+        None if keyed is None else Keyed(keyed[0], keyed[1], read_snapshot(keyed[2])),
+        same_as,
     )

@@ -261,6 +261,8 @@ class Cause:
     """Observations of the base tables count only if they began at or after this monotonic time."""
     method: Method | None = None
     """What a REFRESH statement asks for; None: the view's own method."""
+    compacts: bool = False
+    """If nothing has changed, copy the rows of many versions into one."""
 
     def covers(self, other: Cause) -> bool:
         """Whether a refresh for this cause also does what `other` asks for.

@@ -175,10 +175,13 @@ class Executor:
     ) -> Basis | None:
         """Writes the rows; returns what the version contains exactly, or None if that is not known. Raises
         Unfit if a version that is computed from changed rows is not what it must be."""
-        content, increment = plan.content, plan.increment
+        content, increment, known = plan.content, plan.increment, view.current.basis
+        if increment is not None and increment.copies:
+            await write()
+            return known and replace(known, same_as=view.current.number)
         if content is None:
             await write()
-            return None if plan.inserts else view.current.basis
+            return None if plan.inserts else known
         began = time.monotonic()
         try:
             async with with_settings(session, content.settings, self._increments.defaults):
@@ -189,7 +192,7 @@ class Executor:
             self._increments.give_up(view, error)
             raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
         took = int((time.monotonic() - began) * 1000)
-        before = view.current.basis or NO_BASIS
+        before = known or NO_BASIS
         async with beside(self._publication.check()):
             held = await self._hold(view, content.marks, inspection)
         if not held:

@@ -294,6 +294,10 @@ class Increments:
         content = Content(rows, marks, basis.states, shape.filtered, analysed.settings)
         return Increment(content, appends, empty=not summands, bytes=size)
 
+    def copied(self, view: MaterializedView) -> Increment:
+        """The rows of a version that is shown together with earlier ones, as a version of its own."""
+        return Increment(Content(Rows(_stored(view, ()))), appends=False, copies=True)
+
     def _basis(self, view: MaterializedView, shape: Shape) -> Basis:
         """What the current version contains, from which rows of this shape can continue."""
         basis = view.current.basis
@@ -333,8 +337,11 @@ class Increments:
     def reading(self, view: MaterializedView) -> AbstractContextManager[None]:
         """Keeps the versions of views below that a refresh reads: those of now, and those that the view contains."""
         marks = view.current.basis.marks if view.current.basis is not None else {}
-        now = [(base, self._catalog.current(base)) for base in view.views]
-        return self._below.reading([*now, *((base, int(marks[base].position)) for base in view.views & marks.keys())])
+        read = [(base, int(marks[base].position)) for base in view.views & marks.keys()]
+        for base in view.views:
+            current = self._catalog.entry(base).view.current
+            read += [(base, current.number), (base, current.basis.same_as if current.basis else 0)]
+        return self._below.reading(read)
 
     async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
         """Whether what was read since has exactly the rows of these marks. (A version of a view never changes.)"""
@@ -387,13 +394,16 @@ def _pinned(shape: Shape, term: Term, now: Mapping[TableName, str]) -> Term:
     return replace(term, sources={**others, **term.sources})
 
 
+def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
+    return maintenance.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
+
+
 def _rows(
     view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[Term]
 ) -> tuple[Rows, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version."""
-    shown = view.current.shown
-    stored = maintenance.stored_rows(view.storage, (*view.columns, *hidden), shown, view.layout)
+    shown, stored = view.current.shown, _stored(view, hidden)
     if shape.kind is Kind.GROUPS:
         if any(term.removes for term in summands) and not shape.subtracts:
             raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")

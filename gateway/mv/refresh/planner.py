@@ -66,6 +66,8 @@ class Increment:
     """The new version is shown together with the earlier ones."""
     empty: bool = False
     """The tables changed, but no row did."""
+    copies: bool = False
+    """The rows are those of the current version."""
     bytes: int | None = 0
     """Of the files with changed rows, as far as they are known; None: rows are recomputed, not merged."""
 

@@ -179,6 +179,8 @@ class Proposer:
         single = bool(cause.partitions) and view.followed is not None and not found.unobserved
         # If nothing was written yet, nothing can have changed: single partitions can be written next to none or some.
         single = single and not (_moved(view, before) if not view.complete else found.wholly)
+        if found.none and cause.compacts:
+            return Proposal(view, self._copied(view, version), inspection)
         if found.none and not single:
             return Proposal(view, None, inspection)
         await aside(size, _check_told_apart, view, inspection)
@@ -219,6 +221,15 @@ class Proposer:
             content = None if plainly else await self._routes.content(view, inspection, session, Extent())
             plan = plan_refresh(view, version, why, self._habits, renewed=plan.renewed, content=content)
         return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything, no_rows)
+
+    def _copied(self, view: MaterializedView, version: int) -> RefreshPlan | None:
+        """None if the current version no longer has the rows of several."""
+        if view.current.shown.versions == 1 or view.layout.partitioned:
+            return None
+        route, why = self._routes.copied(view), "its rows are in many versions"
+        return plan_refresh(
+            view, version, why, self._habits, content=route.content, increment=route.increment, route=route.why
+        )
 
     async def _is_short(self, plan: RefreshPlan) -> bool:
         """Whether the metastore accepts a public view that names so many replaced partitions."""

@@ -84,6 +84,11 @@ class Routes:
         self._increments = increments
         self._keys = keys
 
+    def copied(self, view: MaterializedView) -> Route:
+        """For a view whose rows are in many versions, and are to be in one."""
+        increment = self._increments.copied(view)
+        return Route(increment.content, increment, f"copies {view.current.shown.versions} versions into one")
+
     async def choose(
         self,
         view: MaterializedView,

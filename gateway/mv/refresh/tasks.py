@@ -31,6 +31,7 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.kept import LIMIT_EXCEEDED
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.tally import LONG_SECONDS, Histogram
+from sql.statement import WhenStale
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44
 DISTURBED = "40001"
 """Something else changed the view, or left it uncertain, during the refresh."""
 LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
+COMPACTED_FROM = 16
+"""From how many versions on, shown together, the rows are copied into one as soon as nothing else is to be done."""
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
 NOBODY = "nobody waits for it any longer, or it was stopped"
 
@@ -391,6 +394,17 @@ class Tasks:
         self._next(queue)
         if queue.running is None:
             self._queues.pop(run.entry.view.id, None)
+            if self._is_scattered(run):
+                self._add(run.entry, Cause(TriggerMode.READ, run.cause.user, compacts=True), kept=True)
+
+    def _is_scattered(self, run: Run) -> bool:
+        """Whether a refresh has left a view's rows in many versions, and readers would have to wait for a refresh that
+        copies them into one."""
+        view = run.entry.view
+        if self._stopping or run.cause.compacts or run.stopping or self._catalog.find(view.id) is not run.entry:
+            return False
+        many = view.current.shown.versions >= COMPACTED_FROM and not view.layout.partitioned
+        return many and view.complete and view.when_stale is WhenStale.REFRESH and self._fence.lost is None
 
     async def _work(self, run: Run) -> None:
         entry = run.entry

@@ -50,7 +50,7 @@ class ViewsBelow:
         rows that are in both, which costs a comparison of all. Raises what the metastore raises."""
         now = self.mark(below, inspection)
         self.rows(below, now)
-        old, new = self._shown(below, int(mark.position)), below.current.shown
+        old, new = self._shown(below, int(mark.position)), self._latest(below)
         has_added, has_removed = await self._differ(below, old, new)
         added, removed = (
             maintenance.rows_beyond(below.storage, below.columns, shown, other, below.layout)
@@ -59,6 +59,14 @@ class ViewsBelow:
         if sparing and has_added and has_removed:
             added, removed = f"({added}) EXCEPT ALL ({removed})", f"({removed}) EXCEPT ALL ({added})"
         return Change(now, added if has_added else None, removed if has_removed else None, _rows(below, old))
+
+    def _latest(self, below: MaterializedView) -> Shown:
+        """What the current version shows, in the versions that its rows were first written in, if these are kept."""
+        origin = below.current.basis.same_as if below.current.basis is not None else 0
+        try:
+            return self._versions.numbered(below, str(origin)).shown if origin else below.current.shown
+        except NoSuchVersion:
+            return below.current.shown
 
     def _shown(self, below: MaterializedView, number: int) -> Shown:
         """What an earlier version shows."""
