@@ -653,9 +653,7 @@ class ResultCache:
     """Results of reads of materialized views that are kept in memory; docs/how-to/result-cache.md describes it."""
 
     bytes: int = _setting(
-        0,
-        "Most bytes of all results that are kept, for example 268435456. 0: none is kept.",
-        _none_or_at_least(1 << 20),
+        256 << 20, "Most bytes of all results that are kept. 0: none is kept.", _none_or_at_least(1 << 20)
     )
     entry_bytes: int = _setting(
         8 << 20,

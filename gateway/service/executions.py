@@ -118,19 +118,22 @@ class Executions:
         return found.recorded
 
     async def _record(
-        self, execution: Execution, route: Waiting, key: Hashable, report: Report
+        self, execution: Execution, route: Waiting, key: Hashable, report: Report, keeps: bool
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
-        """Runs the statement to its end, and reads its result if that is small. Otherwise the client reads it."""
+        """Runs the statement to its end, and reads its result if that is small and may be kept. Otherwise the client
+        reads it."""
         side = await execution.session.side()
         if route.instead is None:
             operation = await self._start(execution, side, route.then, execution.statement)
-            if not await self._succeeds(side, operation):
+            if not keeps or not await self._succeeds(side, operation):
                 return None, operation
         else:
             try:
                 operation = await self._stand_in(execution, side, route)
             except FreshgateError as error:
                 return None, await self._instead(execution, route, error, report)
+        if not keeps:
+            return None, operation
         limit = self._terms.healing.page_bytes or self._results.entry_bytes_max
         try:
             status = operation.final_status or b""

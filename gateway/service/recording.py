@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from gateway.loops import aside
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.results.recorded import Recorded
 from gateway.wire import columnar, message, request
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 FIRST_ROWS = 16
 """Rows of the first page: it tells how long rows are, before many are requested."""
 ROWS_MAX = 10_000
+TEXT_BYTES = 8
+"""A short text takes about so many bytes of a reply."""
 
 
 async def record(side: SideConnection, handle: Handle, status: bytes, bytes_max: int) -> Recorded | None:
@@ -41,7 +44,7 @@ async def _read(side: SideConnection, handle: Handle, status: bytes, bytes_max: 
         answer = await side.forward(request.fetch(handle, FETCH_NEXT, rows_max))
         if message.reply_status(answer).code == STATUS_ERROR:
             raise WireError("Spark does not give its rows")
-        page = columnar.Page(answer)
+        page = await aside(len(answer) // TEXT_BYTES, columnar.Page, answer)
         if page.rows == 0:
             return Recorded(status, metadata, pages or [page], taken)
         pages.append(page)

@@ -8,15 +8,16 @@ the same bytes as one that Spark would send. Everything that deviates is refused
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from gateway.wire.frame import WireError
 from gateway.wire.message import peek
 
 _STOP, _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64, _STRING, _STRUCT, _LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 15
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _I16: 2, _I32: 4, _I64: 8, _DOUBLE: 8}
+_LENGTH = struct.Struct(">I")
 _SUCCESS = bytes((_STRUCT, 0, 0))
 _STATUS = bytes((_STRUCT, 0, 1, _I32, 0, 1, 0, 0, 0, 0, _STOP))
 """TStatus(SUCCESS_STATUS)."""
@@ -38,7 +39,7 @@ class _Values:
     kind: int
     """Thrift's type of a value."""
     values: bytes
-    ends: Sequence[int] | None
+    ends: array[int] | None
     """The offsets behind each value; None if all have the same width."""
     nulls: int
     """The bits of NULLs; the lowest one is the first row's."""
@@ -73,7 +74,9 @@ class Page:
         """What follows the columns. Spark adds no binary columns."""
         if self.tail != _TAIL:
             raise WireError("a page with an unknown end")
-        self.bytes = len(reply)
+        ends = (column.ends for column in self._columns if column.ends is not None)
+        self.bytes = len(reply) + sum(each.itemsize * len(each) for each in ends)
+        """How much memory it takes, about."""
 
     def part(self, number: int, start: int, count: int) -> tuple[_Values, int, bytes, int]:
         """Of a column: its type, the number of rows, the bytes of these rows' values, and their NULLs."""
@@ -153,14 +156,9 @@ def _column(cut: _Cut) -> tuple[_Values, int]:
     kind = cut.take(1)[0]
     count = cut.number(4)
     start = cut.at
-    ends: list[int] | None = None
+    ends: array[int] | None = None
     if kind == _STRING:
-        lengths = []
-        for _ in range(count):
-            length = cut.number(4)
-            cut.take(length)
-            lengths.append(length + 4)
-        ends = list(accumulate(lengths))
+        ends = cut.texts(count)
     elif kind in _WIDTHS:
         cut.take(count * _WIDTHS[kind])
     else:
@@ -191,6 +189,21 @@ class _Cut:
     def expect(self, expected: bytes) -> None:
         if self.take(len(expected)) != expected:
             raise WireError("a page in another format")
+
+    def texts(self, count: int) -> array[int]:
+        """Takes so many texts, and returns the offset behind each. A page may have a million of them."""
+        ends, start, at, data = array("I"), self.at, self.at, self.data
+        try:
+            for _ in range(count):
+                (length,) = _LENGTH.unpack_from(data, at)
+                at += 4 + length
+                ends.append(at - start)
+        except (struct.error, OverflowError):
+            raise WireError("a page that ends early") from None
+        if at > len(data):
+            raise WireError("a page that ends early")
+        self.at = at
+        return ends
 
     def number(self, width: int) -> int:
         return int(struct.unpack_from(">i", self.take(width))[0])

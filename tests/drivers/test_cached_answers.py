@@ -31,11 +31,7 @@ V10 = 9
 def kept(engine: Engine, direct: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     """A gateway of its own, because its metrics count; with a view of each type, and a view with some pages."""
     upstream = f"{engine.host}:{engine.port}"
-    settings: dict[str, Any] = {
-        "storage.database": "kept_storage",
-        "listen.http_port": 0,
-        "result_cache.bytes": 1 << 28,
-    }
+    settings: dict[str, Any] = {"storage.database": "kept_storage", "listen.http_port": 0}
     seen = start(tmp_path_factory.mktemp("kept"), upstream, **settings)
     with pyhive(seen.gateway.host, seen.gateway.port) as cursor:
         rows(cursor, "CREATE DATABASE kept")

@@ -29,14 +29,16 @@ class Reads:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def __call__(self) -> tuple[Recorded | None, str]:
+    async def __call__(self, keeps: bool) -> tuple[Recorded | None, str]:
         self.count += 1
         await self.go.wait()
+        if not keeps:
+            return None, "operation"
         return Recorded(b"", b"", (), self.size), "operation"
 
 
 def store(entries: int = 3, clock: Clock | None = None) -> ResultStore:
-    return ResultStore(entries * (1_000 + ENTRY_BYTES), 10_000, 60.0, clock or Clock())
+    return ResultStore(entries * (1_000 + ENTRY_BYTES), 1_001, 60.0, clock or Clock())
 
 
 async def test_a_result_is_given_again_until_it_is_old() -> None:
@@ -88,7 +90,7 @@ async def test_equal_reads_at_once() -> None:
 async def test_if_the_first_has_no_result_each_reads_for_itself(fails: bool) -> None:
     results, go, count = store(), asyncio.Event(), 0
 
-    async def read() -> tuple[Recorded | None, str]:
+    async def read(keeps: bool) -> tuple[Recorded | None, str]:
         nonlocal count
         count += 1
         await go.wait()
@@ -105,6 +107,26 @@ async def test_if_the_first_has_no_result_each_reads_for_itself(fails: bool) -> 
     assert answers[1:] == [(None, "operation")] * 2
     assert count == 3
     assert len(results) == 0
+
+
+async def test_no_more_is_recorded_at_once_than_may_be_kept() -> None:
+    results, reads = ResultStore(10_000, 5_000, 60.0, Clock()), Reads()
+    reads.go.clear()
+    tasks = [asyncio.create_task(results.get(key, VIEWS, reads)) for key in "abc"]
+    await asyncio.sleep(0)
+    reads.go.set()
+    answers = await asyncio.gather(*tasks)
+    assert [found is None for found, _ in answers] == [False, False, True]
+    assert (await results.get("c", VIEWS, reads))[0] is not None
+
+
+async def test_what_clients_still_read_takes_room() -> None:
+    results, reads = ResultStore(10_000, 5_000, 60.0, Clock()), Reads(size=4_000)
+    found = [await results.get(key, VIEWS, reads) for key in ("a", "b")]
+    results.forget("v")
+    assert await results.get("c", VIEWS, reads) == (None, "operation")
+    del found[0]
+    assert (await results.get("c", VIEWS, reads))[0] is not None
 
 
 async def test_a_large_result_is_not_kept() -> None:

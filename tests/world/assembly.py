@@ -46,7 +46,6 @@ class Tuning:
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
             refresh=replace(usual.refresh, incremental_from=self.incremental_from),
-            result_cache=replace(usual.result_cache, bytes=1 << 20),
         )
 
 

@@ -17,7 +17,7 @@ _PROTOCOL_ERROR = 7
 _INT = 1 << 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Recorded:
     """Replies of Spark about one operation, of which none has its handle."""
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.service.results.recorded import Recorded
+
+Record = Callable[[bool], Awaitable[tuple[Recorded | None, Any]]]
+"""Runs a statement, and returns its result if it is to be recorded and can be; otherwise what its caller reads."""
 
 TOO_LARGE_MAX = 4_096
 """Of how many results it is remembered that they are too large."""
@@ -59,11 +63,16 @@ class ResultStore:
     def __init__(
         self, bytes_max: int, entry_bytes_max: int, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`bytes_max` 0: nothing is kept."""
+        """`bytes_max` 0: nothing is kept. Results that are being recorded, and dropped ones that clients still read,
+        may take as much again: beyond that, results are not recorded."""
         self.counts = Counts()
         self.entry_bytes_max = min(entry_bytes_max, bytes_max)
         self.bytes = 0
-        """Of all results."""
+        """Of all results that are kept."""
+        self._alive = 0
+        """Bytes of all results that exist, without what an entry takes beside them."""
+        self._recording = 0
+        """How many results are being recorded."""
         self._bytes_max = bytes_max
         self._seconds = seconds
         self._clock = clock
@@ -84,9 +93,7 @@ class ResultStore:
         """Whether a result with this key was larger than one may be."""
         return key in self._too_large
 
-    async def get(
-        self, key: Hashable, views: frozenset[str], record: Callable[[], Awaitable[tuple[Recorded | None, Any]]]
-    ) -> tuple[Found | None, Any]:
+    async def get(self, key: Hashable, views: frozenset[str], record: Record) -> tuple[Found | None, Any]:
         """The result with this key; or the second part of what `record` returns, if it has no result to keep. Equal
         reads at the same time are recorded once: the others wait, but if the first one gets no result, for whatever
         reason, each records for itself."""
@@ -99,23 +106,36 @@ class ResultStore:
                 self.counts.shared += 1
                 return Found(recorded, shared=True), None
         self.counts.misses += 1
+        if not self._has_room:
+            return None, (await record(False))[1]
         return await self._record(key, views, record)
 
-    async def _record(
-        self, key: Hashable, views: frozenset[str], record: Callable[[], Awaitable[tuple[Recorded | None, Any]]]
-    ) -> tuple[Found | None, Any]:
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more result may be recorded."""
+        unkept = self._alive - (self.bytes - ENTRY_BYTES * len(self._entries))
+        return unkept + (self._recording + 1) * self.entry_bytes_max <= self._bytes_max
+
+    async def _record(self, key: Hashable, views: frozenset[str], record: Record) -> tuple[Found | None, Any]:
         flight: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
         first = self._flights.setdefault(key, flight) is flight
         began, recorded = self._clock(), None
+        self._recording += 1
         try:
-            recorded, other = await record()
+            recorded, other = await record(True)
             if recorded is not None:
+                self._alive += recorded.bytes
+                weakref.finalize(recorded, self._ended, recorded.bytes).atexit = False
                 self._keep(key, _Entry(recorded, views, began))
             return (None if recorded is None else Found(recorded)), other
         finally:
+            self._recording -= 1
             if first:
                 del self._flights[key]
             flight.set_result(recorded)
+
+    def _ended(self, size: int) -> None:
+        self._alive -= size
 
     def _find(self, key: Hashable) -> Found | None:
         entry = self._entries.get(key)
