@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 async def unbroken(work: Coroutine[None, None, None]) -> None:
@@ -36,6 +37,12 @@ async def gathered(works: Iterable[Coroutine[None, None, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def together(keys: Iterable[K], work: Callable[[K], Coroutine[None, None, T]]) -> dict[K, T]:
+    """As `gathered`, for the work of each key."""
+    listed = list(keys)
+    return dict(zip(listed, await gathered(map(work, listed)), strict=True))
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from benchmarks import (
     jobs,
     latency,
     partitions,
+    repeated,
     rewrite_rates,
     rewriting,
     row_refreshes,
@@ -56,6 +57,7 @@ MEASURES: Mapping[str, Measure] = {
     "relay": transports.relay,
     "dashboards": dashboards.figures,
     "incremental": row_refreshes.figures,
+    "repeated": repeated.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {

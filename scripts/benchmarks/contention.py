@@ -35,7 +35,7 @@ def reads_beside_a_refresh(stand: Stand) -> Iterator[Figure]:
     if count() < 2:
         raise SystemExit("bench: no refresh ran beside the reads.")
     for name, percent in (("p50", 50), ("p99", 99)):
-        before, after = _percentile(alone, percent), _percentile(beside, percent)
+        before, after = percentile(alone, percent), percentile(beside, percent)
         yield Figure(
             "fresh reads beside a refresh",
             f"{name}; {count()} refreshes of the same view",
@@ -83,7 +83,7 @@ def many_sessions(stand: Stand) -> Iterator[Figure]:
                 if number:
                     taken[way] += latencies
     for name, percent in (("p50", 50), ("p99", 99)):
-        near, far = _percentile(taken["direct"], percent), _percentile(taken["gateway"], percent)
+        near, far = percentile(taken["direct"], percent), percentile(taken["gateway"], percent)
         yield Figure(
             f"{SESSIONS} sessions at once",
             f"{name} of a short query",
@@ -118,5 +118,5 @@ def _latencies(work: Callable[[], object], runs: int) -> list[float]:
     return [timed(work) for _ in range(runs)]
 
 
-def _percentile(seconds: list[float], percent: int) -> float:
+def percentile(seconds: list[float], percent: int) -> float:
     return statistics.quantiles(seconds, n=100, method="inclusive")[percent - 1]

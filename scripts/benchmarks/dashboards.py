@@ -69,7 +69,11 @@ DASHBOARDS = {
 def figures(stand: Stand) -> Iterator[Figure]:
     """A dashboard that is not answered from a view ends the measure."""
     log = stand.directory / "rewriting.log"
-    settings: dict[str, Any] = {"data_dir": stand.directory / "rewriting", "engine.driver_memory": DRIVER_MEMORY}
+    settings: dict[str, Any] = {
+        "data_dir": stand.directory / "rewriting",
+        "engine.driver_memory": DRIVER_MEMORY,
+        "result_cache.bytes": 0,
+    }
     gateway = Gateway(log, **settings)
     try:
         with pyhive(gateway.host, gateway.port) as base, pyhive(gateway.host, gateway.port) as view:

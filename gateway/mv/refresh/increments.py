@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import gathered, together
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.basis import Basis
 from gateway.mv.model.marks import Mark
@@ -125,7 +126,8 @@ class Increments:
             self._basis(view, shape)
             if not shape.tells(column):
                 raise NotIncremental(Reason.STATES_MISSING, f"rows that HAVING excludes do not have {column}")
-        marks = {base: await self._mark(view, base, table, inspection) for base, table in self._bases(view, shape)}
+        tables = dict(self._bases(view, shape))
+        marks = await together(tables, lambda base: self._mark(view, base, tables[base], inspection))
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
         if shape.kind is Kind.ROWS:
@@ -274,12 +276,12 @@ class Increments:
             if base not in view.views:
                 self._check_table(table, inspection.looks[table])
         basis = self._basis(view, shape)
-        changes = {
-            base: await self._change(view, base, table, inspection, basis.marks[base], sparing=len(shape.places) > 1)
-            for base, table in self._bases(view, shape)
-            if base in found.tables
-        }
         tables = dict(self._bases(view, shape))
+        changed, sparing = [base for base in tables if base in found.tables], len(shape.places) > 1
+        changes = await together(
+            changed,
+            lambda base: self._change(view, base, tables[base], inspection, basis.marks[base], sparing=sparing),
+        )
         summands = terms(
             shape,
             {tables[base]: change.added for base, change in changes.items() if change.added is not None},
@@ -346,12 +348,8 @@ class Increments:
     async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
         """Whether what was read since has exactly the rows of these marks. (A version of a view never changes.)"""
         named = {base_key(table): table for table in view.tables}
-        for base, mark in marks.items():
-            if base in view.views:
-                continue
-            if not await self._changes.holding(named[base], looks[named[base]], mark):
-                return False
-        return True
+        read = [(named[base], mark) for base, mark in marks.items() if base not in view.views]
+        return all(await gathered(self._changes.holding(table, looks[table], mark) for table, mark in read))
 
 
 def _shape(found: _Analysed) -> Shape:
