@@ -1,0 +1,121 @@
+"""Tests the files with which the gateway is deployed: they agree with each other and with the settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import bill_of_materials
+import pytest
+from installation import build_wheel
+from processes import ROOT
+
+from gateway import settings_file
+from gateway.__main__ import main
+from gateway.login import exposure
+
+CONF = ROOT / "conf"
+CONTAINER = CONF / "container.toml"
+
+
+def text(name: str) -> str:
+    return (CONF / name).read_text(encoding="utf-8")
+
+
+def test_the_settings_of_the_images_serve_an_upstream(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--check", str(CONTAINER), "--set", "upstream.address=spark:10000"]) == 0
+    assert str(CONTAINER) in capsys.readouterr().out
+    # Without an upstream, users' code would run in the container: that has to be asked for.
+    assert main(["config", "--check", str(CONTAINER)]) == 2
+    exposure.check(settings_file.load(CONTAINER, ["engine.accept_user_code=true"]))
+
+
+def test_the_images_expose_and_check_the_ports_of_their_settings() -> None:
+    settings, file = settings_file.load(CONTAINER), text("Containerfile")
+    assert f"EXPOSE {settings.listen.port} {settings.metrics.port}\n" in file
+    assert f"http://127.0.0.1:{settings.metrics.port}/readyz" in file
+    (volume,) = re.findall(r"^VOLUME (\S+)$", file, re.MULTILINE)
+    for path in (settings.data_dir, settings.authentication.users_file):
+        assert path.startswith(f"{volume}/")
+
+
+def test_the_images_do_not_end_as_root() -> None:
+    for stage in re.split(r"^FROM ", text("Containerfile"), flags=re.MULTILINE)[1:]:
+        if re.match(r"\S+ AS (slim|engine)\n", stage):
+            assert re.findall(r"^USER (\S+)$", stage, re.MULTILINE)[-1] == "10001:10001"
+
+
+def test_the_compose_file_names_the_stages_and_ports_of_the_images() -> None:
+    settings, compose = settings_file.load(CONTAINER), text("compose.yaml")
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", text("Containerfile"), re.MULTILINE))
+    assert set(re.findall(r"target: (\w+)", compose)) <= stages
+    for port in (settings.listen.port, settings.metrics.port):
+        assert f'"127.0.0.1:{port}:{port}"' in compose
+
+
+def test_a_stop_leaves_the_gateway_its_time() -> None:
+    limits = settings_file.load().limits
+    needed = limits.drain_seconds + 20
+    (unit,) = re.findall(r"^TimeoutStopSec=(\d+)$", text("freshgate.service"), re.MULTILINE)
+    (compose,) = re.findall(r"stop_grace_period: (\d+)s", text("compose.yaml"))
+    assert min(int(unit), int(compose)) > needed
+
+
+def test_the_unit_is_valid(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    # It checks that programs exist.
+    unit = text("freshgate.service").replace("/opt/freshgate/bin/freshgate", sys.executable)
+    (tmp_path / "freshgate.service").write_text(unit, encoding="utf-8")
+    done = subprocess.run(
+        [program, "verify", str(tmp_path / "freshgate.service")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert [line for line in done.stderr.splitlines() if "freshgate.service" in line] == []
+    assert done.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def locked() -> dict[str, str]:
+    return dict(bill_of_materials.versions((ROOT / "requirements.lock").read_text(encoding="utf-8")))
+
+
+def test_the_bill_of_materials_names_what_the_package_needs(wheel: Path, locked: dict[str, str]) -> None:
+    bill = bill_of_materials.bill(wheel, locked)
+    assert json.dumps(bill) == json.dumps(bill_of_materials.bill(wheel, locked))
+    found = {component["name"]: component for component in bill["components"]}
+    assert {"pyspark", "py4j", "sqlglot", "sqlglotc", "thrift", "six"} <= set(found)
+    assert found.keys().isdisjoint({"pytest", "mypy", "duckdb", "freshgate"})
+    assert all(locked[name] == component["version"] for name, component in found.items())
+    assert all(component["licenses"] for component in found.values())
+    project = bill["metadata"]["component"]
+    assert project["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    references = {project["bom-ref"], *(component["bom-ref"] for component in found.values())}
+    edges = {edge["ref"]: edge["dependsOn"] for edge in bill["dependencies"]}
+    assert set(edges) == references
+    assert {each for needs in edges.values() for each in needs} == references - {project["bom-ref"]}
+
+
+def test_a_dependency_that_is_not_locked_is_named(wheel: Path, locked: dict[str, str]) -> None:
+    without = {name: version for name, version in locked.items() if name != "py4j"}
+    with pytest.raises(bill_of_materials.NotLocked, match=r"does not pin py4j"):
+        bill_of_materials.bill(wheel, without)
+
+
+def test_an_environment_with_other_versions_is_refused(wheel: Path, locked: dict[str, str]) -> None:
+    with pytest.raises(bill_of_materials.NotLocked, match=r"pyspark is installed as .*, but requirements.lock says 1"):
+        bill_of_materials.bill(wheel, {**locked, "pyspark": "1"})
