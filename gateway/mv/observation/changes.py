@@ -46,6 +46,8 @@ SETTLED_MS = 3_600_000
 file to its appearance."""
 SIZE_SECONDS = 600.0
 """For how long a size is remembered: only its order matters."""
+SIZES_MAX = 10_000
+"""Of how many tables sizes are remembered; many may have been dropped meanwhile."""
 FEED = "delta.enableChangeDataFeed"
 MAPPING = "delta.columnMapping.mode"
 _ADDED, _REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -99,6 +101,8 @@ class Changes:
                 known = time.monotonic(), await self._ask_size(table, provider_of(relation))
             except (FreshgateError, TimeoutError, ValueError):
                 return None
+            if len(self._sizes) >= SIZES_MAX:
+                self._sizes.clear()
             self._sizes[table] = known
         return known[1]
 
