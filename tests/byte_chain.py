@@ -84,6 +84,8 @@ def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> It
         "storage.database": f"storage_of_{database}",
         "staleness.probe_interval": NEVER,
         "listen.http_port": 0,
+        # A read whose result may be kept is read by the gateway first.
+        "result_cache.bytes": 0,
     }
     gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
     before = Recorder(gateway.host, gateway.http_port if http else gateway.port)

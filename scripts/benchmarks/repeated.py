@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from typing import Any
 
 from clients import Jdbc, pyhive, rows
@@ -50,6 +51,7 @@ def figures(stand: Stand) -> Iterator[Figure]:
             queries = [query.format(DATABASE) for query in QUERIES]
             yield _through_pyhive(stand, through, queries)
             yield _through_jdbc(stand, gateway, queries)
+            yield _first_reads(stand, through)
         before = _counts(metrics)
         yield from _many(stand, gateway, queries)
         yield from _kept(before, _counts(metrics))
@@ -77,6 +79,19 @@ def _through_jdbc(stand: Stand, gateway: Gateway, queries: Sequence[str]) -> Fig
             stand.runs(RUNS),
         )
     return turns.ratio("repeated dashboard", f"{len(queries)} queries, JDBC", RATIO)
+
+
+def _first_reads(stand: Stand, through: Any) -> Figure:
+    """What it costs that the gateway reads a result before its client does, where it is never read again."""
+    number, (near, far) = count(), (stand.direct, through)
+    query = f"SELECT c_mktsegment, sum(orders) AS n FROM {DATABASE}.segment_days WHERE orders <> -{{}} GROUP BY 1"
+    turns = in_turn(
+        lambda: rows(near, query.format(next(number))),
+        lambda: rows(far, query.format(next(number))),
+        stand.runs(RUNS),
+        warm_up=3,
+    )
+    return turns.ratio("first read of a query", "never read again, PyHive", None)
 
 
 def _many(stand: Stand, gateway: Gateway, queries: Sequence[str]) -> Iterator[Figure]:

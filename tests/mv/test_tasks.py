@@ -133,13 +133,19 @@ class World:
     def time(self) -> int:
         return self.now
 
-    def add(self, view_id: str, refreshing: Refreshing = BY_READS, reads: Mapping[str, int] | None = None) -> Entry:
+    def add(
+        self,
+        view_id: str,
+        refreshing: Refreshing = BY_READS,
+        reads: Mapping[str, int] | None = None,
+        tables: frozenset[TableName] = frozenset(),
+    ) -> Entry:
         version = Version.whole(1, 0, 0, dict(reads or {}))
         view = replace(
             view_of(version),
             id=view_id,
             name=TableName("d", view_id),
-            tables=frozenset() if reads else frozenset({TABLE}),
+            tables=tables if reads else frozenset({TABLE}),
             views=frozenset(reads or {}),
             clauses=Clauses(refreshing=refreshing),
             created_at=self.now,
@@ -352,6 +358,49 @@ def test_a_cancelled_task_tells_those_who_wait() -> None:
             await world.tasks.cancel("v", task.id, "ann")
         with pytest.raises(NoSuchTask):
             await world.tasks.cancel("v", 1, "ann")
+
+    play(story())
+
+
+def test_views_below_are_refreshed_side_by_side() -> None:
+    """Each as soon as all below it are fresh; a ladder has a million ways down."""
+
+    async def story() -> None:
+        world, layers = World(), [("a0", "b0")]
+        for view_id in layers[0]:
+            world.add(view_id)
+        for number in range(1, 20):
+            below = dict.fromkeys(layers[-1], 1)
+            layers.append((f"a{number}", f"b{number}"))
+            for view_id in layers[-1]:
+                world.add(view_id, reads=below, tables=frozenset({TABLE}))
+        world.add("top", reads=dict.fromkeys(layers[-1], 1), tables=frozenset({TABLE}))
+        await world.write()
+        reader = asyncio.create_task(world.tasks.make_fresh("top", READ, silent))
+        for layer in layers:
+            await settled()
+            assert sorted(view_id for view_id, _ in world.stage.began[-2:]) == list(layer)
+            for view_id in layer:
+                world.stage.let(view_id)
+        await settled()
+        world.stage.let("top")
+        await reader
+        assert len(world.stage.began) == 2 * len(layers) + 1
+
+    play(story())
+
+
+def test_hundreds_of_views_below_each_other() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v0")
+        for number in range(1, 300):
+            world.add(f"v{number}", reads={f"v{number - 1}": 1}, tables=frozenset({TABLE}))
+        await world.write()
+        for number in range(300):
+            world.stage.let(f"v{number}")
+        await world.tasks.make_fresh("v299", READ, silent)
+        assert [view_id for view_id, _ in world.stage.began] == [f"v{number}" for number in range(300)]
 
     play(story())
 

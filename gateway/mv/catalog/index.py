@@ -174,13 +174,14 @@ class Catalog:
 
     def is_stale(self, view_id: str) -> bool:
         """Whether the current version misses a finished write to its base tables or to those of a view below."""
-        return self._inquiry().is_stale(view_id)
+        return self.inquiry().is_stale(view_id)
 
     def staleness(self, view_id: str) -> Staleness | None:
         """Why and since when the current version is stale; None if it is fresh."""
-        return self._inquiry().staleness(view_id)
+        return self.inquiry().staleness(view_id)
 
-    def _inquiry(self) -> Inquiry:
+    def inquiry(self) -> Inquiry:
+        """Answers questions about many views at this moment, which ends when anything is awaited."""
         return Inquiry(self._entries, lost=self._fence.lost is not None)
 
     def freshness(self, view_id: str) -> Freshness:

@@ -12,14 +12,16 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, Stopping
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import gathered
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.observation.inspection import Inspector, Situation
 from gateway.mv.refresh.diagnosis import BaseTableMissing
@@ -167,20 +169,40 @@ class Tasks:
                     return
 
     async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None:
-        """Makes the views below a view fresh. Raises what refreshes raise.
+        """Makes the views below a view fresh, those that do not read each other side by side. Raises what refreshes
+        raise.
 
         For a schedule or a change, skips views that have a trigger of their own.
         """
-        below = Cause(TriggerMode.READ, cause.user)
-        automatic = cause.trigger in AUTOMATIC
-        for base in sorted(views):
-            entry = self._catalog.find(base)
-            if entry is None or (
-                automatic and entry.view.complete and entry.view.clauses.refreshing.trigger is not None
-            ):
-                continue
-            if self._catalog.is_stale(base):
-                await self.make_fresh(base, below, report)
+        below, now = Cause(TriggerMode.READ, cause.user), self._catalog.inquiry()
+        found = self._stale(views, now)
+        if cause.trigger in AUTOMATIC:
+            found = [each for each in found if not each.view.complete or each.view.clauses.refreshing.trigger is None]
+        for level in self._stale_levels(found, now):
+            # Some may be fresh or gone meanwhile.
+            stale = [entry.view.id for entry in self._stale(level, self._catalog.inquiry())]
+            await gathered(self.make_fresh(view_id, below, report) for view_id in stale)
+
+    def _stale(self, views: Iterable[str], now: Inquiry) -> list[Entry]:
+        found = (self._catalog.find(view_id) for view_id in sorted(views))
+        return [entry for entry in found if entry is not None and now.is_stale(entry.view.id)]
+
+    def _stale_levels(self, entries: Sequence[Entry], now: Inquiry) -> list[list[str]]:
+        """These and the stale views below them, from below: a view reads only views of earlier levels, unless it reads
+        itself. Thousands may lie below each other."""
+        levels, begun, pending = dict[str, int](), dict[str, list[Entry]](), list(entries)
+        while pending:
+            view = pending[-1].view
+            if view.id in begun:
+                levels[view.id] = 1 + max((levels.get(each.view.id, 0) for each in begun[view.id]), default=0)
+                pending.pop()
+            else:
+                begun[view.id] = self._stale(view.views, now)
+                pending += [each for each in begun[view.id] if each.view.id not in begun]
+        found: dict[int, list[str]] = {}
+        for view_id, level in levels.items():
+            found.setdefault(level, []).append(view_id)
+        return [found[level] for level in sorted(found)]
 
     async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
         """Executes REFRESH, with the base tables as they are when its turn comes. Returns when the version is
@@ -400,8 +422,8 @@ class Tasks:
     def _is_scattered(self, run: Run) -> bool:
         """Whether a refresh has left a view's rows in many versions, and readers would have to wait for a refresh that
         copies them into one."""
-        view = run.entry.view
-        if self._stopping or run.cause.compacts or run.stopping or self._catalog.find(view.id) is not run.entry:
+        view, failed = run.entry.view, run.done.cancelled() or run.done.exception() is not None
+        if failed or self._stopping or run.cause.compacts or self._catalog.find(view.id) is not run.entry:
             return False
         many = view.current.shown.versions >= COMPACTED_FROM and not view.layout.partitioned
         return many and view.complete and view.when_stale is WhenStale.REFRESH and self._fence.lost is None
