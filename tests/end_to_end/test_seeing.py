@@ -52,6 +52,14 @@ def table(seen: Seen, name: str) -> Iterator[Any]:
             rows(cursor, f"DROP TABLE {name}")
 
 
+def test_an_alter_names_the_views_that_depend_on_its_table(seen: Seen) -> None:
+    with table(seen, "altered") as cursor:
+        cursor.execute("ALTER TABLE altered ADD COLUMN b INT", async_=True)
+        wait_until(lambda: cursor.poll().operationState not in RUNNING)
+        said = [str(line) for line in cursor.fetch_logs()]
+        assert "Warning: materialized views depend on it: seeing.altered is read by seeing.altered_mv" in said
+
+
 def test_a_read_of_a_stale_view_is_counted_and_audited(seen: Seen) -> None:
     with table(seen, "stale") as cursor:
         waited = seen.metric("statements_total", taken_for="waited", outcome="succeeded")

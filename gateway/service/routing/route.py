@@ -28,7 +28,7 @@ from gateway.service.clients.audit import Mentions
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import INCREMENTAL_COLLECT, Session
 from gateway.service.operations.operation import NO_ROWS, End, Result
-from gateway.service.routing import rewrite_explanation, script_reads, stale_reads
+from gateway.service.routing import dependents, rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
@@ -412,6 +412,8 @@ class Router:
         if self._reads.must_wait(reading):
             return Waiting(route, partial(self._reads.prepare, reading))
         self._reads.depart(reading)
+        if said := dependents.warning(self._catalog, place.known.look, targets):
+            return Waiting(route, partial(_tell, said))
         return route
 
     def _note_meanings(self, route: Route, session: Session, known: Understood) -> None:
@@ -695,3 +697,7 @@ def _then(outcome: Route | Waiting | Own) -> Route:
     if isinstance(outcome, Own):
         return Route()
     return outcome.then if isinstance(outcome, Waiting) else outcome
+
+
+async def _tell(said: str, report: Report) -> None:
+    report(said)

@@ -1,0 +1,49 @@
+"""What the log of a DROP or ALTER says of the materialized views that read its table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import World
+
+from gateway.service.routing import dependents
+from gateway.service.routing.outcomes import Waiting
+from sql.names import TableName
+from sql.understood import Understood
+
+
+async def world_of(views: int) -> World:
+    world = World()
+    world.table("s.t")
+    world.table("s.u")
+    for number in range(views):
+        await world.view(f"s.v{number:02}", "SELECT count(*) n FROM s.t")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("DROP TABLE s.t", True),
+        ("ALTER TABLE s.t RENAME TO s.other", True),
+        ("ALTER TABLE s.t DROP COLUMN a", True),
+        ("ALTER TABLE s.t DROP PARTITION (a = 1)", False),
+        ("ALTER TABLE s.t SET TBLPROPERTIES ('a' = 'b')", False),
+        ("DROP TABLE s.u", False),
+        ("INSERT INTO s.t VALUES (1)", False),
+    ],
+)
+async def test_who_is_told(text: str, warns: bool) -> None:
+    world, said = await world_of(1), list[str]()
+    client = await world.client("ada")
+    outcome: Any = await world.router.consider(client.session, Understood(text))
+    if isinstance(outcome, Waiting):
+        await outcome.wait(said.append)
+    assert said == (["Warning: materialized views depend on it: s.t is read by s.v00"] if warns else [])
+
+
+async def test_many_views() -> None:
+    world = await world_of(dependents.NAMED_MAX + 2)
+    said = dependents.warning(world.catalog, Understood("DROP TABLE s.t").look, [TableName("s", "t")])
+    assert said.endswith("s.v19 and 2 more")
