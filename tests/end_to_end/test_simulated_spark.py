@@ -320,9 +320,10 @@ def test_what_is_said_of_many_tables_together(place: Place) -> None:
         "rows_of_v__definition": f"SELECT d, k FROM {place.database}.t",
     }
     if isinstance(place, Real):
-        for name in ("rows_of_v", "v"):
+        for kind, name in (("TABLE", "rows_of_v"), ("VIEW", "v")):
             there = TableName(place.database, name).quoted
-            place.run(f"COMMENT ON TABLE {there} IS 'c\\nTable Properties: [freshgate.a=x]\\nView Text: SELECT 1'")
+            said = "c\\nTable Properties: [freshgate.a=x]\\nView Text: SELECT 1"
+            place.run(f"ALTER {kind} {there} SET TBLPROPERTIES ('comment' = '{said}')")
         described = place.run(descriptions.show_described(view.storage.database, asked))
         assert view.storage.table not in descriptions.read_properties(described)
         assert descriptions.read_view_texts(described).keys() == {"rows_of_v__definition"}
