@@ -120,7 +120,7 @@ from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
-from sql.dialect import Speaking
+from sql.releases import Speaking
 from sql.texts import maintenance
 
 METASTORE_SESSIONS = 8

@@ -61,7 +61,7 @@ def unclosed(server: Any, database: str = "default") -> Iterator[Any]:
 def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     """Runs a statement on a PyHive cursor and fetches all rows."""
     cursor.execute(sql)
-    # Spark 3.5 has a column `Result` for statements without a result, and pages without columns, which PyHive cannot read.
+    # For a statement without a result Spark 3.5 has a column, and pages without it, which PyHive cannot read.
     if not cursor.description or cursor.description == _NO_RESULT:
         return []
     return cursor.fetchall()  # type: ignore[no-any-return]

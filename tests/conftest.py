@@ -90,6 +90,7 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
     }
     chosen = chosen_home()
+    running: Engine | ReleaseServer
     if chosen is None:
         running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
     else:

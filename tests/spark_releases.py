@@ -13,14 +13,18 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from clients import SPARK_HOME
 from jvm import JAVA_OPTIONS, spark_options
 from processes import ROOT, STOP_SECONDS, free_port, need_spark, wait_until
 
 HOMES = "FRESHGATE_SPARK_HOMES"
 DIRECTORY = ROOT / ".cache" / "spark"
-RELEASES = ("3.5", "4.0", "4.2", "4.3")
+RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
+LOCKED = "4.1"
+"""The release in the lock, which is always installed."""
 CHOSEN = "FRESHGATE_SPARK_RELEASE"
-"""The environment variable with the release that `engine` and `lake_engine` are in this run; empty: that of the lock."""
+"""The environment variable with the release that `engine` and `lake_engine` are in this run, if it is another than
+that of the lock."""
 CLASS = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 START_SECONDS = 180.0
 OF_SHELLS = frozenset({"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "HIVE_SERVER2_THRIFT_PORT"})
@@ -29,6 +33,8 @@ OF_SHELLS = frozenset({"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "H
 
 def home_of(release: str) -> Path | None:
     """The SPARK_HOME of a release; None if it is not installed."""
+    if release == LOCKED:
+        return SPARK_HOME
     named = dict(pair.split("=", 1) for pair in os.environ.get(HOMES, "").split(",") if pair)
     if release in named:
         return Path(named[release])

@@ -21,14 +21,14 @@ from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.spark import older, protocol
-from gateway.spark.rows import Rows
+from gateway.spark.row_list import Rows
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import OtherProtocol, WireError, WireLimits
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
-from sql.dialect import NEWEST, Speaking
+from sql.releases import NEWEST, Speaking
 
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0  # For the short calls that cancel and close: nobody should wait longer for a server that hangs.

@@ -17,9 +17,9 @@ from typing import Any
 from gateway.errors import StatementFailed
 from gateway.mv.model.properties import CREATOR_SETTINGS, UnreadableProperties, read_creator_settings
 from gateway.spark.descriptions import Description, read_description, type_of
-from gateway.spark.rows import Rows
-from sql.dialect import Dialect
+from gateway.spark.row_list import Rows
 from sql.grammar.cursor import NOT_SUPPORTED
+from sql.releases import Dialect
 from sql.texts.rewrite import string_token
 
 Run = Callable[[str], Awaitable[Rows]]
@@ -41,11 +41,14 @@ FILES = "freshgate_files_"
 
 def _encoded(path: str) -> str:
     """An expression for `_metadata.file_path`, which temporary views do not have: Java's encoding of a path in a URI.
-    NULL if the path has other characters than these, so that no file is looked for under a wrong name."""
+    It fails for control characters and for blanks beyond ASCII, so that no file is looked for under a wrong name.
+    CHAR(92) is a backslash, whatever the session takes a backslash in a literal for."""
     shown = path
-    for character in '% "#<>?^`{|}':
+    for character in '% "#<>?[]^`{|}':
         shown = f"replace({shown}, '{character}', '%{ord(character):02X}')"
-    return f"CASE WHEN {path} RLIKE '^[ -Z^-~]*$' THEN {shown} END"
+    shown = f"replace({shown}, char(92), '%5C')"
+    odd = f"replace({path}, ' ', '') RLIKE concat('[', char(92), 'p{{Z}}', char(92), 'p{{Cc}}]')"
+    return f"IF({odd}, raise_error(concat('The path of the file ', {path}, ' has unusual characters')), {shown})"
 
 
 _HIDDEN = {

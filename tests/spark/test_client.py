@@ -17,7 +17,7 @@ from TCLIService import ttypes
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import client
 from gateway.spark.client import Connection, Session, SessionPool
-from gateway.spark.rows import Rows
+from gateway.spark.row_list import Rows
 from gateway.wire import reply as replies
 from gateway.wire import request
 from gateway.wire.endpoint import Endpoint

@@ -12,7 +12,7 @@ import pytest
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.spark.metastore import SparkMetastore
-from gateway.spark.rows import Rows
+from gateway.spark.row_list import Rows
 from sql.names import TableName
 
 NAME = TableName("shop", "orders")

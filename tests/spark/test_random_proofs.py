@@ -20,7 +20,7 @@ from tiers import EVERYTHING
 
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plan_texts import TextPlans
-from gateway.spark.rows import Rows
+from gateway.spark.row_list import Rows
 from sql.proof.checker import NotProved, Proved, can_be_stored, prove
 from sql.proof.plan import Plan
 

@@ -25,9 +25,9 @@ from gateway.mv.observation.observer import (
     roots_of,
 )
 from gateway.mv.ports import Relation, RelationKind, SqlSession
-from sql.dialect import NEWEST, Speaking
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import TableName
+from sql.releases import NEWEST, Speaking
 from sql.texts import additions, observation
 
 DELTA = "delta"

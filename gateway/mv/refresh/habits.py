@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import Sessions, SqlSession
-from sql.dialect import NEWEST, OLDEST, Dialect, dialect_of, release_of
 from sql.names import SESSION_CATALOG
+from sql.releases import NEWEST, OLDEST, Dialect, dialect_of, release_of
 
 log = logging.getLogger(__name__)
 
