@@ -38,8 +38,8 @@ def home_of(release: str) -> Path | None:
     named = dict(pair.split("=", 1) for pair in os.environ.get(HOMES, "").split(",") if pair)
     if release in named:
         return Path(named[release])
-    found = list((DIRECTORY / release).glob("lib/python*/site-packages/pyspark"))
-    return found[0] if found else None
+    home = DIRECTORY / release / "pyspark"
+    return home if home.is_dir() else None
 
 
 def chosen_home() -> Path | None:

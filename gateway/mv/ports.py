@@ -97,6 +97,10 @@ class PlanTexts(Protocol):
         ...
 
 
+UNKNOWN_SETTINGS = {"freshgate.unknown": "true"}
+"""Of a view of which Spark does not tell with which settings it was created, and these may matter."""
+
+
 class RelationKind(Enum):
     TABLE = "TABLE"
     VIEW = "VIEW"
@@ -127,7 +131,7 @@ class Relation:
     reading: str = ""
     """A fingerprint of everything except the columns that affects how the files are read."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """For a view: Spark's settings in the session that created it."""
+    """For a view: Spark's settings in the session that created it, or UNKNOWN_SETTINGS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,12 @@ from typing import Any
 
 from gateway.errors import StatementFailed
 from gateway.mv.model.properties import CREATOR_SETTINGS, UnreadableProperties, read_creator_settings
+from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.descriptions import Description, read_description, type_of
 from gateway.spark.row_list import Rows
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.releases import Dialect
+from sql.texts.maintenance import VERSION_COLUMN
 from sql.texts.rewrite import string_token
 
 Run = Callable[[str], Awaitable[Rows]]
@@ -123,7 +125,7 @@ async def _describe(sql: str, plainly: Run) -> Rows:
         rows = (await plainly(f"SHOW TBLPROPERTIES {name}")).rows
         known["table_properties"] = stored = {str(key): str(value) for key, value, *_ in rows}
         if CREATOR_SETTINGS in stored:
-            known["view_creation_spark_configuration"] = _settings(stored)
+            known[_CREATION] = _settings(stored)
     return Rows(("json_metadata",), [(json.dumps(known),)])
 
 
@@ -133,12 +135,16 @@ def _known(found: Description) -> dict[str, Any]:
         return {"type": "VIEW", "catalog_name": "system", "columns": columns}
     known: dict[str, Any] = {"columns": columns, "partition_columns": found.partitioned_by}
     known |= {key: found.detail[title] for key, title in _TITLES.items() if title in found.detail}
+    # Settings do not matter for what the gateway shows of a storage table.
+    if known.get("type") == "VIEW" and VERSION_COLUMN not in known.get("view_text", ""):
+        known[_CREATION] = UNKNOWN_SETTINGS
     if statistics := _STATISTICS.match(found.detail.get("Statistics", "")):
         known["statistics"] = {"size_in_bytes": int(statistics[1])}
         known["statistics"] |= {"num_rows": int(statistics[2])} if statistics[2] else {}
     return known
 
 
+_CREATION = "view_creation_spark_configuration"
 _TITLES = {
     "type": "Type",
     "created_time": "Created Time",
