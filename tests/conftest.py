@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
 from lake import lake_archives, lake_settings
 from processes import Engine, Gateway
-from spark_releases import ReleaseServer, chosen_home
+from spark_releases import CHOSEN, ReleaseServer, chosen_home
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
 
@@ -94,7 +94,7 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     if chosen is None:
         running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
     else:
-        running = ReleaseServer(chosen, home / "data", lake_archives(), **settings)
+        running = ReleaseServer(chosen, home / "data", lake_archives(os.environ[CHOSEN]), **settings)
     yield running
     running.stop()
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from clients import pyhive, rows
 from databases import Database, make_database
+from lake import ARCHIVES, ICEBERG, lake_archives, lake_settings
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
 from spark_releases import RELEASES, ReleaseServer, home_of
@@ -50,6 +51,24 @@ def place(
     directory = tmp_path_factory.mktemp("release")
     spark = ReleaseServer(home, directory / "spark", **{"spark.sql.shuffle.partitions": "1"})
     yield Place(request.param, spark, directory, itertools.count(1))
+    spark.stop()
+
+
+@pytest.fixture(scope="module", params=sampled(list(ARCHIVES), set()))
+def lake(
+    request: pytest.FixtureRequest, spark_server: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Any, Any]]:
+    """A release, a cursor through a gateway, and one on a Spark of that release with Delta Lake and Iceberg."""
+    home, directory = home_of(request.param), tmp_path_factory.mktemp("lake")
+    if home is None:
+        pytest.skip(f"Spark {request.param} is not installed: scripts/setup --spark-versions")
+    settings = {"spark.sql.shuffle.partitions": "1", **lake_settings(directory / "lake")}
+    spark = ReleaseServer(home, directory / "spark", lake_archives(request.param), **settings)
+    own: dict[str, Any] = {"staleness.probe_interval": 0}
+    gateway = Gateway(directory / "gateway.log", upstream=f"{spark.host}:{spark.port}", **own)
+    with pyhive(gateway.host, gateway.port) as through, pyhive(spark.host, spark.port) as direct:
+        yield request.param, through, direct
+    gateway.stop()
     spark.stop()
 
 
@@ -351,3 +370,32 @@ def test_a_restart_loads_the_views(place: Place) -> None:
             wait_until(lambda: rows(cursor, "SHOW TABLES IN storage_restarted") == [], 60, "the storage to be empty")
     finally:
         second.stop()
+
+
+@pytest.mark.parametrize("provider", ["delta", "iceberg"])
+def test_changes_of_tables_with_versions(lake: tuple[str, Any, Any], provider: str) -> None:
+    release, through, direct = lake
+    rows(through, f"CREATE DATABASE of_{provider}")
+    table = f"{ICEBERG if provider == 'iceberg' else 'spark_catalog'}.of_{provider}.t"
+    if provider == "iceberg":
+        rows(direct, f"CREATE DATABASE IF NOT EXISTS {ICEBERG}.of_{provider}")
+    rows(direct, f"CREATE TABLE {table} (a INT, d STRING) USING {provider} PARTITIONED BY (d)")
+    rows(direct, f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y')")
+    view, added = f"of_{provider}.m", f"of_{provider}.added"
+    rows(through, f"CREATE MATERIALIZED VIEW {view} PARTITION BY (d) AS SELECT d, sum(a) AS s FROM {table} GROUP BY d")
+    rows(through, f"CREATE MATERIALIZED VIEW {added} REFRESH INCREMENTAL FALLBACK AS SELECT a, d FROM {table}")
+    rows(direct, f"INSERT INTO {table} VALUES (4, 'y'), (8, 'z')")
+    assert sorted(rows(through, f"SELECT * FROM {view}")) == [("x", 1), ("y", 6), ("z", 8)]
+    assert sorted(rows(through, f"SELECT * FROM {added}")) == [(1, "x"), (2, "y"), (4, "y"), (8, "z")]
+    asked = f'SELECT MvName, RefreshMode FROM tasks("type"="mv") WHERE MvDatabaseName = \'of_{provider}\' '
+    tasks = dict(rows(through, f"{asked} ORDER BY CAST(TaskId AS BIGINT)"))
+    by_rows = provider == "delta" or release != "3.5"
+    assert (tasks["m"], tasks["added"]) == ("PARTIAL", "INCREMENTAL" if by_rows else "COMPLETE")
+    rows(direct, f"DELETE FROM {table} WHERE a < 4")
+    assert sorted(rows(through, f"SELECT * FROM {view}")) == [("y", 4), ("z", 8)]
+    assert sorted(rows(through, f"SELECT * FROM {added}")) == [(4, "y"), (8, "z")]
+    rows(direct, f"ALTER TABLE {table} ADD COLUMNS (b INT)")
+    rows(direct, f"INSERT INTO {table} VALUES (16, 'z', 1)")
+    assert sorted(rows(through, f"SELECT * FROM {view}")) == [("y", 4), ("z", 24)]
+    for name in (view, added):
+        rows(through, f"DROP MATERIALIZED VIEW {name}")
