@@ -28,8 +28,9 @@ Run = Callable[[str], Awaitable[Rows]]
 
 _DESCRIBE, _AS_JSON = "DESCRIBE TABLE EXTENDED ", " AS JSON"
 _LITERAL = r"'(?:[^'\\]|\\.)*'"
+_IN_DOUBLE_QUOTES = r'"(?:[^"\\]|\\.)*"'
 _TOKENS = re.compile(
-    rf"{_LITERAL}"
+    rf"{_LITERAL}|{_IN_DOUBLE_QUOTES}|--[^\n]*|/\*.*?\*/"
     r"|\b(?P<format>binaryFile|text|parquet)\.(?P<path>`(?:[^`]|``)*`)"
     rf" WITH \((?P<options>'\w+' = {_LITERAL}(?:, '\w+' = {_LITERAL})*)\)"
     r"|`(?:[^`]|``)*`",

@@ -3,6 +3,7 @@ and a cursor on each. `FRESHGATE_TESTS=all` and `scripts/setup --spark-versions`
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,11 +66,12 @@ def lake(
     settings = {"spark.sql.shuffle.partitions": "1", **lake_settings(directory / "lake")}
     spark = ReleaseServer(home, directory / "spark", lake_archives(request.param), **settings)
     own: dict[str, Any] = {"staleness.probe_interval": 0}
-    gateway = Gateway(directory / "gateway.log", upstream=f"{spark.host}:{spark.port}", **own)
-    with pyhive(gateway.host, gateway.port) as through, pyhive(spark.host, spark.port) as direct:
-        yield request.param, through, direct
-    gateway.stop()
-    spark.stop()
+    with contextlib.ExitStack() as stack:
+        stack.callback(spark.stop)
+        gateway = Gateway(directory / "gateway.log", upstream=f"{spark.host}:{spark.port}", **own)
+        stack.callback(gateway.stop)
+        through = stack.enter_context(pyhive(gateway.host, gateway.port))
+        yield request.param, through, stack.enter_context(pyhive(spark.host, spark.port))
 
 
 @pytest.fixture(scope="module")

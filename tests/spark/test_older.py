@@ -178,6 +178,7 @@ def test_paths_are_the_same_in_a_view() -> None:
     [
         "SELECT 'text.`a` WITH (''b'' = ''c'')'",
         "SELECT \"x WITH ('a' = 'b')\" FROM `text.a WITH ('b' = 'c')`",
+        "SELECT \"text.`a` WITH ('b' = 'c')\" /* text.`a` WITH ('b' = 'c') */ -- text.`a` WITH ('b' = 'c')",
         "SELECT 1",
     ],
 )
