@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from gateway.errors import StatementFailed
@@ -139,10 +140,24 @@ def _known(found: Description) -> dict[str, Any]:
     # Settings do not matter for what the gateway shows of a storage table.
     if known.get("type") == "VIEW" and VERSION_COLUMN not in known.get("view_text", ""):
         known[_CREATION] = UNKNOWN_SETTINGS
+    if "created_time" in known:
+        known["created_time"] = _instant(known["created_time"])
     if statistics := _STATISTICS.match(found.detail.get("Statistics", "")):
         known["statistics"] = {"size_in_bytes": int(statistics[1])}
         known["statistics"] |= {"num_rows": int(statistics[2])} if statistics[2] else {}
     return known
+
+
+def _instant(printed: str) -> str:
+    """A time as AS JSON has it, so that an upgrade of Spark makes no other table of it. As printed unless it is in UTC:
+    other zones have no unique abbreviations."""
+    day, zone, year = printed[:-9], printed[-8:-5], printed[-4:]
+    if zone not in {"UTC", "GMT"}:
+        return printed
+    try:
+        return datetime.strptime(f"{day} {year}", "%a %b %d %H:%M:%S %Y").strftime("%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return printed
 
 
 _CREATION = "view_creation_spark_configuration"

@@ -16,7 +16,7 @@ from databases import Database, make_database
 from lake import ARCHIVES, ICEBERG, lake_archives, lake_settings
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
-from spark_releases import RELEASES, ReleaseServer, home_of
+from spark_releases import LOCKED, RELEASES, ReleaseServer, home_of
 from tiers import sampled
 
 TODAY = "SELECT day, sum(amount) AS total, count(*) AS n FROM orders GROUP BY day"
@@ -372,6 +372,43 @@ def test_a_restart_loads_the_views(place: Place) -> None:
             wait_until(lambda: rows(cursor, "SHOW TABLES IN storage_restarted") == [], 60, "the storage to be empty")
     finally:
         second.stop()
+
+
+@pytest.mark.thorough
+def test_an_upgrade_of_spark_keeps_the_views(spark_server: None, tmp_path: Path) -> None:
+    old, new = home_of("3.5"), home_of(LOCKED)
+    if old is None or new is None:
+        pytest.skip("Spark 3.5 is not installed: scripts/setup --spark-versions")
+    own: dict[str, Any] = {"staleness.probe_interval": 0}
+    query = "SELECT d, sum(a) AS s, count(n) AS k FROM t GROUP BY d"
+    with contextlib.ExitStack() as stack:
+        spark = ReleaseServer(old, tmp_path / "spark")
+        stack.callback(spark.stop)
+        gateway = Gateway(tmp_path / "before.log", upstream=f"{spark.host}:{spark.port}", **own)
+        stack.callback(gateway.stop)
+        through = stack.enter_context(pyhive(gateway.host, gateway.port))
+        rows(through, "CREATE TABLE t (a INT, n STRUCT<x: INT, y: STRING>, d STRING) USING parquet PARTITIONED BY (d)")
+        rows(through, "INSERT INTO t VALUES (1, named_struct('x', 1, 'y', 'y'), 'x'), (2, NULL, 'y')")
+        rows(through, "CREATE TABLE h (a INT, d STRING) STORED AS TEXTFILE")
+        rows(through, "INSERT INTO h VALUES (1, 'x')")
+        rows(through, "SET spark.sql.ansi.enabled=false")
+        rows(through, f"CREATE MATERIALIZED VIEW m PARTITION BY (d) AS {query}")
+        rows(through, "CREATE MATERIALIZED VIEW o AS SELECT CAST(d AS INT) AS n, a FROM h")
+    with contextlib.ExitStack() as stack:
+        spark = ReleaseServer(new, tmp_path / "spark")
+        stack.callback(spark.stop)
+        gateway = Gateway(tmp_path / "after.log", upstream=f"{spark.host}:{spark.port}", **own)
+        stack.callback(gateway.stop)
+        through = stack.enter_context(pyhive(gateway.host, gateway.port))
+        assert sorted(rows(through, "SELECT * FROM m")) == [("x", 1, 1), ("y", 2, 0)]
+        rows(through, "INSERT INTO t VALUES (4, NULL, 'y')")
+        rows(through, "INSERT INTO h VALUES (2, '7')")
+        assert sorted(rows(through, "SELECT * FROM m")) == [("x", 1, 1), ("y", 6, 0)]
+        assert sorted(rows(through, "SELECT * FROM o"), key=repr) == [(7, 2), (None, 1)]
+        states = [row[2] for row in rows(through, "SHOW MATERIALIZED VIEWS IN default")]
+        assert states == ["FRESH", "FRESH"]
+        rows(through, "DROP MATERIALIZED VIEW m")
+        rows(through, "DROP MATERIALIZED VIEW o")
 
 
 @pytest.mark.parametrize("provider", ["delta", "iceberg"])

@@ -87,7 +87,13 @@ def test_a_table_is_described_without_json() -> None:
         ("day",),
     )
     assert found.partitions_listed
-    assert found.created
+    assert found.created == "2026-11-27T23:31:53Z"
+
+
+@pytest.mark.parametrize("printed", ["Fri Nov 27 23:31:53 CET 2026", "Xxx Nov 27 23:31:53 UTC 2026", "UNKNOWN"])
+def test_other_times_stay_as_they_are_printed(printed: str) -> None:
+    detail = [row if row[0] != "Created Time" else (row[0], printed, "") for row in DETAIL]
+    assert relation_of(Scripted(DESCRIBE=[*COLUMNS, *detail])).created == printed
 
 
 def test_statistics_are_read_from_their_text() -> None:
