@@ -12,6 +12,7 @@ ARCHIVES = {
         "delta-storage": SPARK_LOCK,
         "iceberg-spark-runtime-3.5_2.12": SPARK_LOCK,
     },
+    "4.0": {"delta-spark_4.0_2.13": SPARK_LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.0_2.13": SPARK_LOCK},
     "4.1": {"delta-spark_4.1_2.13": LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.1_2.13": LOCK},
 }
 """By release of Spark: the archives, and the locks that pin them. Others have no published runtimes of both."""
