@@ -15,7 +15,8 @@ ARCHIVES = {
     "4.0": {"delta-spark_4.0_2.13": SPARK_LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.0_2.13": SPARK_LOCK},
     "4.1": {"delta-spark_4.1_2.13": LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.1_2.13": LOCK},
 }
-"""By release of Spark: the archives, and the locks that pin them. Others have no published runtimes of both."""
+"""By release of Spark: the archives, and the locks that pin them. For 4.2 and 4.3 neither was published
+when this was written."""
 ICEBERG = "lake"
 """The catalog of Iceberg tables. Delta tables are in spark_catalog."""
 

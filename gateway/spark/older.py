@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway.errors import StatementFailed
+from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.model.properties import CREATOR_SETTINGS, UnreadableProperties, read_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.descriptions import Description, read_description, type_of
@@ -82,7 +82,7 @@ async def run(dialect: Dialect, sql: str, plainly: Run) -> Rows:
             return await plainly(found.text)
         finally:
             # Another statement would make them anew; what they have listed takes memory until then.
-            with contextlib.suppress(StatementFailed):
+            with contextlib.suppress(StatementFailed, UpstreamLost):
                 for text in found.drops:
                     await plainly(text)
     return await plainly(sql)

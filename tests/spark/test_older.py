@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import StatementFailed
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.model.properties import write_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.mv.refresh.habits import Habits, TooOld
@@ -48,7 +48,7 @@ SET: list[tuple[Any, ...]] = [("spark.some", "value")]
 class Scripted:
     """Answers statements by how they begin, and records them."""
 
-    def __init__(self, dialect: Dialect = SPARK_3_5, **answers: list[tuple[Any, ...]] | StatementFailed) -> None:
+    def __init__(self, dialect: Dialect = SPARK_3_5, **answers: list[tuple[Any, ...]] | FreshgateError) -> None:
         self.dialect = dialect
         self.answers = {start.replace("_", " "): answer for start, answer in answers.items()}
         self.heard: list[str] = []
@@ -63,7 +63,7 @@ class Scripted:
     async def plainly(self, sql: str) -> Rows:
         self.heard.append(sql)
         answer = next((answer for start, answer in self.answers.items() if sql.startswith(start)), [])
-        if isinstance(answer, StatementFailed):
+        if isinstance(answer, FreshgateError):
             raise answer
         return Rows((), answer)
 
@@ -166,8 +166,9 @@ def test_relations_with_options_become_views_for_one_statement(sql: str, options
     assert spark.heard == [*makes, text, *drops]
 
 
-def test_the_views_are_dropped_if_the_statement_fails() -> None:
-    spark = Scripted(SELECT=StatementFailed("no", "42000"))
+@pytest.mark.parametrize("dropped", [{}, {"DROP": UpstreamLost("gone")}, {"DROP": StatementFailed("refused")}])
+def test_the_views_are_dropped_if_the_statement_fails(dropped: dict[str, Any]) -> None:
+    spark = Scripted(SELECT=StatementFailed("no", "42000"), **dropped)
     with pytest.raises(StatementFailed, match="no"):
         asyncio.run(spark.run(observation.list_files(["file:/a"])))
     assert spark.heard[-1] == "DROP VIEW IF EXISTS freshgate_files_0"
