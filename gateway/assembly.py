@@ -120,6 +120,7 @@ from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
+from sql.releases import Speaking
 from sql.texts import maintenance
 
 METASTORE_SESSIONS = 8
@@ -225,9 +226,10 @@ class Spark:
     """Connects to Spark. Implements `spark.client.EndpointSource`, and for the sessions' second connections
     `service.clients.side_connections.Upstream`."""
 
-    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
+    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic, dialect: Speaking) -> None:
         self._engine = engine
         self._traffic = traffic
+        self._dialect = dialect
         # The gateway starts the embedded engine with this transport.
         transport = settings.transport if settings.address else "sasl"
         self.mechanism = MECHANISMS[transport]
@@ -240,7 +242,8 @@ class Spark:
 
     async def connect(self, login: Login, *, ask: bool = False) -> Connection:
         with counted(self._traffic):
-            return await Connection.open(await self.endpoint(), login.user, login.password, ask=ask)
+            endpoint = await self.endpoint()
+            return await Connection.open(endpoint, login.user, login.password, ask=ask, dialect=self._dialect)
 
 
 @contextlib.contextmanager
@@ -278,10 +281,15 @@ class AtSpark:
 
 def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
-    spark = Spark(engine, account, traffic)
+    spark = Spark(engine, account, traffic, habits.speaking)
 
     def pool(size: int, configuration: Mapping[str, str]) -> SessionPool:
-        return SessionPool(spark, account.user, size, configuration, password=account.password, greet=habits.greet)
+        return SessionPool(
+            *(spark, account.user, size, configuration),
+            password=account.password,
+            greet=habits.greet,
+            dialect=habits.speaking,
+        )
 
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
     short = pool(METASTORE_SESSIONS, {})
@@ -385,7 +393,7 @@ def refreshed_views(
     catalog, settlement, fence, inspector = views.catalog, views.settlement, views.fence, views.inspector
     surroundings = Surroundings(REFRESH_POOL, spark.habits, spark.metastore)
     longest = settings.storage.definition_characters
-    changes = Changes(views.observer)
+    changes = Changes(views.observer, dialect=spark.habits.speaking)
     least = settings.refresh.incremental_from
     below = ViewsBelow(versions.versions, versions.readers, spark.metastore)
     increments = Increments(catalog, spark.metastore, spark.habits, changes, below, least)
@@ -432,7 +440,7 @@ def own_statements(
     creation = Creation(
         catalog,
         Clearance(catalog, settlement, names, rights, Locations(settings.storage.locations)),
-        Definitions(metastore, fence, settings.storage.definition_characters),
+        Definitions(metastore, fence, spark.habits, settings.storage.definition_characters),
         drafting,
         Building(catalog, drafting, metastore, tasks, refreshes.executor, refreshes.log, spark.habits),
         Introduction(catalog, settlement, metastore, fence, readers, tasks, jobs, dropping),

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
 from lake import lake_archives, lake_settings
 from processes import Engine, Gateway
+from spark_releases import CHOSEN, ReleaseServer, chosen_home
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
 
@@ -70,15 +71,17 @@ def spark_server() -> None:
 
 
 @pytest.fixture(scope="session")
-def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A real embedded engine. All tests share its metastore, so each uses its own names and drops them."""
-    running = Engine(tmp_path_factory.mktemp("engine"))
+def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine | ReleaseServer]:
+    """A real embedded engine, or the Thrift server of the chosen release. All tests share its metastore, so each uses
+    its own names and drops them."""
+    home, directory = chosen_home(), tmp_path_factory.mktemp("engine")
+    running = Engine(directory) if home is None else ReleaseServer(home, directory)
     yield running
     running.stop()
 
 
 @pytest.fixture(scope="session")
-def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine | ReleaseServer]:
     """A Spark with Delta Lake and Iceberg that obeys the modes of files. It is shared as `engine` is."""
     home = tmp_path_factory.mktemp("lake")
     settings = {
@@ -86,7 +89,12 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         "spark.sql.shuffle.partitions": "1",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
     }
-    running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
+    chosen = chosen_home()
+    running: Engine | ReleaseServer
+    if chosen is None:
+        running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
+    else:
+        running = ReleaseServer(chosen, home / "data", lake_archives(os.environ[CHOSEN]), **settings)
     yield running
     running.stop()
 

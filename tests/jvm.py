@@ -39,17 +39,19 @@ def java_options() -> str:
     return os.environ.get(OF_JAVA, "")
 
 
-def spark_java_options() -> str:
-    """The Java options of a Spark, including the class archive, with which it starts faster, if that exists."""
+def spark_java_options(*, archived: bool = True) -> str:
+    """The Java options of a Spark; `archived`: including the class archive, with which this checkout's Spark starts
+    faster, if that exists."""
     options, archive = java_options(), class_archive()
     if not options:
         return ""
-    return " ".join([options, _SERVERS, *([f"-XX:SharedArchiveFile={archive}"] if archive.exists() else [])])
+    known = archived and archive.exists()
+    return " ".join([options, _SERVERS, *([f"-XX:SharedArchiveFile={archive}"] if known else [])])
 
 
-def spark_options() -> dict[str, str]:
+def spark_options(*, archived: bool = True) -> dict[str, str]:
     """Spark's settings for tests, which run many small queries; JAVA_OPTIONS is one of them."""
-    options = spark_java_options()
+    options = spark_java_options(archived=archived)
     return {JAVA_OPTIONS: options, **_SPARK} if options else {}
 
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jars import jar
+from jars import LOCK, SPARK_LOCK, jar
 
-ARCHIVES = ("delta-spark_4.1_2.13", "delta-storage", "iceberg-spark-runtime-4.1_2.13")
+ARCHIVES = {
+    "3.5": {
+        "delta-spark_2.12": SPARK_LOCK,
+        "delta-storage": SPARK_LOCK,
+        "iceberg-spark-runtime-3.5_2.12": SPARK_LOCK,
+    },
+    "4.0": {"delta-spark_4.0_2.13": SPARK_LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.0_2.13": SPARK_LOCK},
+    "4.1": {"delta-spark_4.1_2.13": LOCK, "delta-storage": LOCK, "iceberg-spark-runtime-4.1_2.13": LOCK},
+}
+"""By release of Spark: the archives, and the locks that pin them. For 4.2 and 4.3 neither was published
+when this was written."""
 ICEBERG = "lake"
 """The catalog of Iceberg tables. Delta tables are in spark_catalog."""
 
 
-def lake_archives() -> list[Path]:
+def lake_archives(release: str = "4.1") -> list[Path]:
     """The archives for the class path. spark.jars would not do: Hive closes its class loader when the server's first
-    session ends."""
-    return [jar(artifact) for artifact in ARCHIVES]
+    session ends. Raises FileNotFoundError if one is not downloaded."""
+    return [jar(artifact, lock=lock) for artifact, lock in ARCHIVES[release].items()]
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:

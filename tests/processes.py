@@ -32,7 +32,8 @@ def allow_spark() -> None:
     _spark_allowed.set()
 
 
-def _need_spark() -> None:
+def need_spark() -> None:
+    """Fails a test that does not request the fixture `spark_server`."""
     tested = "PYTEST_CURRENT_TEST" in os.environ
     assert _spark_allowed.is_set() or not tested, "a test that starts a Spark must use the fixture `spark_server`"
 
@@ -151,7 +152,7 @@ class Engine:
         `archives` are Java archives for the class path. They follow Spark's own, because otherwise Java would ignore
         the class archive.
         """
-        _need_spark()
+        need_spark()
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         command = [sys.executable, "-m", "gateway.spark.host"]
@@ -199,7 +200,7 @@ class ThriftServers:
     host = "127.0.0.1"
 
     def __init__(self, directory: Path, key_store: Path, ldap: tuple[str, str] | None = None, **spark: str) -> None:
-        _need_spark()
+        need_spark()
         errors = directory / "servers.stderr"
         script = ROOT / "tests" / "thrift_servers.py"
         files = [str(script), str(directory / "data"), str(key_store)]
@@ -238,7 +239,7 @@ class Gateway:
         if upstream is not None:
             command += ["--upstream", upstream]
         if data_dir is not None:
-            _need_spark()
+            need_spark()
             command += ["--data-dir", str(data_dir)]
             settings = {**{f"engine.{name}": value for name, value in spark_options().items()}, **settings}
         for name, value in settings.items():

@@ -24,8 +24,9 @@ from planning import Planner, planner
 from processes import Engine
 
 from gateway.mv.ports import PlanUnavailable
-from gateway.spark.client import Rows, Session
+from gateway.spark.client import Session
 from gateway.spark.plan_texts import TextPlans
+from gateway.spark.row_list import Rows
 
 RECORDED = Path(__file__).with_name("recorded_plans.json.gz")
 RECORDED_ANSWERS = Path(__file__).with_name("recorded_answers.json.gz")

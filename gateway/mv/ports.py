@@ -97,6 +97,10 @@ class PlanTexts(Protocol):
         ...
 
 
+UNKNOWN_SETTINGS = {"freshgate.unknown": "true"}
+"""Of a view of which Spark does not tell with which settings it was created, and these may matter."""
+
+
 class RelationKind(Enum):
     TABLE = "TABLE"
     VIEW = "VIEW"
@@ -130,7 +134,7 @@ class Relation:
     """For a Hive table that Spark, if its settings allow that, reads as files of a format of its own: parquet or orc.
     Empty if properties of the table change how they are read."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """For a view: Spark's settings in the session that created it."""
+    """For a view: Spark's settings in the session that created it, or UNKNOWN_SETTINGS."""
     outputs: tuple[str, ...] = ()
     """For a view: the names that its columns have in its query, where Spark finds them by these."""
     collation: str = ""

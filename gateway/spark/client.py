@@ -20,13 +20,15 @@ from typing import Any, Protocol, Self
 from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost, UpstreamProtocolMismatch
-from gateway.spark import protocol
+from gateway.spark import older, protocol
+from gateway.spark.row_list import Rows
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import OtherProtocol, WireError, WireLimits
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
+from sql.releases import NEWEST, Speaking
 
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0  # For the short calls that cancel and close: nobody should wait longer for a server that hangs.
@@ -57,14 +59,6 @@ RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """A whole result: column names and rows. Decimals, dates, timestamps and nested values are strings."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """How an operation ended: its HiveServer2 state (TOperationState), and the error unless it is FINISHED."""
 
@@ -85,8 +79,11 @@ class Connection:
         place: Endpoint,
         login: str,
         ends_sessions: bool,
+        dialect: Speaking,
     ) -> None:
         self._place = place
+        self.dialect = dialect
+        """What the server understands, as far as that is known now."""
         self._login = login
         """The user and server, for errors about the connection."""
         self.ends_sessions = ends_sessions
@@ -102,7 +99,15 @@ class Connection:
         self._calls: set[asyncio.Task[bytes]] = set()
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, user: str, password: str = "", *, ask: bool = False) -> Self:
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        user: str,
+        password: str = "",
+        *,
+        ask: bool = False,
+        dialect: Speaking = lambda: NEWEST,
+    ) -> Self:
         """Connects and logs in. Raises UpstreamLost if no server answers, StatementFailed if it refuses the login.
 
         Over HTTP each call carries user name and password, so the first call is refused instead; `ask` makes a call
@@ -131,8 +136,14 @@ class Connection:
                 "It may be starting; try again in a few seconds."
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
-        reopen = partial(cls.open, endpoint, user, password)
-        return cls(reader, writer, wire, reopen, place=endpoint, login=login, ends_sessions=ends_sessions)
+        reopen = partial(cls.open, endpoint, user, password, dialect=dialect)
+        return cls(
+            *(reader, writer, wire, reopen),
+            place=endpoint,
+            login=login,
+            ends_sessions=ends_sessions,
+            dialect=dialect,
+        )
 
     @property
     def alive(self) -> bool:
@@ -263,7 +274,7 @@ class Session:
         if sql.startswith(_ABOUT_VIEWS):
             async with self._builtin_catalog():
                 return await self._run(sql, on_start)
-        return await self._run(sql, on_start)
+        return await older.run(self.connection.dialect(), sql, partial(self._run, on_start=on_start))
 
     @contextlib.asynccontextmanager
     async def _builtin_catalog(self) -> AsyncIterator[None]:
@@ -468,9 +479,11 @@ class SessionPool:
         *,
         password: str = "",
         greet: Callable[[Session], Awaitable[None]] | None = None,
+        dialect: Speaking = lambda: NEWEST,
     ) -> None:
         """`greet` is called with each new session before it is lent."""
         self._spark = spark
+        self._dialect = dialect
         self._greet = greet
         self._user = user
         self._configuration = dict(configuration or {})
@@ -508,7 +521,9 @@ class SessionPool:
         return PooledSession(await self._open(), self._open)
 
     async def _open(self) -> Session:
-        connection = await Connection.open(await self._spark.endpoint(), self._user, self._password)
+        connection = await Connection.open(
+            await self._spark.endpoint(), self._user, self._password, dialect=self._dialect
+        )
         try:
             session = await connection.open_session(self._configuration, user=self._user)
             if self._greet is not None:

@@ -1,7 +1,8 @@
 """Reads Spark's metastore through SQL: what exists, its columns and properties.
 
 All reads are statements of Spark 4 (DESCRIBE … AS JSON, SHOW …), so an embedded engine and any Thrift server are read
-the same way. Tables of Delta, Iceberg and other catalogs do not support AS JSON: their plain DESCRIBE is read.
+the same way, and a session at an older Spark answers them too (`gateway.spark.older`). Tables of Delta, Iceberg and
+other catalogs do not support AS JSON: their plain DESCRIBE is read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
+from gateway.spark.descriptions import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
 from sql.texts import observation
@@ -50,8 +52,6 @@ NO_FUNCTION = NOT_FOUND | {"42883"}
 """SQLSTATEs of UNRESOLVED_ROUTINE and ROUTINE_NOT_FOUND, in addition to NOT_FOUND."""
 _PLAIN = re.compile(r"\w+", re.ASCII)
 """A name that Hive's metastore accepts."""
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
 
 
 class SparkMetastore:
@@ -182,7 +182,7 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         name=name,
         kind=RelationKind.VIEW,
         view_text=described.get("view_text", ""),
-        namespace=Namespace(_unquoted(database) or name.database, catalog or name.catalog),
+        namespace=Namespace(unquoted(database) or name.database, catalog or name.catalog),
         columns=columns,
         created=created,
         reading=fingerprint(json.dumps([settings, outputs, collation], sort_keys=True)),
@@ -203,7 +203,9 @@ def _provider(described: dict[str, Any]) -> str:
 
 def _converted(described: dict[str, Any]) -> str:
     """As `Relation.converted`. The names of the serdes are those of Spark's rule RelationConversions."""
-    if described.get("provider") != "hive" or described.get("storage_properties", {}).keys() - PLAIN_OPTIONS:
+    options = described.get("storage_properties") or {}
+    # Spark 3.5 prints the options as one text.
+    if described.get("provider") != "hive" or not isinstance(options, dict) or options.keys() - PLAIN_OPTIONS:
         return ""
     serde = str(described.get("serde_library", "")).lower()
     for name, input_format in _CONVERTED.items():
@@ -222,12 +224,6 @@ def _reading(described: dict[str, Any]) -> str:
             key: text for key, text in properties.items() if not VOLATILE_PROPERTIES.fullmatch(key)
         }
     return fingerprint(json.dumps(parts, sort_keys=True))
-
-
-def _unquoted(identifier: str) -> str:
-    if identifier.startswith("`") and identifier.endswith("`"):
-        return identifier[1:-1].replace("``", "`")
-    return identifier
 
 
 # --- DESCRIBE FUNCTION ---------------------------------------------------------------------------------------
@@ -288,36 +284,14 @@ async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, st
 
 
 def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:
-    """Reads columns, then sections that begin with `# Title`."""
-    sections: dict[str, list[tuple[str, str]]] = {"": []}
-    title = ""
-    for first, second, *_ in rows:
-        if not first:
-            title = "between"
-        elif first.startswith("# ") and not second:
-            title = first.removeprefix("# ")
-        else:
-            sections.setdefault(title, []).append((first, second or ""))
-    detail = dict(sections.get("Detailed Table Information", ()))
-    columns = [(column, kind) for column, kind in sections[""] if not column.startswith("#")]
-    parts = [_unquoted(part) for part, _ in sections.get("Partition Information", ()) if not part.startswith("# ")]
-    known = {column.lower() for column, _ in columns}
+    found = read_description(rows)
+    detail = found.detail or {}
+    known = {column.lower() for column, _ in found.columns}
     return Relation(
         name,
         RelationKind.TABLE,
-        columns=tuple((column, json.dumps(_type(kind))) for column, kind in columns),
+        columns=tuple((column, json.dumps(type_of(kind))) for column, kind in found.columns),
         provider=detail.get("Provider", "").lower(),
         location=detail.get("Location", ""),
-        partition_columns=tuple(parts) if all(part.lower() in known for part in parts) else (),
+        partition_columns=found.partitioned_by if all(part.lower() in known for part in found.partitioned_by) else (),
     )
-
-
-def _type(text: str) -> dict[str, Any]:
-    """A type as AS JSON represents it, except nested types."""
-    if found := _DECIMAL.fullmatch(text):
-        return {"name": "decimal", "precision": int(found[1]), "scale": int(found[2])}
-    if found := _OF_LENGTH.fullmatch(text):
-        return {"name": found[1], "length": int(found[2])}
-    if text == "string":
-        return {"name": "string", "collation": "UTF8_BINARY"}
-    return {"name": "timestamp_ltz" if text == "timestamp" else text}

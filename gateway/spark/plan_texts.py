@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.errors import StatementFailed
-from gateway.mv.ports import PlanUnavailable, Relation, RelationKind, Rows, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
 from sql.names import TableName, quote
@@ -116,7 +116,9 @@ class _Explaining:
         return found
 
     async def _check_settings(self, view: Relation) -> None:
-        """Raises ValueError if the view's query is analyzed under other settings than the statement."""
+        """Raises ValueError if the view's query may be analyzed under other settings than the statement."""
+        if view.settings == UNKNOWN_SETTINGS:
+            raise ValueError(f"Spark does not tell with which settings {view.name} was created")
         hidden = {name: value for name, value in self._listed.items() if _SHOWN_NOWHERE.fullmatch(name)}
         for name in sorted(hidden.keys() | (view.settings.keys() - _OF_GATEWAY)):
             if view.settings.get(name) != (hidden.get(name) or await self._value(name)):

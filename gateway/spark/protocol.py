@@ -35,6 +35,8 @@ _SQLSTATE = re.compile(r"SQLSTATE: (?P<sqlstate>[0-9A-Z]{5})(?:; line \d+ pos \d
 # The Thrift server repeats the class: [CLASS] java.Exception: [CLASS] text.
 _REPEATED_CLASS = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
 _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
+_CAUSE = re.compile(r"\nCaused by: [\w.$]+: (\[[A-Z][A-Z0-9_.]+\] [^\n]*)")
+"""A cause with one of Spark's own conditions, which says more than the failure of the task that it ended."""
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 MESSAGE_CHARACTERS_MAX = 2000  # People read a message; a stack trace of Spark has 9,000 characters.
 READ_CHARACTERS_MAX = 20_000
@@ -89,6 +91,7 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
     # Two expressions, because a single one would search for the second part again after each bracket.
     if named and (found := _SQLSTATE.search(text, named.end())):
         return StatementFailed(_shortened(text[named.start() : found.end()]), sqlstate or found["sqlstate"])
+    causes = _CAUSE.findall(text)
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
     if text.startswith("Invalid OperationHandle"):
         # It was closed while somebody waited for it: the outcome of the statement is unknown.
@@ -96,6 +99,8 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
     while True:
         bare = _JAVA_CLASS.sub("", text.removeprefix("Error running query: "))
         if bare == text:
+            if causes and causes[-1] not in bare:
+                bare = f"{_shortened(bare)} Caused by: {causes[-1]}"
             return StatementFailed(_shortened(bare), sqlstate or FreshgateError.sqlstate)
         text = bare
 

@@ -16,7 +16,8 @@ from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import client
-from gateway.spark.client import Connection, Rows, Session, SessionPool
+from gateway.spark.client import Connection, Session, SessionPool
+from gateway.spark.row_list import Rows
 from gateway.wire import reply as replies
 from gateway.wire import request
 from gateway.wire.endpoint import Endpoint

@@ -12,8 +12,8 @@ import pytest
 
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
-from gateway.spark.client import Rows
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.row_list import Rows
 from sql.names import TableName
 
 NAME = TableName("shop", "orders")

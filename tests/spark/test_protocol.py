@@ -52,6 +52,13 @@ def test_the_sqlstate_is_read_from_the_message_if_spark_sends_none() -> None:
         ("Error running query: java.lang.IllegalStateException: gone\n\tat a.b(C.java:1)", "gone"),
         ("a.b.OuterException: c.d.InnerError: both\nCaused by: x", "both"),
         (
+            "Error running query: a.SparkException: Job aborted: b.SparkException: [TASK_WRITE_FAILED] Task failed."
+            "\n\tat a.b(C.java:1)\nCaused by: b.SparkException: [SOME_CAUSE] no\n\tat a.b(C.java:1)\n"
+            "Caused by: b.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero.\n== SQL ==\nx",
+            "Job aborted: b.SparkException: [TASK_WRITE_FAILED] Task failed. Caused by: [DIVIDE_BY_ZERO] Division by "
+            "zero.",
+        ),
+        (
             "[PARSE_SYNTAX_ERROR] org.apache.spark.sql.catalyst.parser.ParseException: \n[PARSE_SYNTAX_ERROR] Syntax "
             "error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nselec 1\n^^^",
             "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)",

@@ -19,8 +19,8 @@ from random_pairs import TABLES, Trial, View, careless_trial, random_trial, rand
 from tiers import EVERYTHING
 
 from gateway.mv.ports import PlanUnavailable
-from gateway.spark.client import Rows
 from gateway.spark.plan_texts import TextPlans
+from gateway.spark.row_list import Rows
 from sql.proof.checker import NotProved, Proved, can_be_stored, prove
 from sql.proof.plan import Plan
 

@@ -34,6 +34,8 @@ LATE_INSERT_SECONDS = 29.0
 KILLED_SECONDS = 0.9
 """The same of a short statement whose gateway was killed: its successor waits a second."""
 GATEWAYS_KILLED_SECONDS = {"insert": LATE_INSERT_SECONDS, "write": LATE_INSERT_SECONDS}
+VERSION = "4.1.4 0000000000000000000000000000000000000000"
+"""As `version()` prints it."""
 SETTINGS = {
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
@@ -173,7 +175,9 @@ class Spark:
         return session
 
     def at_once(self, text: str) -> Rows | None:
-        """The answer to SET and RESET, between which nothing matters."""
+        """The answer to SET and RESET, between which nothing matters, and to the question for the version."""
+        if text == "SELECT version()":
+            return Rows([(VERSION,)])
         word, _, rest = text.partition(" ")
         if word not in {"SET", "RESET"}:
             return None

@@ -116,6 +116,21 @@ def write_owner(owner: str) -> dict[str, str]:
     return _text("owner", owner)
 
 
+CREATOR_SETTINGS = PREFIX + "creator_settings"
+
+
+def write_creator_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The creator's settings, stored on the definition at a Spark that does not say with which settings a view was
+    created."""
+    return _text(CREATOR_SETTINGS.removeprefix(PREFIX), json.dumps(settings, sort_keys=True), packed=True)
+
+
+def read_creator_settings(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Raises UnreadableProperties."""
+    found: Mapping[str, str] = json.loads(_required(properties, CREATOR_SETTINGS.removeprefix(PREFIX)))
+    return found
+
+
 def write_job(view: MaterializedView) -> dict[str, str]:
     """What PAUSE, RESUME, and ALTER of the trigger change."""
     return _text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since]))

@@ -28,6 +28,7 @@ from gateway.mv.observation.observer import (
 from gateway.mv.ports import Relation, RelationKind, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import TableName
+from sql.releases import NEWEST, Speaking
 from sql.texts import additions, observation
 
 DELTA = "delta"
@@ -84,8 +85,15 @@ class _Listing:
 class Changes:
     """Every method may raise NotIncremental, and what Spark raises."""
 
-    def __init__(self, observer: Observer, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        *,
+        dialect: Speaking = lambda: NEWEST,
+    ) -> None:
         self._observer = observer
+        self._dialect = dialect
         self._now_ms = now_ms
         self._sizes: dict[TableName, tuple[float, int | None]] = {}
         """When the bytes of a table were asked for, and how many these were."""
@@ -146,6 +154,10 @@ class Changes:
                 async with self._observer.session() as session:
                     return await _delta_change(session, table, relation, mark)
             if provider == ICEBERG:
+                if not self._dialect().takes_options:
+                    raise NotIncremental(
+                        Reason.PROVIDER, "this release of Spark cannot name snapshots of Iceberg in FROM"
+                    )
                 async with self._observer.session() as session:
                     return await _iceberg_change(session, table, mark, columns)
             return await self._files_since(table, relation, mark)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import Sessions, SqlSession
 from sql.names import SESSION_CATALOG
+from sql.releases import NEWEST, OLDEST, Dialect, dialect_of, release_of
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,12 @@ CATALOGS = "spark.sql.catalog."
 """Prefix of the settings that register catalogs."""
 APPLICATION = "spark.app.id"
 """Another value means that Spark was restarted."""
+
+
+class TooOld(FreshgateError):
+    """The gateway cannot work in front of this release of Spark."""
+
+    sqlstate = "0A000"
 
 
 class Habits:
@@ -47,6 +54,9 @@ class Habits:
         """What other settings are in a service session."""
         self.global_temporary = "global_temp"
         """The database of global temporary views, case-folded."""
+        self.version = ""
+        """Spark's version as it prints it; empty if that is not known."""
+        self.dialect: Dialect = NEWEST
         self._application: str | None = None
         self._catalogs: frozenset[str] = frozenset()
 
@@ -63,10 +73,20 @@ class Habits:
         """Whether a session that begins with USE of this lower-case name may be in another catalog than Spark's own."""
         return self.default_catalog != SESSION_CATALOG or f"{CATALOGS}{name}" in self._catalogs
 
+    def speaking(self) -> Dialect:
+        """What this Spark understands."""
+        return self.dialect
+
     async def ask(self, sessions: Sessions) -> None:
-        """Learns the configuration from a session. Raises UpstreamLost."""
+        """Learns the configuration from a session. Raises UpstreamLost, and TooOld for a Spark before 3.5."""
         async with sessions.session() as session:
             await self._learn(session, None)
+        release = release_of(self.version)
+        if release is not None and release < OLDEST:
+            raise TooOld(
+                f"The gateway needs Spark {OLDEST[0]}.{OLDEST[1]} or newer, but the server is Spark "
+                f"{self.version.split()[0]}. Name the Thrift server of a newer Spark."
+            )
 
     async def greet(self, session: SqlSession) -> None:
         """Switches a new service session to Spark's own catalog. If Spark was restarted, learns its configuration
@@ -81,10 +101,22 @@ class Habits:
         except FreshgateError as error:
             log.warning("cannot determine whether Spark was restarted: %s", error)
 
+    async def _learn_version(self, session: SqlSession) -> None:
+        """A Spark that does not tell its version counts as the newest one. Raises UpstreamLost."""
+        try:
+            self.version = str((await session.run("SELECT version()")).rows[0][0])
+        except UpstreamLost:
+            raise
+        except (FreshgateError, LookupError) as error:
+            log.warning("cannot read Spark's version, so it counts as the newest one: %s", error)
+            self.version = ""
+        self.dialect = dialect_of(release_of(self.version))
+
     async def _learn(self, session: SqlSession, application: str | None) -> None:
         """Does nothing if `application` is the one whose configuration is known."""
         if application is not None and application == self._application:
             return
+        await self._learn_version(session)
         try:
             found = {
                 name: str((await session.run(f"SET {name}")).rows[0][1])

@@ -17,7 +17,7 @@ from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.observer import PATH_NOT_FOUND, Look
 from gateway.mv.observation.schemas import sql_type
-from gateway.mv.ports import Metastore, Relation, RelationKind, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Content, Increment
 from gateway.mv.refresh.surroundings import reading, with_settings
@@ -367,6 +367,8 @@ def _spark_view(name: TableName, relation: Relation) -> SparkView:
 
 def _check_settings(name: TableName, views: Mapping[str, str], definitions: Mapping[str, str]) -> None:
     """Spark reads a view with the settings of its making, and with initial values where it has none."""
+    if views == UNKNOWN_SETTINGS:
+        raise NotIncremental(Reason.OPERATOR, f"Spark does not tell with which settings the view {name} was created")
     for setting in sorted({*views, *definitions}):
         plain = _PARSING.get(setting)
         there, here = views.get(setting, plain), definitions.get(setting, plain)

@@ -1,0 +1,59 @@
+"""Reads the rows of DESCRIBE TABLE EXTENDED, which Spark prints for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
+_HEADER = "# col_name"
+_DETAILED = ("Detailed Table Information", "Detailed Partition Information")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What DESCRIBE TABLE EXTENDED says of a table, view or partition."""
+
+    columns: tuple[tuple[str, str], ...]
+    """The name and the printed type of each column."""
+    partitioned_by: tuple[str, ...]
+    detail: Mapping[str, str] | None
+    """The rows of the detailed information; None if there is none, as for a temporary view."""
+
+
+def read_description(rows: Iterable[tuple[Any, ...]]) -> Description:
+    """Reads columns, then sections that begin with `# Title`."""
+    sections: dict[str, list[tuple[str, str]]] = {"": []}
+    title = ""
+    for first, second, *_ in rows:
+        if not first:
+            title = "between"
+        elif first.startswith("# ") and not second:
+            title = first.removeprefix("# ")
+            sections.setdefault(title, [])
+        else:
+            sections.setdefault(title, []).append((first, second or ""))
+    columns = tuple((column, kind) for column, kind in sections[""] if column != _HEADER)
+    parts = (unquoted(part) for part, _ in sections.get("Partition Information", ()) if part != _HEADER)
+    detail = next((dict(sections[title]) for title in _DETAILED if title in sections), None)
+    return Description(columns, tuple(parts), detail)
+
+
+def type_of(text: str) -> dict[str, Any]:
+    """A printed type as AS JSON represents it, except nested types."""
+    if found := _DECIMAL.fullmatch(text):
+        return {"name": "decimal", "precision": int(found[1]), "scale": int(found[2])}
+    if found := _OF_LENGTH.fullmatch(text):
+        return {"name": found[1], "length": int(found[2])}
+    if text == "string":
+        return {"name": "string", "collation": "UTF8_BINARY"}
+    return {"name": "timestamp_ltz" if text == "timestamp" else text}
+
+
+def unquoted(identifier: str) -> str:
+    if identifier.startswith("`") and identifier.endswith("`"):
+        return identifier[1:-1].replace("``", "`")
+    return identifier
