@@ -16,7 +16,7 @@ from typing import Any
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
-from gateway.spark.descriptions import read_description, type_of, unquoted
+from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
 from sql.texts import observation

@@ -18,7 +18,7 @@ from typing import Any
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.model.properties import CREATOR_SETTINGS, UnreadableProperties, read_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
-from gateway.spark.descriptions import Description, read_description, type_of
+from gateway.spark.printed_description import Description, read_description, type_of
 from gateway.spark.row_list import Rows
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.releases import Dialect
