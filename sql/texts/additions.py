@@ -11,13 +11,14 @@ from sql.texts.observation import identifier_of, metadata_table, plain_path
 from sql.texts.rewrite import safe_literal
 
 
-def list_young_files(location: str, bound: int, rows: int) -> str:
+def list_young_files(location: str, bound: int, rows: int, *, few: bool = False) -> str:
     """At most `rows` rows of (directory, path, XOR of hashes, number, bytes, latest time) of the files below a
     location: one for each file that was modified after `bound` (milliseconds since the epoch), and one with the path
-    NULL for all others of a directory. Opens no file."""
+    NULL for all others of a directory. Opens no file. `few`: as for `observation.list_files`."""
+    together = "/*+ COALESCE(1) */ " if few else ""
     return (
         "SELECT directory, file, bit_xor(hash), count(*), sum(length), max(modified) FROM ("
-        "SELECT left(path, length(path) - length(substring_index(path, '/', -1)) - 1) AS directory, "
+        f"SELECT {together}left(path, length(path) - length(substring_index(path, '/', -1)) - 1) AS directory, "
         f"CASE WHEN unix_millis(modificationTime) > {bound} THEN _metadata.file_path END AS file, "
         "xxhash64(path, modificationTime, length) AS hash, length, unix_millis(modificationTime) AS modified "
         f"FROM binaryFile.{identifier_of(location)} WITH ('recursiveFileLookup' = 'true')) GROUP BY directory, file "

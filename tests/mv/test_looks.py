@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -73,6 +74,56 @@ class Spark(FakeMetastore):
 
 def read(clause: str) -> TableName:
     return bases(f"SELECT * FROM {clause}", Namespace("s")).relations[0]
+
+
+# --- files -----------------------------------------------------------------------------------------------
+
+PLAIN = named("s.p")
+
+
+class Warehouse(Spark):
+    """Describes the table `s.p` only after its files have been listed, as soon as `patient`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patient, self.listed = False, asyncio.Event()
+        self.place("file:/s/p")
+        self.answers.say("binaryFile", self._list)
+
+    def place(self, location: str) -> None:
+        self.add(Relation(PLAIN, RelationKind.TABLE, provider="parquet", location=location, created="1"))
+
+    def _list(self, text: str) -> Answer:
+        self.listed.set()
+        return Answer([(location, 1, 1, 1) for location in ("file:/s/p", "file:/s/q") if f"`{location}`" in text])
+
+    async def relation(self, name: TableName) -> Relation | None:
+        if self.patient:
+            async with asyncio.timeout(10):
+                await self.listed.wait()
+        return await super().relation(name)
+
+
+async def test_files_are_listed_while_the_table_is_described() -> None:
+    spark = Warehouse()
+    first = await spark.look(PLAIN)
+    spark.patient = True
+    spark.listed.clear()
+    spark.heard.clear()
+    again = await spark.look(PLAIN)
+    assert again.observed == first.observed
+    assert sum("binaryFile" in text for text in spark.heard) == 1
+
+
+async def test_a_table_that_is_elsewhere_now_is_listed_there() -> None:
+    spark = Warehouse()
+    first = await spark.look(PLAIN)
+    spark.place("file:/s/q")
+    moved = await spark.look(PLAIN)
+    assert moved.observed != first.observed
+    assert "`file:/s/q`" in spark.heard[-1]
+    spark.relations.pop(PLAIN)
+    assert (await spark.look(PLAIN)).observed == GONE
 
 
 # --- paths -----------------------------------------------------------------------------------------------

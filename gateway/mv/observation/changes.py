@@ -217,10 +217,10 @@ class Changes:
         places = None if found is None else await aside(len(found), _partitions, found)
         root = observation.plain_path(relation.location)
         roots = [root] if places is None else await aside(len(places), roots_of, places, root)
-        rows: list[tuple[Any, ...]] = []
+        few, rows = self._observer.has_few_files(relation.name), list[tuple[Any, ...]]()
         async with self._observer.session() as session:
             for place in roots:
-                rows += await _listed(session, additions.list_young_files(place, bound, ROWS_MAX + 1))
+                rows += await _listed(session, additions.list_young_files(place, bound, ROWS_MAX + 1, few=few))
                 if len(rows) > ROWS_MAX:
                     raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has too many directories")
         listing = await aside(len(rows), _listing, bound, rows, places, roots)

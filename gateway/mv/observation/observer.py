@@ -10,7 +10,18 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -158,12 +169,35 @@ class Observer:
         """The bytes of the table's files at the last observation; None if they were not listed."""
         return self._tables.sizes.get(table)
 
+    def has_few_files(self, table: TableName) -> bool:
+        """Whether the last observation found so few that listing them in one task is faster."""
+        return self._tables.files.get(table, FEW_FILES + 1) <= FEW_FILES
+
     def forget(self, tables: Iterable[TableName]) -> None:
         """Forgets tables that no view reads any longer. A table that is being observed is kept; `looked` tells when
         that has ended."""
         for table in frozenset(tables) - self._running.keys():
             for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
+
+    async def _described(self, table: TableName) -> tuple[Relation | None, Relation | None, Awaitable[Observed]]:
+        """As `_relations`, with the state. The files of a table are listed while Spark describes it: mostly it is what
+        it was at the last look."""
+        known = self._known.get(table)
+        expected = known.look.relation if known is not None else None
+        if expected is None or not is_of_files(expected):
+            relation, root = await self._relations(table)
+            return relation, root, self._tables.observed(table, relation, root)
+        listing = asyncio.ensure_future(self._tables.observed(table, expected, None))
+        try:
+            relation, root = await self._relations(table)
+        except BaseException:
+            await _stopped(listing)
+            raise
+        if relation == expected:
+            return relation, root, listing
+        await _stopped(listing)
+        return relation, root, self._tables.observed(table, relation, root)
 
     async def _relations(self, table: TableName) -> tuple[Relation | None, Relation | None]:
         """The relation of this name; and, if it is a branch or metadata table of an Iceberg table, that table."""
@@ -215,8 +249,8 @@ class Observer:
                 function = await self._metastore.function(table)
                 observed = self._function(table, function, touch)
             else:
-                relation, root = await self._relations(table)
-                observed = await self._tables.observed(table, relation, root)
+                relation, root, state = await self._described(table)
+                observed = await state
         except UpstreamLost as error:
             # Spark will soon be back; the next caller tries again.
             observed, remember = Unobserved(str(error)), False
@@ -273,9 +307,9 @@ class _Tables:
             return GONE
         if relation.kind is RelationKind.VIEW:
             return _view(relation)
-        provider = provider_of(relation)
-        if provider in FILE_FORMATS and relation.location and relation.kind is RelationKind.TABLE:
+        if is_of_files(relation):
             return await self._files_twice(relation)
+        provider = provider_of(relation)
         if provider not in {"delta", ICEBERG} or (table.path and provider == ICEBERG):
             what = f"tables of the format {relation.provider}" if relation.provider else "tables without a format"
             return Unobserved(f"{table}: {what} cannot be observed")
@@ -531,6 +565,17 @@ class _Tables:
                     await session.run(observation.set_setting(key, value))
                 self._set_up[session] = observation.LISTING_TASKS_MAX
             yield session
+
+
+async def _stopped(task: asyncio.Future[Observed]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def is_of_files(relation: Relation) -> bool:
+    """Whether its state is that of the files in a directory, or in those of its partitions."""
+    in_files = provider_of(relation) in FILE_FORMATS and relation.kind is RelationKind.TABLE
+    return in_files and bool(relation.location)
 
 
 def provider_of(relation: Relation) -> str:
