@@ -253,7 +253,7 @@ async def test_an_answer_from_before_use_is_not_kept() -> None:
     world = await stage()
     bob = await world.client("bob")
     other = await world.second(bob)
-    await (await bob.execute("USE other")).poll()
+    await (await bob.execute("USE spark_catalog.other")).poll()
     world.write("s.t")
     answered = world.spark.answering = asyncio.Event()
     read = asyncio.ensure_future(bob.execute("SELECT n FROM mv"))
@@ -267,6 +267,32 @@ async def test_an_answer_from_before_use_is_not_kept() -> None:
     assert world.refreshed == ["s.mv"]
     assert bob.session.namespace is not None
     assert bob.session.namespace.database == "s"
+
+
+QUESTION = "SELECT current_catalog(), current_database()"
+
+
+@pytest.mark.parametrize(
+    ("texts", "asks"),
+    [
+        (["USE `s`"], False),
+        (["use s "], False),
+        (["USE spark_catalog.s"], True),
+        (["SET spark.sql.catalog.other = x", "USE s"], True),
+        (["USE other", "USE s"], False),
+        (["USE spark_catalog.other", "USE s"], True),
+    ],
+)
+async def test_where_a_plain_use_leads_is_known(texts: list[str], asks: bool) -> None:
+    """As long as no setting of the session may have made a catalog of that name."""
+    world = await stage()
+    bob = await world.client("bob")
+    for text in texts:
+        await (await bob.execute(text)).poll()
+    world.write("s.t")
+    await bob.execute("SELECT n FROM mv")
+    assert world.refreshed == ["s.mv"]
+    assert (QUESTION in world.spark.answers.heard) == asks
 
 
 # --- temporary views ----------------------------------------------------------------------------------------

@@ -126,8 +126,8 @@ class Session:
         self._sides = sides
         self._side: SideConnection | None = None
         self._side_lock = asyncio.Lock()
-        self._first_namespace = _first_namespace(call, leads_elsewhere)
-        self.namespace: Namespace | None = self._first_namespace
+        self._leads_elsewhere = leads_elsewhere
+        self.namespace = _first_namespace(call, leads_elsewhere)
         """None if unknown: Spark is asked when a name must be resolved. If it is uncertain, the previous one."""
         self.moved = 0
         """The number of ended statements that may have changed the namespace."""
@@ -209,9 +209,22 @@ class Session:
         """The statement has ended. A statement that was never sent has changed nothing."""
         if self.unseen.pop(statement, self) is None and statement.moves:
             self.moved += 1
-            self.namespace = None
+            before, self.namespace = self.namespace, None
+            if end is End.SUCCEEDED and statement.used:
+                self.namespace = self._after_use(statement.used, before)
             if end is End.UNKNOWN:
                 self._moving_until = time.monotonic() + MOVING_SECONDS
+
+    def _after_use(self, text: str, before: Namespace | None) -> Namespace | None:
+        """The namespace after a USE that has succeeded; None if only Spark knows. PyHive begins each session with
+        one."""
+        found = _PLAIN_USE.fullmatch(text)
+        if found is None or before is None or before.catalog != SESSION_CATALOG or self.namespace_uncertain:
+            return None
+        # A setting may have made a catalog of this name.
+        name = found["name"].lower()
+        known = self.settings.has_only_run(text) and not self._leads_elsewhere(name)
+        return Namespace(name, SESSION_CATALOG) if known else None
 
     async def settle(self) -> None:
         """Determines what the session's statements have changed, except for those that still run at Spark: the client
@@ -276,7 +289,7 @@ class Session:
                 raise UpstreamLost("Spark refuses to reopen the session. Reconnect.")
             self.upstream_handle = answer[0]
             self._drifted = False
-            self.namespace = self._first_namespace
+            self.namespace = _first_namespace(self.call, self._leads_elsewhere)
             self.settings.reopened()
             self.moved += 1
             self._moving_until = 0.0
@@ -327,6 +340,7 @@ def _is_other_use(key: str) -> bool:
 
 
 _PLAIN_NAME = re.compile(r"[a-z]\w*", re.ASCII | re.IGNORECASE)
+_PLAIN_USE = re.compile(r"\s*use\s+(?P<quote>`?)(?P<name>[a-z]\w*)(?P=quote)\s*", re.ASCII | re.IGNORECASE)
 
 
 def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | None:

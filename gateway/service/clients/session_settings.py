@@ -29,6 +29,10 @@ class SessionSettings:
         self.id = _chained(self.id, text)
         self.opaque = self.opaque or not constant
 
+    def has_only_run(self, text: str) -> bool:
+        """Whether no other statement that may change settings has been sent."""
+        return not self.opaque and self.id in (self._first, _chained(self._first, text))
+
     def reopened(self) -> None:
         """The session has the settings again that it was opened with."""
         self.id, self.opaque = self._first, False

@@ -46,6 +46,8 @@ class Unseen:
         """Whether it may change the current database or catalog."""
         self.words = words
         """Its identifiers."""
+        self.used = ""
+        """The text, if it begins with USE."""
         self.over = False
         self._began = time.monotonic()
         self._operation: ForwardedOperation | None = None

@@ -164,6 +164,7 @@ class Router:
             self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
         if _may_change_namespace(look):
             watch(route, session, moves=True, words=look.words)
+            _note_use(route, known)
         self._note_meanings(route, session, known)
         return route
 
@@ -359,6 +360,7 @@ class Router:
             if not statement.exact and not self._catalog.idle:
                 made = subject.known.temporaries
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
+            _note_use(route, known)
             if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
                 own_settings.check(said)
                 watch(route, session)
@@ -697,6 +699,11 @@ def _then(outcome: Route | Waiting | Own) -> Route:
     if isinstance(outcome, Own):
         return Route()
     return outcome.then if isinstance(outcome, Waiting) else outcome
+
+
+def _note_use(route: Route, known: Understood) -> None:
+    if known.look.keyword == "use" and route.unseen is not None:
+        route.unseen.used = known.text
 
 
 async def _tell(said: str, report: Report) -> None:
