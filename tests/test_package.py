@@ -147,6 +147,7 @@ def test_packages_of_the_extras_are_needed_only_for_these(installation: Installa
         "freshgate.gateway.sqlalchemy.column_types": "sqlalchemy",
         "freshgate.gateway.sqlalchemy.dialect": "sqlalchemy",
         "freshgate.gateway.sqlalchemy.rendering": "sqlalchemy",
+        "freshgate.gateway.sqlalchemy.superset": "sqlalchemy",
     }
 
 

@@ -147,7 +147,7 @@ class FreshgateDialect(default.DefaultDialect):
         try:
             return [row["name"] for row in self._named_rows(connection, statement)]
         except exc.DBAPIError as error:
-            if pyhive_driver.sqlstate(_original(error)) == _SYNTAX:
+            if _sqlstate(error) == _SYNTAX:
                 return []
             raise
 
@@ -290,13 +290,13 @@ def _missing(name: str) -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
-        if pyhive_driver.sqlstate(_original(error)) in _NO_TABLE:
+        if _sqlstate(error) in _NO_TABLE:
             raise exc.NoSuchTableError(name) from error
         raise
 
 
-def _original(error: exc.DBAPIError) -> BaseException:
-    return error.orig or error
+def _sqlstate(error: exc.DBAPIError) -> str | None:
+    return error.orig.sqlstate if isinstance(error.orig, pyhive_driver.Refused) else None
 
 
 def _database(url: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyhive import hive
@@ -35,11 +35,11 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",
+    "Refused",
     "Warning",
     "apilevel",
     "connect",
     "paramstyle",
-    "sqlstate",
     "threadsafety",
 ]
 
@@ -48,16 +48,23 @@ threadsafety = 1
 paramstyle = "pyformat"
 Binary = bytes
 
+_UNFINISHED = {
+    ttypes.TOperationState.INITIALIZED_STATE,
+    ttypes.TOperationState.PENDING_STATE,
+    ttypes.TOperationState.RUNNING_STATE,
+}
+
 
 class ConnectionLost(OperationalError):  # type: ignore[misc]
     """The server closed the connection, or cannot be reached any more."""
 
 
-def sqlstate(error: BaseException) -> str | None:
-    """The SQLSTATE of an error that the server sent, else None."""
-    response = error.args[0] if error.args else None
-    state = getattr(getattr(response, "status", response), "sqlState", None)
-    return str(state) if state else None
+class Refused(OperationalError):  # type: ignore[misc]
+    """An error that the server sent: its message without the stack trace, and its SQLSTATE if it has one."""
+
+    def __init__(self, message: str, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
 
 
 class Cursor(hive.Cursor):  # type: ignore[misc]
@@ -81,6 +88,16 @@ class Cursor(hive.Cursor):  # type: ignore[misc]
         with _connected():
             super().cancel()
 
+    def wait(self, see: Callable[[Any], None]) -> None:
+        """Returns once a statement that was executed with `async_=True` has ended. Calls `see` with each status before,
+        a TGetOperationStatusResp. The server delays its answers, so this needs no pause. Raises Refused if the
+        statement has failed or was cancelled."""
+        while (status := self.poll()).operationState in _UNFINISHED:
+            see(status)
+        if status.operationState != ttypes.TOperationState.FINISHED_STATE:
+            name = ttypes.TOperationState._VALUES_TO_NAMES[status.operationState]
+            raise Refused(_message(status.errorMessage or f"the statement ended as {name}"), status.sqlState)
+
     def poll(self, get_progress_update: bool = True) -> Any:
         with _connected():
             return super().poll(get_progress_update)
@@ -102,7 +119,7 @@ class Cursor(hive.Cursor):  # type: ignore[misc]
         )
         with _connected():
             response = self._connection.client.FetchResults(request)
-        hive._check_status(response)
+            hive._check_status(response)
         kinds = [column[1] for column in self.description]
         # Of a statement without rows, Spark describes one column and sends none.
         columns = [_read(column, kind) for column, kind in zip(response.results.columns, kinds, strict=False)]
@@ -134,11 +151,21 @@ def connect(**options: Any) -> Connection:
 
 @contextlib.contextmanager
 def _connected() -> Iterator[None]:
-    """Thrift's errors and those of sockets become errors of the DB-API."""
+    """Errors of Thrift and of sockets become errors of the DB-API. Those that PyHive makes of the server's responses
+    get their messages."""
     try:
         yield
+    except OperationalError as error:
+        status = getattr(error.args[0] if error.args else None, "status", None)
+        if status is None:
+            raise
+        raise Refused(_message(status.errorMessage), status.sqlState) from error
     except (OSError, EOFError, TException) as error:
         raise ConnectionLost(f"the connection to the server was lost: {error}") from error
+
+
+def _message(text: str | None) -> str:
+    return (text or "the server gave no reason").partition("\n\tat ")[0]
 
 
 def _literals(parameters: Mapping[str, object] | Sequence[object]) -> dict[str, str] | tuple[str, ...]:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from clients import pyhive, rows
-from contents import COLUMNS, DATABASE, ERRORS, TEXTS, UNKNOWN_TABLE, USER, Reference, Server, lives
+from contents import COLUMNS, DATABASE, DIVIDES, ERRORS, SLEEPS, TEXTS, UNKNOWN_TABLE, USER, Reference, Server, lives
 from sqlalchemy.dialects import registry
 
 from gateway.sqlalchemy import column_types
-from gateway.sqlalchemy.driver import sqlstate
+from gateway.sqlalchemy.driver import Refused
 
 registry.register("freshgate", "gateway.sqlalchemy.dialect", "FreshgateDialect")
 
@@ -112,8 +112,9 @@ def _comparable(value: object) -> object:
 def _state(connection: sa.Connection, sql: str) -> str | None:
     with pytest.raises(sa.exc.DBAPIError) as caught:
         connection.execute(sa.text(sql)).all()
-    assert caught.value.orig is not None
-    return sqlstate(caught.value.orig)
+    assert isinstance(caught.value.orig, Refused)
+    assert "\n\tat " not in str(caught.value)
+    return caught.value.orig.sqlstate
 
 
 def test_every_type_is_reflected_and_read(server: Server, reference: Reference) -> None:
@@ -267,6 +268,22 @@ def test_expressions_mean_the_same_in_spark(connection: sa.Connection) -> None:
     month = sa.func.date_trunc("month", sa.literal(datetime.datetime(2020, 2, 29, 1)))
     year = sa.extract("year", sa.literal(datetime.date(2020, 2, 29)))
     assert connection.execute(sa.select(month, year)).one() == (datetime.datetime(2020, 2, 1), 2020)
+
+
+def test_a_statement_is_waited_for_and_cancelled(connection: sa.Connection) -> None:
+    cursor = connection.connection.cursor()
+    seen: list[Any] = []
+    cursor.execute("SELECT 1", async_=True)
+    cursor.wait(seen.append)
+    assert cursor.fetchall() == [(1,)]
+    cursor.execute(SLEEPS, async_=True)
+    with pytest.raises(Refused):
+        cursor.wait(lambda status: cursor.cancel())
+    cursor.execute(DIVIDES, async_=True)
+    with pytest.raises(Refused, match="DIVIDE_BY_ZERO") as caught:
+        cursor.wait(seen.append)
+    assert caught.value.sqlstate == ERRORS[DIVIDES]
+    cursor.close()
 
 
 def test_a_lost_session_is_replaced(server: Server) -> None:

@@ -7,9 +7,6 @@ from typing import Any
 
 import sqlalchemy
 from sqlalchemy.dialects import registry
-from TCLIService import ttypes
-
-from gateway.sqlalchemy.driver import OperationalError
 
 registry.register("freshgate", "gateway.sqlalchemy.dialect", "FreshgateDialect")
 registry.register("freshgate.http", "gateway.sqlalchemy.dialect", "FreshgateHttpDialect")
@@ -52,9 +49,3 @@ class Session:
 
 def engine_of(session: Session) -> sqlalchemy.Engine:
     return sqlalchemy.create_engine("freshgate://ada@localhost/shop", creator=lambda: session)
-
-
-def error(state: str, message: str) -> OperationalError:
-    """As PyHive raises it for an answer of the server."""
-    status = ttypes.TStatus(ttypes.TStatusCode.ERROR_STATUS, sqlState=state, errorMessage=message)
-    return OperationalError(ttypes.TExecuteStatementResp(status))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import fake_session
 import pytest
 import sqlalchemy as sa
-from fake_session import Answer, Session, engine_of, error
+from fake_session import Answer, Session, engine_of
+
+from gateway.sqlalchemy.driver import Refused
 
 TABLES = ("namespace", "tableName", "isTemporary")
 VIEWS = ("viewName", "namespace", "isTemporary")
 """As the gateway answers PyHive: the name first."""
 MATERIALIZED = ("database", "name", "freshness")
 DESCRIBED = ("col_name", "data_type", "comment")
-MISSING = error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nothing` cannot be found.")
+MISSING = Refused("[TABLE_OR_VIEW_NOT_FOUND] The table or view `nothing` cannot be found.", "42P01")
 
 
 def inspector_of(answers: dict[str, Answer]) -> tuple[Session, sa.Inspector]:
@@ -60,9 +62,9 @@ def test_many_tables_are_one_statement_of_each_kind() -> None:
 def test_spark_alone_has_no_materialized_views() -> None:
     _, inspector = inspector_of(
         {
-            "SHOW MATERIALIZED VIEWS IN `s`": error("42601", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'VIEWS'."),
+            "SHOW MATERIALIZED VIEWS IN `s`": Refused("[PARSE_SYNTAX_ERROR] Syntax error at or near 'VIEWS'.", "42601"),
             "SHOW VIEWS IN `s`": (VIEWS, [("v", "s", False)]),
-            "SHOW MATERIALIZED VIEWS IN `nowhere`": error("42704", "There is no database nowhere."),
+            "SHOW MATERIALIZED VIEWS IN `nowhere`": Refused("There is no database nowhere.", "42704"),
         }
     )
     assert inspector.get_materialized_view_names("s") == []
@@ -85,7 +87,7 @@ def test_a_missing_table_is_no_error() -> None:
             "DESCRIBE TABLE `nothing`": MISSING,
             "DESCRIBE TABLE `s`.`nothing`": MISSING,
             "DESCRIBE TABLE `s`.`t`": (DESCRIBED, [("a", "int", None)]),
-            "DESCRIBE TABLE `forbidden`": error("42501", "no rights"),
+            "DESCRIBE TABLE `forbidden`": Refused("no rights", "42501"),
             "SHOW CREATE TABLE `nothing`": MISSING,
         }
     )
