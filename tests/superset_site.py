@@ -1,12 +1,14 @@
-"""A Superset with this project's wheel, in a virtual environment of its own, and with a metadata database of its own."""
+"""A Superset with this project's wheel: an environment, a metadata database and a web server of its own."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from installation import build_wheel
 from processes import ROOT, Program, free_port, wait_until
@@ -22,6 +24,7 @@ TALISMAN_ENABLED = False
 """
 PREPARE_SECONDS = 300
 START_SECONDS = 120
+CALL_SECONDS = 120
 
 
 class Site:
@@ -43,6 +46,36 @@ class Site:
 
     def stop(self) -> None:
         self._program.stop()
+
+
+class Caller:
+    """A user's calls of Superset's REST API."""
+
+    def __init__(self, site: Site) -> None:
+        self._url = site.url
+        self._headers = {"Content-Type": "application/json", "Referer": site.url}
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        login = {"username": USER, "password": PASSWORD, "provider": "db"}
+        token = self.call("POST", "/security/login", login)["access_token"]
+        self._headers["Authorization"] = f"Bearer {token}"
+        self._headers["X-CSRFToken"] = self.call("GET", "/security/csrf_token/")["result"]
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """The answer. Fails the test if it is an error."""
+        status, answer = self.try_call(method, path, body)
+        assert status < 300, f"{method} {path}: {status} {answer}"
+        return answer
+
+    def try_call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        """The HTTP status and the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}/api/v1{path}", data, self._headers, method=method)
+        try:
+            with self._opener.open(request, timeout=CALL_SECONDS) as answer:
+                return answer.status, dict(json.load(answer))
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, dict(json.load(error))
 
 
 def prepare(directory: Path) -> None:
