@@ -212,7 +212,7 @@ class Recorder(Cursor):
     ],
 )
 def test_a_url_names_the_connection(url: str, options: dict[str, object]) -> None:
-    parsed = sa.make_url(url)
+    parsed = sa.engine.make_url(url)
     assert parsed.get_dialect()().create_connect_args(parsed) == ([], options)
 
 
@@ -221,7 +221,7 @@ def test_a_url_names_the_connection(url: str, options: dict[str, object]) -> Non
     [("", "required", "true"), ("?ssl_cert=none", "none", "false"), ("?check_hostname=false", "required", "false")],
 )
 def test_a_certificate_is_checked(query: str, certificate: str, name: str) -> None:
-    parsed = sa.make_url(f"freshgate+https://ada:x@h/shop{query}")
+    parsed = sa.engine.make_url(f"freshgate+https://ada:x@h/shop{query}")
     _, options = parsed.get_dialect()().create_connect_args(parsed)
     assert (options["ssl_cert"], options["check_hostname"]) == (certificate, name)
     assert (options["scheme"], options["port"], options["database"]) == ("https", 10001, "shop")
