@@ -131,18 +131,15 @@ class FreshgateEngineSpec(BaseEngineSpec):  # type: ignore[misc]
 
     @classmethod
     def handle_cursor(cls, cursor: Any, query: Any) -> None:
-        """Waits for the end of a statement of SQL Lab, and shows its progress. Cancels it if the user stopped it."""
+        """Waits for the end of a statement of SQL Lab. Cancels it if the user stopped it."""
 
-        def see(status: Any) -> None:
+        def cancel_if_stopped(_: Any) -> None:
             db.session.refresh(query)
             if query.status in {QueryStatus.STOPPED, QueryStatus.TIMED_OUT}:
                 cursor.cancel()
-            elif (done := _percent(status)) > query.progress:
-                query.progress = done
-                db.session.commit()
 
         try:
-            cursor.wait(see)
+            cursor.wait(cancel_if_stopped)
         except Exception as error:
             raise cls.get_dbapi_mapped_exception(error) from error
 
@@ -159,9 +156,3 @@ class FreshgateEngineSpec(BaseEngineSpec):  # type: ignore[misc]
     @classmethod
     def _extract_error_message(cls, ex: Exception) -> str:
         return str(ex)
-
-
-def _percent(status: Any) -> int:
-    """What the server says about the progress of a running statement, at most 99."""
-    progress = status.progressUpdateResponse
-    return min(99, int(100 * progress.progressedPercentage)) if progress else 0
