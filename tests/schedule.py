@@ -25,6 +25,7 @@ SHARING = {
 }
 """Modules with a Spark that is not the one of most tests. Each process would start one of its own."""
 LONGEST = (
+    "tests/drivers/test_superset.py",
     "tests/end_to_end/test_changes_by_provider.py",
     "tests/mv/test_observation.py",
     "tests/mv/test_changes_on_spark.py",

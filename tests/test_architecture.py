@@ -22,7 +22,8 @@ LARGE_CLASSES = {"gateway.proxy.relay.Relay"}
 FUNCTION_LINES, MODULE_LINES = 70, 700
 """Targets."""
 
-# What each layer may import besides itself. All of gateway except wire may import gateway.errors, config and tally.
+# What each layer may import besides itself. All of gateway except wire and sqlalchemy may also import gateway.errors,
+# config and tally.
 ALLOWED = {
     "sql": set[str](),
     "gateway.wire": set[str](),
@@ -48,6 +49,8 @@ ALLOWED = {
     "gateway.status": set[str](),
     # A client, too, which starts its gateway as another process.
     "gateway.demonstration": {"gateway.spark_home"},
+    # A client, too, which runs in other programs: it imports nothing else of ours, not even the leaves.
+    "gateway.sqlalchemy": set[str](),
     "gateway": set[str](),
 }
 # The rooms of a layer, and its modules outside rooms, in order: each may import those before it.
@@ -76,9 +79,10 @@ ROOMS = {
         *("recording", "executions", "dispatch"),
     ),
 }
-SHARED_NAMES = {"client", "command", "shape", "terms"}
-"""`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `shape`: of a query, and
-of a definition that is refreshed by rows. `terms`: of an expression in a proof, and of a change."""
+SHARED_NAMES = {"client", "command", "dialect", "shape", "terms"}
+"""`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `dialect`: of sqlglot,
+and of SQLAlchemy. `shape`: of a query, and of a definition that is refreshed by rows. `terms`: of an expression in a
+proof, and of a change."""
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops", "gateway.children"}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
@@ -132,7 +136,7 @@ def violations(imports: dict[str, set[str]]) -> Iterator[str]:
             continue
         layer = layer_of(module)
         allowed = ALLOWED[layer] | {layer}
-        if layer.startswith("gateway.") and layer not in LEAVES | {"gateway.wire"}:
+        if layer.startswith("gateway.") and layer not in LEAVES | {"gateway.wire", "gateway.sqlalchemy"}:
             allowed |= LEAVES
         for target in sorted(targets):
             if target in COMPOSITION or layer_of(target) not in allowed:
@@ -160,6 +164,8 @@ def test_imports_follow_the_layers() -> None:
         ("gateway.service.dispatch", "from gateway.monitoring.metrics import Metrics"),
         ("gateway.monitoring.metrics", "from gateway.spark.client import SessionPool"),
         ("gateway.proxy.relay", "from gateway.status.client import Client"),
+        ("gateway.sqlalchemy.dialect", "from gateway.errors import FreshgateError"),
+        ("gateway.sqlalchemy.values", "from sql.names import quote"),
     ],
 )
 def test_an_import_against_the_layers_is_found(module: str, source: str) -> None:
@@ -223,8 +229,9 @@ def test_there_is_no_import_cycle() -> None:
 
 def test_every_module_is_used() -> None:
     used = set().union(*graph().values())
-    # These modules are started by name.
-    started = {"gateway.__main__", "gateway.spark.host"}
+    # These modules are started by name, or loaded by other programs through the entry points in pyproject.toml.
+    loaded = {"gateway.sqlalchemy.dialect", "gateway.sqlalchemy.superset"}
+    started = {"gateway.__main__", "gateway.spark.host", *loaded}
     assert [name for name in MODULES if name not in used | started and not _is_package(name)] == []
 
 

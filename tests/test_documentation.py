@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 PICTURES = sorted(DOCS.rglob("*.svg"))
+PHOTOGRAPHS = sorted(DOCS.rglob("*.png"))
+PHOTOGRAPH_BYTES = 100_000
 
 LINK = re.compile(r"\]\(([^()\s]+)\)|\b(?:src|srcset|href)=\"([^\"]+)\"")
 CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
@@ -108,5 +110,16 @@ def test_every_picture_is_well_formed_and_used(picture: Path) -> None:
     assert root.find("{http://www.w3.org/2000/svg}title") is not None
     # Pictures load nothing from elsewhere.
     assert re.findall(r"(?:href|src|url)\W{1,3}https?:", picture.read_text(encoding="utf-8")) == []
-    shown = {(page.parent / link).resolve() for page in PAGES for link in links(page)}
-    assert picture.resolve() in shown
+    assert picture.resolve() in shown()
+
+
+@pytest.mark.parametrize("picture", PHOTOGRAPHS, ids=lambda picture: picture.name)
+def test_every_picture_of_a_screen_is_small_and_used(picture: Path) -> None:
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < PHOTOGRAPH_BYTES
+    assert picture.resolve() in shown()
+
+
+def shown() -> set[Path]:
+    """The targets of all links and pictures of the pages."""
+    return {(page.parent / link).resolve() for page in PAGES for link in links(page)}

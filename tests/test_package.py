@@ -78,6 +78,7 @@ def test_everything_is_below_one_name(wheel: Path) -> None:
     assert "freshgate/gateway/spark/PlanWriter.java" in names
     entry = names["freshgate-0.1.0.dist-info/entry_points.txt"].decode()
     assert "freshgate = freshgate.gateway.__main__:main" in entry
+    assert "freshgate.https = freshgate.gateway.sqlalchemy.dialect:FreshgateHttpsDialect" in entry
 
 
 def is_module(name: str) -> bool:
@@ -136,12 +137,18 @@ def test_an_import_that_cannot_be_renamed_is_refused(source: str) -> None:
         distribution.renamed(source, "a.py")
 
 
-def test_pyspark_is_needed_only_for_the_embedded_engine(installation: Installation) -> None:
+def test_packages_of_the_extras_are_needed_only_for_these(installation: Installation) -> None:
     done = installation.run(installation.python, "-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
     missing = json.loads(done.stdout)
-    assert set(missing) == {"freshgate.gateway.spark.host", "freshgate.gateway.spark.plan_writing"}
-    assert set(missing.values()) == {"py4j"}
+    assert missing == {
+        "freshgate.gateway.spark.host": "py4j",
+        "freshgate.gateway.spark.plan_writing": "py4j",
+        "freshgate.gateway.sqlalchemy.column_types": "sqlalchemy",
+        "freshgate.gateway.sqlalchemy.dialect": "sqlalchemy",
+        "freshgate.gateway.sqlalchemy.rendering": "sqlalchemy",
+        "freshgate.gateway.sqlalchemy.superset": "sqlalchemy",
+    }
 
 
 def test_the_commands_answer(installation: Installation) -> None:

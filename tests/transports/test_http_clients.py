@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 import sqlalchemy
 from argon2 import PasswordHasher
+from certificates import Certificates
 from clients import Jdbc, impyla, pyhive, rows
 from http_caller import Caller, message
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder
+from sqlalchemy.dialects import registry
 from TCLIService import ttypes
 
 from gateway.login import user_file
+
+registry.register("freshgate.http", "gateway.sqlalchemy.dialect", "FreshgateHttpDialect")
+registry.register("freshgate.https", "gateway.sqlalchemy.dialect", "FreshgateHttpsDialect")
 
 SERVED = {"listen.http_port": 0, "storage.database": "storage_http"}
 
@@ -62,11 +67,29 @@ def test_pyhive_works_over_http(served: Gateway) -> None:
 
 @pytest.mark.filterwarnings("ignore:The dbapi.. classmethod on dialect classes:sqlalchemy.exc.SADeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Dialect hive.rest will not make use of SQL compilation:sqlalchemy.exc.SAWarning")
-def test_sqlalchemy_works_over_http(served: Gateway) -> None:
-    engine = sqlalchemy.create_engine(f"hive+http://ada:x@127.0.0.1:{served.http_port}/default")
+@pytest.mark.parametrize("name", ["freshgate", "hive"])
+def test_sqlalchemy_works_over_http(served: Gateway, name: str) -> None:
+    engine = sqlalchemy.create_engine(f"{name}+http://ada:x@127.0.0.1:{served.http_port}/default")
     with engine.connect() as connection:
         assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
     engine.dispose()
+
+
+def test_sqlalchemy_works_over_https(
+    start_gateway: Any, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway: Gateway = start_gateway(**{"listen.http_port": 0, "tls.certificate": certificates.server})
+    url = f"freshgate+https://ada:x@localhost:{gateway.http_port}/default"
+    for variable, reached in (("", False), (str(certificates.ca), True)):
+        monkeypatch.setenv("SSL_CERT_FILE", variable)
+        engine = sqlalchemy.create_engine(url)
+        if reached:
+            with engine.connect() as connection:
+                assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
+        else:
+            with pytest.raises(sqlalchemy.exc.OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
+                engine.connect()
+        engine.dispose()
 
 
 def test_a_session_outlives_its_connections(served: Gateway) -> None:

@@ -1,0 +1,1 @@
+"""A client of the gateway: SQLAlchemy's dialect `freshgate`, and Superset's engine spec for it."""
