@@ -6,6 +6,7 @@ The profile's schema is chosen by dbt's own fixtures, one for each class of test
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,3 +23,12 @@ def gateway() -> dict[str, Any]:
 @pytest.fixture(scope="class")
 def dbt_profile_target(gateway: dict[str, Any]) -> dict[str, Any]:
     return {"type": "freshgate", "method": "thrift", "user": "tester", "threads": 1, **gateway}
+
+
+@pytest.fixture(scope="class")
+def logs_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """dbt's own fixture would write into this folder."""
+    place = str(tmp_path_factory.mktemp("logs"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBT_LOG_PATH", place)
+        yield place

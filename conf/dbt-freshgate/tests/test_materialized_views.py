@@ -17,26 +17,7 @@ from dbt.tests.adapter.materialized_view.changes import (
     MaterializedViewChangesFailMixin,
 )
 from dbt.tests.util import get_model_file, run_dbt, set_model_file
-
-
-def relation_type(project: Any, relation: BaseRelation) -> str | None:
-    """The type of a relation, as the server has it."""
-    place = f"{relation.schema} like '{relation.identifier}'"
-    if project.run_sql(f"show materialized views in {place}", fetch="all"):
-        return "materialized_view"
-    if project.run_sql(f"show views in {place}", fetch="all"):
-        return "view"
-    return "table" if project.run_sql(f"show tables in {place}", fetch="all") else None
-
-
-def properties(project: Any, relation: BaseRelation) -> dict[str, str]:
-    return dict(project.run_sql(f"show tblproperties {relation}", fetch="all"))
-
-
-def created(project: Any, relation: BaseRelation) -> str:
-    """The text of SHOW CREATE MATERIALIZED VIEW."""
-    ((_, text),) = project.run_sql(f"show create materialized view {relation}", fetch="all")
-    return str(text)
+from views import created, drop_schema, properties, relation_type
 
 
 def set_config(project: Any, relation: BaseRelation, **settings: object) -> None:
@@ -57,7 +38,7 @@ class Clean:
         yield
         for path, text in models.items():
             path.write_text(text)
-        project.drop_test_schema()
+        drop_schema(project)
 
 
 class TestBasic(Clean, MaterializedViewBasic):
@@ -84,7 +65,7 @@ class TestBasic(Clean, MaterializedViewBasic):
 
     @staticmethod
     def query_relation_type(project: Any, relation: BaseRelation) -> str | None:
-        return relation_type(project, relation)
+        return relation_type(project, relation.identifier)
 
 
 class Changes(Clean, MaterializedViewChanges):
@@ -92,8 +73,8 @@ class Changes(Clean, MaterializedViewChanges):
 
     @staticmethod
     def check_start_state(project: Any, materialized_view: BaseRelation) -> None:
-        assert "grace_period" not in properties(project, materialized_view)
-        assert "USING orc" not in created(project, materialized_view)
+        assert "grace_period" not in properties(project, materialized_view.identifier)
+        assert "USING orc" not in created(project, materialized_view.identifier)
 
     @staticmethod
     def change_config_via_alter(project: Any, materialized_view: BaseRelation) -> None:
@@ -101,7 +82,7 @@ class Changes(Clean, MaterializedViewChanges):
 
     @staticmethod
     def check_state_alter_change_is_applied(project: Any, materialized_view: BaseRelation) -> None:
-        assert properties(project, materialized_view)["grace_period"] == "60"
+        assert properties(project, materialized_view.identifier)["grace_period"] == "60"
 
     @staticmethod
     def change_config_via_replace(project: Any, materialized_view: BaseRelation) -> None:
@@ -109,11 +90,11 @@ class Changes(Clean, MaterializedViewChanges):
 
     @staticmethod
     def check_state_replace_change_is_applied(project: Any, materialized_view: BaseRelation) -> None:
-        assert "USING orc" in created(project, materialized_view)
+        assert "USING orc" in created(project, materialized_view.identifier)
 
     @staticmethod
     def query_relation_type(project: Any, relation: BaseRelation) -> str | None:
-        return relation_type(project, relation)
+        return relation_type(project, relation.identifier)
 
 
 class TestChangesApply(Changes, MaterializedViewChangesApplyMixin):

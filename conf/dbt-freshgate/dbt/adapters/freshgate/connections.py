@@ -133,8 +133,6 @@ def _tcp(credentials: FreshgateCredentials) -> Any:
 
     def client() -> PureSASLClient:
         # A password that nobody checks must not be empty, either.
-        return PureSASLClient(
-            host, mechanism="PLAIN", username=credentials.user, password=credentials.password or "x"
-        )
+        return PureSASLClient(host, mechanism="PLAIN", username=credentials.user, password=credentials.password or "x")
 
     return TSaslClientTransport(client, "PLAIN", socket)

@@ -59,9 +59,7 @@ class Refreshing:
 
     def clauses(self) -> Iterator[str]:
         """The clauses of CREATE."""
-        on = f" on {self.trigger.lower()}" if self.trigger and not self.schedule else ""
-        if on or self.method != METHODS[0]:
-            yield f"refresh {self.method.lower()}{on}"
+        yield self._refresh()
         if self.schedule:
             yield f"schedule {_requoted(self.schedule)}"
 
@@ -71,7 +69,12 @@ class Refreshing:
             yield f"alter schedule {_requoted(self.schedule)}"
         elif self.trigger is None:
             yield "drop schedule"
-        yield f"refresh {self.method.lower()}" + (f" on {self.trigger.lower()}" if not self.schedule and self.trigger else "")
+        yield self._refresh()
+
+    def _refresh(self) -> str:
+        """Names the method even if it is the default, because without it ALTER keeps the one of before."""
+        on = "" if self.schedule or self.trigger is None else f" on {self.trigger.lower()}"
+        return f"refresh {self.method.lower()}{on}"
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,7 @@ class Definition:
             "layout": self.layout,
             "columns": self.columns,
             "comment": self.comment,
-            "refresh": self.refreshing.described(),
-            "when_stale": self.when_stale,
+            "refresh": [self.refreshing.method, self.refreshing.trigger, self.refreshing.schedule],
             "properties": self.properties,
         }
         return json.dumps(kept, sort_keys=True)
@@ -146,7 +148,9 @@ class Settings:
     def names(self, name: str) -> list[str]:
         """A list of columns or expressions; a single one may be written without a list."""
         value = self.get(name)
-        return [] if value is None else [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+        return (
+            [] if value is None else [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+        )
 
     def word(self, name: str, allowed: Sequence[str]) -> str | None:
         """One of the allowed words, or None."""
@@ -197,17 +201,19 @@ def changes(wanted: Definition, existing: Existing) -> Changes | None:
         return Changes(("dbt did not create it",), ())
     now = json.loads(wanted.record())
     replaced = tuple(name for name in ("query", "layout", "columns") if record.get(name) != now[name])
-    statements = tuple(_alterations(wanted, existing, record))
+    statements = tuple(_alterations(wanted, existing, record, now))
     return Changes(replaced, statements) if replaced or statements else None
 
 
-def _alterations(wanted: Definition, existing: Existing, record: Mapping[str, Any]) -> Iterator[str]:
+def _alterations(
+    wanted: Definition, existing: Existing, record: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[str]:
     """The statements for what ALTER can change, whether the model has changed or someone has altered the view."""
     known = dict(record.get("properties") or {})
     gone = sorted((known.keys() - wanted.properties.keys()) & existing.properties.keys())
     if gone:
         yield f"unset tblproperties if exists ({', '.join(map(literal, gone))})"
-    if _differ(wanted, existing):
+    if record.get("refresh") != now["refresh"] or _differ(wanted, existing):
         yield from wanted.refreshing.changes()
     if wanted.comment is not None and wanted.comment != (existing.details.get("Comment") or ""):
         yield f"comment {literal(wanted.comment)}"

@@ -105,9 +105,7 @@ class FreshgateAdapter(SparkAdapter):
         return Definition.of(model, query).clauses(columns)
 
     @available
-    def materialized_view_changes(
-        self, relation: BaseRelation, model: RelationConfig, query: str
-    ) -> Changes | None:
+    def materialized_view_changes(self, relation: BaseRelation, model: RelationConfig, query: str) -> Changes | None:
         """What the model says that the view does not; None if nothing."""
         properties = self.execute_macro(PROPERTIES_MACRO, kwargs={"relation": relation})
         described = self.execute_macro(DESCRIBE_MACRO, kwargs={"relation": relation})
