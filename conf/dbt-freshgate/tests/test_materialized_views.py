@@ -45,7 +45,7 @@ class TestBasic(Clean, MaterializedViewBasic):
     @pytest.fixture(scope="class", autouse=True)
     def models(self) -> Any:
         # Without this, the read of a stale view would refresh it, and the suite wants rows of before.
-        yield {
+        return {
             "my_table.sql": files.MY_TABLE,
             "my_view.sql": files.MY_VIEW,
             "my_materialized_view.sql": files.MY_MATERIALIZED_VIEW.replace("config(", "config(refresh_on='manual',"),

@@ -55,6 +55,7 @@ class TestRuns:
         assert version(shop, "daily") > before
         assert [total for _, total in rows(shop, "daily")] == [15, 42]
 
+    @pytest.mark.sample
     def test_a_changed_query_replaces_the_view(self, shop: Any) -> None:
         write_model(shop, "daily", DAILY)
         run()
@@ -116,6 +117,7 @@ def describe(project: Any, relation: str = "sums by day", column: str = "of the 
 
 
 class TestSettings:
+    @pytest.mark.sample
     def test_every_setting_takes_effect(self, shop: Any) -> None:
         describe(shop, relation="it's the sums", column="of the customer's order")
         write_model(shop, "daily", BY_REGION, **EVERY_SETTING)

@@ -1,7 +1,6 @@
 """The dbt adapter of Freshgate: dbt-spark with materialized views."""
 
 from dbt.adapters.base import AdapterPlugin
-
 from dbt.adapters.freshgate.connections import FreshgateConnectionManager, FreshgateCredentials
 from dbt.adapters.freshgate.impl import FreshgateAdapter
 from dbt.adapters.freshgate.relation import FreshgateRelation

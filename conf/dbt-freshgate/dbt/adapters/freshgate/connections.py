@@ -38,12 +38,12 @@ class FreshgateCredentials(SparkCredentials):
     """A file with the certificates that may sign the gateway's. None: those that the machine trusts."""
 
     def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise DbtRuntimeError(f"method: {self.method} is not one of freshgate's: use thrift or http")
         given = {str(key): str(value) for key, value in self.server_side_parameters.items()}
         super().__post_init__()
         # dbt-spark adds a parameter of its own, which Spark ignores in this form.
         self.server_side_parameters = given
-        if self.method not in METHODS:
-            raise DbtRuntimeError(f"method: {self.method} is not one of freshgate's: use thrift or http")
         if self.user is None:
             raise DbtRuntimeError("Must specify `user` in profile")
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.contracts.relation import RelationConfig, RelationType
-from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.freshgate.connections import FreshgateConnectionManager
 from dbt.adapters.freshgate.definition import Changes, Definition, Existing, changes
 from dbt.adapters.freshgate.relation import FreshgateRelation
+from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt_common.exceptions import DbtRuntimeError
 
 LIST_MACRO = "freshgate__list_materialized_views"
 PROPERTIES_MACRO = "freshgate__show_properties"
