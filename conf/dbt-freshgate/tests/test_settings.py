@@ -211,6 +211,11 @@ class TestSettings:
         assert "'of_others' = 'stays'" in after
         assert after.replace("  'of_others' = 'stays'\n", "") == before
 
+    def test_grants_are_sent_to_spark(self, shop: Any) -> None:
+        write_model(shop, "daily", DAILY, grants={"select": ["ada"]})
+        assert "grant" in failed().lower()
+        assert relation_type(shop, "daily") == "materialized_view"
+
     def test_changed_column_docs_replace_the_view(self, shop: Any) -> None:
         describe(shop)
         write_model(shop, "daily", DAILY, persist_docs={"columns": True})

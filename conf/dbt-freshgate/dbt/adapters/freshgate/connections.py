@@ -104,10 +104,13 @@ def _connect(credentials: FreshgateCredentials) -> PyhiveConnectionWrapper:
     )
 
 
-def _refusal(credentials: FreshgateCredentials, error: Exception) -> str:
+def _refusal(credentials: FreshgateCredentials, error: BaseException) -> str:
+    """Names the first of the errors: the drivers hide that of TLS behind others."""
+    while (deeper := getattr(error, "inner", None) or error.__context__) is not None:
+        error = deeper
     place = f"{credentials.host}:{credentials.port} by {credentials.method}"
-    advice = " Are user and password right, and is it the port of this method?" if isinstance(error, EOFError) else ""
-    return f"failed to connect to {place}: {type(error).__name__}: {error}.{advice}"
+    reason = f"{type(error).__name__}: {error}"
+    return f"failed to connect to {place}{' with TLS' if credentials.use_ssl else ''}: {reason}"
 
 
 def _tls(credentials: FreshgateCredentials) -> ssl.SSLContext | None:
