@@ -24,6 +24,8 @@ ADAPTER = ROOT / "conf" / "dbt-freshgate"
 PYTHON = Path(os.environ.get("FRESHGATE_DBT_PYTHON") or ROOT / ".cache" / "dbt" / "bin" / "python")
 """The Python of an environment with dbt and dbt-tests-adapter."""
 SECONDS = 1200.0
+QUIET = ("-p", "no:cacheprovider", "-p", "no:logging")
+"""dbt logs every statement; its output to the terminal says enough."""
 MODULES = sorted(path.name for path in (ADAPTER / "tests").glob("test_*.py"))
 SERVERS = {"test_delta.py": "served_lake", "test_secure.py": "served_securely"}
 """The fixtures of modules that need a gateway of their own."""
@@ -80,7 +82,7 @@ def variables(engine: Engine, gateway: Gateway) -> dict[str, str]:
 def adapter_tests(served: dict[str, str], place: Path, *arguments: str) -> int:
     """Runs tests of the adapter, of which none may fail, be skipped or be missing. Returns how many passed."""
     done = subprocess.run(
-        [str(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={place / 'base'}", *arguments],
+        [str(PYTHON), "-m", "pytest", "-q", *QUIET, f"--basetemp={place / 'base'}", *arguments],
         cwd=ADAPTER,
         env={
             **os.environ,

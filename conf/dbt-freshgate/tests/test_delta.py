@@ -38,14 +38,16 @@ class TestSnapshotTimestamp(Delta, BaseSnapshotTimestamp):
 
 
 class TestIncrementalUniqueKey(Delta, BaseIncrementalUniqueKey):
-    pass
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        return {"models": {**DELTA, "+incremental_strategy": "merge"}}
 
 
 class TestIncrementalPredicates(Delta, BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         merged = {**DELTA, "+incremental_strategy": "merge", "+incremental_predicates": ["dbt_internal_dest.id != 2"]}
-        return {"models": {**merged}, "seeds": DELTA}
+        return {"models": merged, "seeds": DELTA}
 
 
 class TestMaterializedViews:

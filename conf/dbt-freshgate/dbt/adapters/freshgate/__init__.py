@@ -9,7 +9,7 @@ from dbt.include import freshgate
 __all__ = ["FreshgateAdapter", "FreshgateConnectionManager", "FreshgateCredentials", "FreshgateRelation", "Plugin"]
 
 Plugin = AdapterPlugin(
-    adapter=FreshgateAdapter,
+    adapter=FreshgateAdapter,  # type: ignore[arg-type]
     credentials=FreshgateCredentials,
     include_path=freshgate.PACKAGE_PATH,
     dependencies=["spark"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from dbt.adapters.contracts.connection import Connection, ConnectionState
@@ -30,7 +31,7 @@ class FreshgateCredentials(SparkCredentials):
 
     method: SparkConnectionMethod = SparkConnectionMethod.THRIFT
     port: int = 10000
-    poll_interval: float = 0.05
+    poll_interval: float = 0.05  # type: ignore[assignment]
     """Seconds between two polls of a running statement. The server holds each poll until the statement has ended,
     for up to 5 seconds, so a short pause costs few requests."""
     http_path: str = "cliservice"
@@ -69,7 +70,7 @@ class FreshgateConnectionManager(SparkConnectionManager):
         """Opens the connection. Raises FailedToConnectError once all `connect_retries` are used up."""
         if connection.state == ConnectionState.OPEN:
             return connection
-        credentials: FreshgateCredentials = connection.credentials  # type: ignore[assignment]
+        credentials: FreshgateCredentials = connection.credentials
 
         def connect() -> PyhiveConnectionWrapper:
             try:
@@ -98,7 +99,7 @@ def _connect(credentials: FreshgateCredentials) -> PyhiveConnectionWrapper:
     )
     return PyhiveConnectionWrapper(
         connection,
-        poll_interval=credentials.poll_interval,
+        poll_interval=credentials.poll_interval,  # type: ignore[arg-type]
         query_timeout=credentials.query_timeout,
         query_retries=credentials.query_retries,
     )
@@ -118,10 +119,19 @@ def _tls(credentials: FreshgateCredentials) -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=credentials.ssl_ca) if credentials.use_ssl else None
 
 
+class _Http(THttpClient.THttpClient):  # type: ignore[misc]
+    """Thrift's own class would read the page of an error as if it were Thrift."""
+
+    def flush(self) -> None:
+        super().flush()
+        if self.code != HTTPStatus.OK:
+            raise TTransport.TTransportException(message=f"HTTP status {self.code} {self.message}")
+
+
 def _http(credentials: FreshgateCredentials) -> Any:
     scheme = "https" if credentials.use_ssl else "http"
     url = f"{scheme}://{credentials.host}:{credentials.port}/{credentials.http_path.strip('/')}"
-    transport = THttpClient.THttpClient(url, ssl_context=_tls(credentials))
+    transport = _Http(url, ssl_context=_tls(credentials))
     login = f"{credentials.user}:{credentials.password or 'x'}".encode()
     transport.setCustomHeaders({"Authorization": f"Basic {base64.standard_b64encode(login).decode()}"})
     return transport

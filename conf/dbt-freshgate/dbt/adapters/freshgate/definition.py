@@ -101,7 +101,7 @@ class Definition:
             query=fingerprint(query),
             layout=tuple(_layout(config)),
             columns=_documented(model) if persisted.get("columns") else (),
-            comment=(model.description or "") if persisted.get("relation") else None,  # type: ignore[attr-defined]
+            comment=(model.description or "") if persisted.get("relation") else None,
             refreshing=_refreshing(config),
             properties=_properties(config),
         )

@@ -38,9 +38,9 @@ class FreshgateConfig(SparkConfig):
 class FreshgateAdapter(SparkAdapter):
     """Runs models on the gateway, or on a plain Spark Thrift Server as long as no model is a materialized view."""
 
-    Relation = FreshgateRelation  # type: ignore[assignment]
-    ConnectionManager = FreshgateConnectionManager  # type: ignore[assignment]
-    AdapterSpecificConfigs = FreshgateConfig  # type: ignore[assignment]
+    Relation = FreshgateRelation
+    ConnectionManager = FreshgateConnectionManager
+    AdapterSpecificConfigs = FreshgateConfig
 
     _has_gateway: bool | None = None
     """None: not known yet."""
@@ -73,7 +73,7 @@ class FreshgateAdapter(SparkAdapter):
     @available
     def list_materialized_views(self, schema_relation: BaseRelation) -> list[BaseRelation]:
         """The materialized views of a schema; none if there is no such schema."""
-        if not self.check_schema_exists(schema_relation.database, schema_relation.schema):
+        if not self.check_schema_exists(schema_relation.database or "", schema_relation.schema or ""):
             return []
         return [
             self.Relation.create(schema=schema_relation.schema, identifier=name, type=RelationType.MaterializedView)
