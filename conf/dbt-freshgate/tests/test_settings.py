@@ -100,6 +100,14 @@ EVERY_SETTING: dict[str, object] = {
     "tblproperties": {"team's": "a \\ b", "workload_group": "etl"},
     "persist_docs": {"relation": True, "columns": True},
 }
+CONTRACT = """
+models:
+  - name: daily
+    config: {{contract: {{enforced: true}}}}
+    columns:
+      - {{name: day, data_type: date}}
+      - {{name: {column}, data_type: bigint}}
+"""
 BY_REGION = "select day, region, sum(amount) as total from {{ ref('orders') }} group by day, region"
 DOCS = """
 models:
@@ -215,6 +223,16 @@ class TestSettings:
         write_model(shop, "daily", DAILY, grants={"select": ["ada"]})
         assert "grant" in failed().lower()
         assert relation_type(shop, "daily") == "materialized_view"
+
+    def test_a_contract_is_checked(self, shop: Any) -> None:
+        contract = Path(shop.project_root, "models", "schema.yml")
+        contract.write_text(CONTRACT.format(column="total"))
+        write_model(shop, "daily", DAILY)
+        run()
+        assert rows(shop, "daily")
+        contract.write_text(CONTRACT.format(column="sum"))
+        assert "This model has an enforced contract that failed" in failed("--full-refresh")
+        assert len(rows(shop, "daily")) == 2
 
     def test_changed_column_docs_replace_the_view(self, shop: Any) -> None:
         describe(shop)

@@ -20,6 +20,9 @@
 
 
 {% macro freshgate__clauses(sql) -%}
+  {%- if config.get('contract').enforced -%}
+    {{ get_assert_columns_equivalent(sql) }}
+  {%- endif -%}
   {%- set columns = get_columns_in_query(sql) if adapter.has_column_docs(config.model, sql) else [] -%}
   {{ adapter.materialized_view_clauses(config.model, sql, columns) }}
 {%- endmacro %}
