@@ -7,7 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt.adapters.freshgate.definition import RECORD, Changes, Definition, Existing, changes, fingerprint, literal
+from dbt.adapters.freshgate.definition import (
+    REASONS,
+    RECORD,
+    Changes,
+    Definition,
+    Existing,
+    changes,
+    fingerprint,
+    literal,
+)
 
 pytestmark = pytest.mark.sample
 
@@ -110,7 +119,7 @@ class TestChanges:
     def test_what_only_a_replacement_can_change(self, settings: dict[str, Any], reason: str) -> None:
         found = changes(definition(**settings), existing(definition()))
         assert found is not None
-        assert found.replaced == (reason,)
+        assert found.replaced == (REASONS[reason],)
 
     @pytest.mark.parametrize("stored", [None, "", "no json", "[]"])
     def test_a_view_without_a_record_is_replaced(self, stored: str | None) -> None:

@@ -17,6 +17,12 @@ RECORD = "dbt.definition"
 METHODS = ("AUTO", "COMPLETE", "INCREMENTAL", "INCREMENTAL FALLBACK")
 WHEN_STALE = ("REFRESH", "SERVE", "INLINE", "FAIL")
 TRIGGERS = {"manual": "MANUAL", "commit": "COMMIT"}
+REASONS = {
+    "query": "its query has changed",
+    "layout": "the layout of its rows has changed",
+    "columns": "the descriptions of its columns have changed",
+}
+"""What only CREATE OR REPLACE can change, by the key in the record."""
 CLAUSES = {
     "schedule": "a schedule such as `every 1 hour` or `cron '0 4 * * *' at time zone 'UTC'`",
     "refresh_on": f"one of {', '.join(TRIGGERS)}",
@@ -148,9 +154,9 @@ class Settings:
     def names(self, name: str) -> list[str]:
         """A list of columns or expressions; a single one may be written without a list."""
         value = self.get(name)
-        return (
-            [] if value is None else [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
-        )
+        if value is None:
+            return []
+        return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
 
     def word(self, name: str, allowed: Sequence[str]) -> str | None:
         """One of the allowed words, or None."""
@@ -200,7 +206,7 @@ def changes(wanted: Definition, existing: Existing) -> Changes | None:
     if record is None:
         return Changes(("dbt did not create it",), ())
     now = json.loads(wanted.record())
-    replaced = tuple(name for name in ("query", "layout", "columns") if record.get(name) != now[name])
+    replaced = tuple(reason for name, reason in REASONS.items() if record.get(name) != now[name])
     statements = tuple(_alterations(wanted, existing, record, now))
     return Changes(replaced, statements) if replaced or statements else None
 

@@ -53,7 +53,7 @@
     relation, configuration_changes, sql, existing_relation, backup_relation, intermediate_relation
 ) -%}
   {%- if configuration_changes.replaced -%}
-    {{ log('Replacing ' ~ relation ~ ' because of a changed ' ~ configuration_changes.replaced | join(', ')) }}
+    {{- log('Replacing ' ~ relation ~ ': ' ~ configuration_changes.replaced | join(', '), info=True) -}}
     {{- get_replace_sql(existing_relation, relation, sql) -}}
   {%- else -%}
     {%- for change in configuration_changes.statements -%}
