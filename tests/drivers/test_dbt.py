@@ -1,10 +1,11 @@
-"""Tests dbt with its Spark adapter (method thrift): models that read a materialized view that dbt builds."""
+"""Tests dbt with its Spark adapter, and with dbt-freshgate: models that read a materialized view that dbt builds."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,23 @@ from contents import USER, Reference, Server
 from jars import ROOT
 
 PROJECT = Path(__file__).parent / "dbt_project"
-PYTHON = ROOT / ".cache" / "dbt" / "bin" / "python"
+ADAPTER = ROOT / "conf" / "dbt-freshgate"
+PYTHON = Path(os.environ.get("FRESHGATE_DBT_PYTHON") or ROOT / ".cache" / "dbt" / "bin" / "python")
 SCHEMA = "shop"
 SECONDS = 300.0
 Results = dict[str, str]
 
 
-def dbt(server: Server, place: Path, *arguments: str, totals: str = "materialized_view") -> Results:
-    """Runs dbt, and returns the status of each node of its project. dbt writes its files below `place`."""
+def dbt(server: Server, place: Path, *arguments: str, totals: str = "materialized_view", by: str = "spark") -> Results:
+    """Runs dbt with an adapter, and returns the status of each node of its project. dbt writes its files below
+    `place`."""
     done = subprocess.run(
         # The `dbt` script would not do: it contains the path at which the environment was created.
-        [str(PYTHON), "-m", "dbt.cli.main", *arguments, "--vars", json.dumps({"totals": totals})],
+        [str(PYTHON), "-m", "dbt.cli.main", *arguments, "--target", by, "--vars", json.dumps({"totals": totals})],
         cwd=PROJECT,
         env={
             **os.environ,
+            "PYTHONPATH": str(ADAPTER),
             "DBT_PROFILES_DIR": str(PROJECT),
             "DBT_TARGET_PATH": str(place / "target"),
             "DBT_LOG_PATH": str(place / "logs"),
@@ -85,28 +89,29 @@ def test_dbt_builds_a_project_without_materialized_views(server: Server, referen
 @pytest.mark.thorough
 def test_dbt_builds_a_project_with_a_materialized_view(through: Server, place: Path) -> None:
     view = "model.shop.daily_totals"
+    build = partial(dbt, through, place, by="freshgate")
     try:
-        built = dbt(through, place, "build")
+        built = build("build")
         assert set(built.values()) == {"success", "pass"}
         assert built[view] == "success"
         with pyhive(through.host, through.port, USER, database=SCHEMA) as cursor:
             assert [row[1] for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}")] == ["daily_totals"]
             (version,) = [row[3] for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}")]
-        dbt(through, place, "run-operation", "insert_order", "--args", "{day: 2026-01-02, amount: 41}")
+        build("run-operation", "insert_order", "--args", "{day: 2026-01-02, amount: 41}")
         # best_days reads the view and so refreshes it, although this run does not build the view.
-        assert dbt(through, place, "run", "--select", "best_days") == {"model.shop.best_days": "success"}
+        assert build("run", "--select", "best_days") == {"model.shop.best_days": "success"}
         found = contents(through)
         assert [(str(day), total) for day, total in found["best_days"]] == [("2026-01-01", 15), ("2026-01-02", 42)]
-        again = dbt(through, place, "build", "--exclude", "resource_type:seed")
+        again = build("build", "--exclude", "resource_type:seed")
         assert set(again.values()) == {"success", "pass"}
-        dbt(through, place, "run-operation", "refresh", "--args", f"{{view: {SCHEMA}.daily_totals}}")
+        build("run-operation", "refresh", "--args", f"{{view: {SCHEMA}.daily_totals}}")
         with pyhive(through.host, through.port, USER, database=SCHEMA) as cursor:
             shown = rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}")
             assert [(row[1], row[2]) for row in shown] == [("daily_totals", "FRESH")]
             assert shown[0][3] > version
-        assert dbt(through, place, "run", "--full-refresh", "--select", "daily_totals") == {view: "success"}
-        # dbt regards it as a view, and drops it with DROP VIEW when the model becomes something else.
-        assert dbt(through, place, "run", "--select", "daily_totals", totals="table") == {view: "success"}
+        assert build("run", "--full-refresh", "--select", "daily_totals") == {view: "success"}
+        # dbt drops the view when the model becomes something else.
+        assert build("run", "--select", "daily_totals", totals="table") == {view: "success"}
         with pyhive(through.host, through.port, USER, database=SCHEMA) as cursor:
             assert rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}") == []
     finally:

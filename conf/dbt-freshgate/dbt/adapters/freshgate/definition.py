@@ -1,0 +1,326 @@
+"""What a model says about its materialized view, as clauses of CREATE, and compared with the view that exists."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.contracts.relation import RelationConfig
+from dbt_common.exceptions import CompilationError
+
+RECORD = "dbt.definition"
+"""The property of a view that holds the model's definition at the last run that created or altered the view."""
+METHODS = ("AUTO", "COMPLETE", "INCREMENTAL", "INCREMENTAL FALLBACK")
+WHEN_STALE = ("REFRESH", "SERVE", "INLINE", "FAIL")
+TRIGGERS = {"manual": "MANUAL", "commit": "COMMIT"}
+REASONS = {
+    "query": "its query has changed",
+    "layout": "the layout of its rows has changed",
+    "columns": "the descriptions of its columns have changed",
+}
+"""What only CREATE OR REPLACE can change, by the key in the record."""
+CLAUSES = {
+    "schedule": "a schedule such as `every 1 hour` or `cron '0 4 * * *' at time zone 'UTC'`",
+    "refresh_on": f"one of {', '.join(TRIGGERS)}",
+    "refresh_method": f"one of {', '.join(METHODS).lower()}",
+    "when_stale": f"one of {', '.join(WHEN_STALE).lower()}",
+}
+
+_TOKEN = re.compile(r"'(?:''|\\.|[^'\\])*'|\"(?:\"\"|\\.|[^\"\\])*\"|[^\s'\"]+", re.DOTALL)
+_SQL_TOKEN = re.compile(
+    r"""'(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | `[^`]*` | (?P<gap>(?:\s | --[^\n]* | /\*(?!\+)(?:(?!/\*).)*?\*/)+)""",
+    re.DOTALL | re.VERBOSE,
+)
+_UNSAFE = re.compile(r"\b[rR]['\"]|/\*(?:(?!\*/).)*/\*", re.DOTALL)
+"""Raw strings and nested comments, which `_SQL_TOKEN` does not read as Spark does."""
+
+
+def literal(text: str) -> str:
+    """The text as a string literal of Spark's."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def fingerprint(query: str) -> str:
+    """The same for queries that differ only in blanks, line breaks and comments outside of strings and names."""
+    if _UNSAFE.search(query) is None:
+        query = _SQL_TOKEN.sub(lambda found: found[0] if found["gap"] is None else " ", query)
+    return hashlib.md5(query.strip().rstrip(";").rstrip().encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Refreshing:
+    """How and when the view is refreshed. `schedule` is in the gateway's own spelling."""
+
+    method: str
+    trigger: str | None
+    schedule: str
+
+    def described(self) -> str:
+        """As DESCRIBE EXTENDED shows it."""
+        return f"REFRESH {self.method} ON {self.trigger or 'MANUAL'}{self.schedule and f' {self.schedule}'}"
+
+    def clauses(self) -> Iterator[str]:
+        """The clauses of CREATE."""
+        yield self._refresh()
+        if self.schedule:
+            yield f"schedule {_requoted(self.schedule)}"
+
+    def changes(self) -> Iterator[str]:
+        """What follows ALTER MATERIALIZED VIEW and the name, each in a statement of its own."""
+        if self.schedule:
+            yield f"alter schedule {_requoted(self.schedule)}"
+        elif self.trigger is None:
+            yield "drop schedule"
+        yield self._refresh()
+
+    def _refresh(self) -> str:
+        """Names the method even if it is the default, because without it ALTER keeps the one of before."""
+        on = "" if self.schedule or self.trigger is None else f" on {self.trigger.lower()}"
+        return f"refresh {self.method.lower()}{on}"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The settings of a model. Equal definitions make equal views."""
+
+    query: str
+    """The fingerprint of the query."""
+    layout: tuple[str, ...]
+    """The clauses about the stored rows, which only CREATE OR REPLACE can change."""
+    columns: tuple[tuple[str, str], ...]
+    """The names and comments of documented columns, if they are to be stored."""
+    comment: str | None
+    """None: the comment is not the model's."""
+    refreshing: Refreshing
+    properties: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: RelationConfig, query: str) -> Definition:
+        """Reads a model's settings. Raises CompilationError, which names the setting."""
+        config = Settings(model)
+        persisted = config.get("persist_docs") or {}
+        return cls(
+            query=fingerprint(query),
+            layout=tuple(_layout(config)),
+            columns=_documented(model) if persisted.get("columns") else (),
+            comment=(model.description or "") if persisted.get("relation") else None,
+            refreshing=_refreshing(config),
+            properties=_properties(config),
+        )
+
+    @property
+    def when_stale(self) -> str:
+        """What a read of the stale view does: a trigger changes the default."""
+        return self.properties.get("when_stale") or ("SERVE" if self.refreshing.trigger else "REFRESH")
+
+    def record(self) -> str:
+        """The text of the property RECORD."""
+        kept = {
+            "query": self.query,
+            "layout": self.layout,
+            "columns": self.columns,
+            "comment": self.comment,
+            "refresh": [self.refreshing.method, self.refreshing.trigger, self.refreshing.schedule],
+            "properties": self.properties,
+        }
+        return json.dumps(kept, sort_keys=True)
+
+    def clauses(self, column_names: Sequence[str]) -> str:
+        """What stands between the name and AS. `column_names`: all columns of the query if some are documented."""
+        lines = [_column_list(column_names, dict(self.columns))] if self.columns else []
+        lines += [*self.refreshing.clauses(), *self.layout]
+        if self.comment is not None:
+            lines.append(f"comment {literal(self.comment)}")
+        return "\n".join([*lines, _tblproperties({**self.properties, RECORD: self.record()})])
+
+
+class Settings:
+    """The settings of a model, whose values are checked as far as a clause is made of them."""
+
+    def __init__(self, model: RelationConfig) -> None:
+        self._model = model
+
+    @property
+    def identifier(self) -> str:
+        return self._model.identifier
+
+    def get(self, name: str) -> Any:
+        return self._model.config.get(name)  # type: ignore[union-attr]
+
+    def names(self, name: str) -> list[str]:
+        """A list of columns or expressions; a single one may be written without a list."""
+        value = self.get(name)
+        if value is None:
+            return []
+        return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+
+    def word(self, name: str, allowed: Sequence[str]) -> str | None:
+        """One of the allowed words, or None."""
+        value = self.get(name)
+        if value is None:
+            return None
+        word = " ".join(str(value).split())
+        found = next((each for each in allowed if each.casefold() == word.casefold()), None)
+        if found is None:
+            raise self.refusal(name, value)
+        return found
+
+    def refusal(self, name: str, value: object) -> CompilationError:
+        return CompilationError(f"{self.identifier}: `{name}` is {value!r}, but must be {CLAUSES[name]}")
+
+
+@dataclass(frozen=True)
+class Existing:
+    """The view that exists, as SHOW TBLPROPERTIES and DESCRIBE EXTENDED show it."""
+
+    properties: Mapping[str, str]
+    details: Mapping[str, str]
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """What the adapter recorded; None if something else created the view."""
+        try:
+            found = json.loads(self.properties[RECORD])
+        except (KeyError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What must change for a view to be what its model says."""
+
+    replaced: tuple[str, ...]
+    """Why the view must be replaced. Empty: the statements suffice."""
+    statements: tuple[str, ...]
+    """What follows ALTER MATERIALIZED VIEW and the name, each in a statement of its own."""
+
+
+def changes(wanted: Definition, existing: Existing) -> Changes | None:
+    """The changes, or None if there are none."""
+    record = existing.record
+    if record is None:
+        return Changes(("dbt did not create it",), ())
+    now = json.loads(wanted.record())
+    replaced = tuple(reason for name, reason in REASONS.items() if record.get(name) != now[name])
+    statements = tuple(_alterations(wanted, existing, record, now))
+    return Changes(replaced, statements) if replaced or statements else None
+
+
+def _alterations(
+    wanted: Definition, existing: Existing, record: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[str]:
+    """The statements for what ALTER can change, whether the model has changed or someone has altered the view."""
+    known = dict(record.get("properties") or {})
+    gone = sorted((known.keys() - wanted.properties.keys()) & existing.properties.keys())
+    if gone:
+        yield f"unset tblproperties if exists ({', '.join(map(literal, gone))})"
+    if record.get("refresh") != now["refresh"] or _differ(wanted, existing):
+        yield from wanted.refreshing.changes()
+    if wanted.comment is not None and wanted.comment != (existing.details.get("Comment") or ""):
+        yield f"comment {literal(wanted.comment)}"
+    altered = {
+        name: value
+        for name, value in wanted.properties.items()
+        # The gateway stores words of a fixed set in upper case, booleans in lower case.
+        if known.get(name) != value or existing.properties.get(name, "").casefold() != value.casefold()
+    }
+    if altered or existing.properties[RECORD] != wanted.record():
+        yield f"set {_tblproperties({**altered, RECORD: wanted.record()})}"
+
+
+def _differ(wanted: Definition, existing: Existing) -> bool:
+    """Whether the trigger or the method differ, or who decides about reads of the stale view."""
+    shown = existing.details.get("Refresh", "")
+    described = shown[shown.find("REFRESH ") :]
+    trigger_given = "when_stale" in wanted.properties or existing.details.get("When Stale") == wanted.when_stale
+    return described != wanted.refreshing.described() or not trigger_given
+
+
+def _refreshing(config: Settings) -> Refreshing:
+    method = config.word("refresh_method", METHODS) or METHODS[0]
+    schedule = config.get("schedule")
+    if schedule is None:
+        word = config.word("refresh_on", tuple(TRIGGERS))
+        return Refreshing(method, None if word is None else TRIGGERS[word], "")
+    if config.get("refresh_on") is not None:
+        raise CompilationError("`schedule` and `refresh_on` exclude each other")
+    return Refreshing(method, "SCHEDULE", _spelled(config, str(schedule)))
+
+
+def _spelled(config: Settings, schedule: str) -> str:
+    """The schedule as DESCRIBE EXTENDED spells it: words in upper case, the unit in the singular, double quotes."""
+    words = [each if each[0] in "'\"" else each.upper() for each in _TOKEN.findall(schedule)]
+    if words[:1] not in (["EVERY"], ["CRON"]) or len(words) < 2:
+        raise config.refusal("schedule", schedule)
+    if words[0] == "EVERY" and len(words) > 2:
+        words[2] = words[2].removesuffix("S")
+    texts = [" ".join(word[1:-1].split()) if word[0] in "'\"" else None for word in words]
+    if words[0] == "EVERY" and len(words) == 5 and texts[4] is not None:
+        texts[4] = _with_seconds(texts[4])
+    return " ".join(word if text is None else f'"{text}"' for word, text in zip(words, texts, strict=True))
+
+
+def _with_seconds(time: str) -> str:
+    """`2030-01-31T04:00` as `2030-01-31 04:00:00`, which the gateway shows."""
+    day, _, clock = time.replace("T", " ").partition(" ")
+    return f"{day} {clock + ':00' * (2 - clock.count(':')) if clock else '00:00:00'}"
+
+
+def _requoted(schedule: str) -> str:
+    """The schedule with string literals that do not depend on Spark's settings."""
+    return schedule.replace('"', "'")
+
+
+def _layout(config: Settings) -> Iterator[str]:
+    if partition := config.names("partition_by"):
+        yield f"partitioned by ({', '.join(partition)})"
+    clustered, buckets = config.names("clustered_by"), config.get("buckets")
+    if clustered and buckets is not None:
+        ordered = config.names("sorted_by")
+        within = f" sorted by ({', '.join(ordered)})" if ordered else ""
+        yield f"clustered by ({', '.join(clustered)}){within} into {int(buckets)} buckets"
+    if together := config.names("cluster_by"):
+        yield f"cluster by ({', '.join(together)})"
+    if file_format := config.get("file_format"):
+        yield f"using {file_format}"
+    if root := config.get("location_root"):
+        yield f"location {literal(f'{root}/{config.identifier}')}"
+
+
+def _properties(config: Settings) -> dict[str, str]:
+    given = {str(name): _value(value) for name, value in (config.get("tblproperties") or {}).items()}
+    if word := config.word("when_stale", WHEN_STALE):
+        given["when_stale"] = word
+    if (grace := config.get("grace_period")) is not None:
+        given["grace_period"] = _value(grace)
+    if (rewrite := config.get("enable_rewrite")) is not None:
+        given["use_for_rewrite"] = _value(rewrite)
+    return given
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _documented(model: RelationConfig) -> tuple[tuple[str, str], ...]:
+    columns: Mapping[str, Any] = model.columns  # type: ignore[attr-defined]
+    return tuple((name, column.description) for name, column in sorted(columns.items()) if column.description)
+
+
+def _column_list(names: Sequence[str], comments: Mapping[str, str]) -> str:
+    by_name = {name.casefold(): comment for name, comment in comments.items()}
+    listed = []
+    for name in names:
+        comment = by_name.get(name.casefold())
+        listed.append(f"`{name.replace('`', '``')}`" + (f" comment {literal(comment)}" if comment else ""))
+    return f"({', '.join(listed)})"
+
+
+def _tblproperties(properties: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+    return f"tblproperties ({pairs})"
