@@ -62,10 +62,10 @@ def served_securely(
 
 @contextmanager
 def serving(engine: Engine, home: Path) -> Iterator[dict[str, str]]:
-    settings: dict[str, Any] = {"storage.database": "dbt_storage", "storage.locations": home, "listen.http_port": 0}
+    settings: dict[str, Any] = {"storage.database": "dbt_storage", "listen.http_port": 0}
     gateway = Gateway(home / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
     try:
-        yield {"FRESHGATE_LOCATION": str(home), **variables(engine, gateway)}
+        yield variables(engine, gateway)
     finally:
         gateway.stop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,17 +157,6 @@ class TestSettings:
         run()
         assert "CLUSTERED BY (`region`) SORTED BY (`day`) INTO 2 BUCKETS" in created(shop, "daily")
         assert "Applying REPLACE to" not in run()
-
-    def test_a_location(self, shop: Any) -> None:
-        root = os.environ["FRESHGATE_LOCATION"]
-        write_model(shop, "daily", DAILY, materialized="table")
-        run()
-        write_model(shop, "daily", DAILY, location_root=f"{root}/views")
-        run()
-        assert f"LOCATION '{root}/views/daily'" in created(shop, "daily")
-        assert "Applying REPLACE to" not in run()
-        run("--full-refresh")
-        assert len(rows(shop, "daily")) == 2
 
     @pytest.mark.parametrize(
         "settings",
