@@ -185,8 +185,9 @@ class Gatekeeper:
         return replace(subject, known=known) if known.sparks.exact else None
 
     async def check_location(self, location: str) -> None:
-        """Checks the location of a materialized view that is to be created."""
-        await self._protection.check_paths(paths.Paths({location}), ())
+        """Checks the location of a materialized view that is to be created. Several views may have one location: each
+        stores its files in a directory of its own below it."""
+        await self._protection.check_paths(paths.Paths(loose={location}), ())
 
     # --- what is watched ---------------------------------------------------------------------------
 
