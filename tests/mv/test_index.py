@@ -139,3 +139,29 @@ def test_the_indexes_are_what_all_views_say(steps: list[Any]) -> None:
         assert indexes.unread.isdisjoint(now)
         if before != [(entry.view, entry.visible) for entry in indexes.catalog.entries()]:
             assert indexes.catalog.revision > revision
+
+
+def test_a_view_may_have_a_name_already() -> None:
+    """An ALTER is giving it, or its end is not known. Until then, reads of the name are reads of the view."""
+    catalog = Catalog("s", cast(Any, Free()))
+    old, new = TableName("d", "old"), TableName("d", "new")
+    catalog.add(view(1, old, frozenset(), frozenset(), ""), History())
+    entry = catalog.entry("v1")
+    words = catalog.view_words
+    catalog.expect({new: entry})
+    assert catalog.entry_named(new) is catalog.entry_named(old) is entry
+    assert catalog.view_words == words | {"new"}
+    assert [each.name for each in catalog.views()] == [old]
+    catalog.settle_names(entry)
+    assert catalog.entry_named(new) is None
+    assert catalog.view_words == words
+    catalog.expect({new: entry})
+    catalog.rename({new: entry})
+    assert catalog.entry_named(old) is None
+    assert catalog.view_words == words - {"old"} | {"new"}
+    catalog.expect({old: entry})
+    # Another view gets that name for certain.
+    catalog.show(catalog.reserve(view(2, old, frozenset(), frozenset(), "")))
+    assert catalog.entry("v1") is entry
+    catalog.remove(entry)
+    assert catalog.view_words == words

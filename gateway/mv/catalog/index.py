@@ -322,11 +322,12 @@ class Catalog:
 
     def show(self, entry: Entry) -> Entry | None:
         """Makes a reserved view visible; returns the entry that it replaces."""
-        replaced, unread = self._by_name.get(entry.view.name), frozenset[TableName]()
+        replaced, unread = self._by_name.owner(entry.view.name), frozenset[TableName]()
         entry.show()
         self._by_name.give(entry.view.name, entry)
         self.forget_damage(entry.view.name)
         if replaced is not None:
+            self._by_name.settle(replaced)
             del self._entries[replaced.view.id]
             self._remember_name(replaced.view)
             unread = self._reads.remove(replaced.view.id)
@@ -338,6 +339,7 @@ class Catalog:
         if self._entries.pop(entry.view.id, None) is not None:
             self._remember_name(entry.view)
         self._by_name.take(entry.view.name, entry)
+        self._by_name.settle(entry)
         self._reindexed(self._reads.remove(entry.view.id))
         self.news.moved.tell()
 
@@ -363,6 +365,17 @@ class Catalog:
             self._by_name.words.remove(name.table)
             self._reindexed()
 
+    def expect(self, names: Mapping[TableName, Entry]) -> None:
+        """From now on, these views may have these names: an ALTER is about to give them. Reads of the names are reads
+        of the views, until `rename` or `settle_names`."""
+        for name, entry in names.items():
+            self._by_name.expect(name, entry)
+        self.news.moved.tell()
+
+    def settle_names(self, entry: Entry) -> None:
+        """The view certainly has the name that the catalog has for it."""
+        self._by_name.settle(entry)
+
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """Gives these names to these views. Their earlier names, unless they are among the new ones, have no view then.
 
@@ -372,6 +385,7 @@ class Catalog:
         for entry in moved.values():
             # In a swap, the name may already belong to the other view.
             self._by_name.take(entry.view.name, entry)
+            self._by_name.settle(entry)
         for name, entry in moved.items():
             entry.rename(name)
             self._by_name.give(name, entry)

@@ -230,6 +230,7 @@ class Settlement:
         self._catalog.entry(view.id)
         if name != entry.view.name:
             self._trade_names(entry, name)
+        self._catalog.settle_names(entry)
         entry.settle(view)
         leftover, news = Leftover(view.storage, view.definition, whole=False), self._catalog.news
         if version != before.current.number:

@@ -162,9 +162,12 @@ class Renaming:
             async with self._readers.held([entry.view.id for entry in entries]):
                 try:
                     await self._fence.check_lately()
+                    self._catalog.expect(names)
                     await switch()
                 except FreshgateError as error:
                     if await self._all_unmoved(entries, error):
+                        for entry in entries:
+                            self._catalog.settle_names(entry)
                         await self._forget_move(names)
                     else:
                         # Only the metastore knows how far it got.
