@@ -83,6 +83,8 @@ KEEPING_SETTINGS = (
 """First words of statements that change no setting of their session, and run no other statement."""
 RUNNING = frozenset({"begin", "execute", "explain"})
 """First words of texts that run other statements."""
+USE_CHARACTERS_MAX = 300
+"""A longer USE is not one that only names a database."""
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
 
@@ -702,7 +704,7 @@ def _then(outcome: Route | Waiting | Own) -> Route:
 
 
 def _note_use(route: Route, known: Understood) -> None:
-    if known.look.keyword == "use" and route.unseen is not None:
+    if known.look.keyword == "use" and len(known.text) <= USE_CHARACTERS_MAX and route.unseen is not None:
         route.unseen.used = known.text
 
 
