@@ -10,7 +10,7 @@ from typing import Any
 from clients import pyhive, rows
 from processes import Gateway
 
-from benchmarks.figures import Figure, shown, timed
+from benchmarks.figures import Figure, in_turn, shown, timed
 from benchmarks.stand import DRIVER_MEMORY, Stand
 
 DATABASE = "bench_rows"
@@ -48,7 +48,11 @@ CASES = (
 
 def figures(stand: Stand) -> Iterator[Figure]:
     log = stand.directory / "increments.log"
-    settings: dict[str, Any] = {"data_dir": stand.directory / "increments", "engine.driver_memory": DRIVER_MEMORY}
+    settings: dict[str, Any] = {
+        "data_dir": stand.directory / "increments",
+        "engine.driver_memory": DRIVER_MEMORY,
+        "result_cache.bytes": 0,
+    }
     gateway = Gateway(log, **settings)
     count = ROWS_FACTOR * stand.rows
     try:
@@ -92,6 +96,18 @@ def _case(cursor: Any, case: Case, count: int, runs: int) -> Iterator[Figure]:
     yield _figure(case.name, "1 % of new rows, by rows", middle["rows"], whole, case.target, runs)
     yield _figure(case.name, f"{FEW:,} new rows, by rows", least, whole, None, runs)
     yield _figure(case.name, "complete, with states for later ones", middle["states"], whole, 1.1, runs)
+    yield _read(cursor, case.name, view, plain, runs)
+
+
+def _read(cursor: Any, name: str, view: str, plain: str, runs: int) -> Figure:
+    """A read of all rows: a view without groups shows those of several refreshes together."""
+    for each in (f"{view} INCREMENTAL", f"{plain} COMPLETE"):
+        rows(cursor, f"REFRESH MATERIALIZED VIEW {each}")
+    queries = [f"SELECT count(*), sum(hash(*)) FROM {each}" for each in (plain, view)]
+    if rows(cursor, queries[0]) != rows(cursor, queries[1]):
+        raise SystemExit(f"bench: {view} and {plain} have other rows.")
+    turns = in_turn(lambda: rows(cursor, queries[0]), lambda: rows(cursor, queries[1]), 2 * runs)
+    return turns.ratio("refresh by rows", f"{name}: read of all rows after {runs} refreshes by rows", 1.1)
 
 
 def _after(cursor: Any, count: int, work: Callable[[], object]) -> float:
