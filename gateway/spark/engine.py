@@ -281,6 +281,8 @@ class EmbeddedEngine:
         report = json.loads(line)
         if "error" in report:
             raise EngineFailed(f"Spark did not start: {report['error']}")
+        for level, text in storage_notes(engine.master, report["warehouse"], report["derby"], self._data_dir):
+            log.log(level, "%s", text)
         return int(report["port"])
 
     async def _end_child(self) -> None:
@@ -301,6 +303,34 @@ class EmbeddedEngine:
         finally:
             # The whole group: a JVM that outlived the child, and everything if this wait is cancelled.
             _kill_group(child.pid)
+
+
+def storage_notes(master: str, warehouse: str, derby: bool, data_dir: Path) -> list[tuple[int, str]]:
+    """What the log says about an engine's storage, with levels of `logging`.
+
+    `warehouse` is the URI of the directory of new databases; `derby` says whether the metastore is the embedded one.
+    """
+    local = master.startswith("local")
+    notes = []
+    if derby:
+        notes.append(
+            (
+                logging.INFO if local else logging.WARNING,
+                f"The metastore is a Derby database in {data_dir}. It is for trying: no other program can use it while "
+                "the gateway runs. For shared tables, name a metastore with engine.spark.hadoop.hive.metastore.uris "
+                "(docs/how-to/cluster.md).",
+            )
+        )
+    if not local and warehouse.startswith(("file:", "/")):
+        notes.append(
+            (
+                logging.WARNING,
+                f"New databases lie in {warehouse}, but the tasks of {master} run on other machines: unless each of "
+                "them has this directory mounted, rows are lost. Set engine.spark.sql.warehouse.dir to a shared file "
+                "system, such as hdfs://name/warehouse.",
+            )
+        )
+    return notes
 
 
 def _answer_of(line: bytes) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The embedded engine's process: PySpark hosts Spark's own Thrift server.
 
 Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). The first line
-of standard output is a JSON object: {"port": n} once the server accepts connections, or {"error": text}. After that,
-each input line is a request, with an id chosen by the parent:
+of standard output is a JSON object: {"port": n, "warehouse": URI, "derby": true or false} once the server accepts
+connections, or {"error": text}. `derby` says whether the metastore is the embedded Derby. After that, each input line
+is a request, with an id chosen by the parent:
 
 - {"id": n, "group": text}, with a Spark job group, is answered by {"id": n, "progress": ...}: null, or the fields of
   `JobProgress`.
@@ -53,8 +54,12 @@ JVM_END_SECONDS = 10.0  # Spark's orderly shutdown takes less than a second; wit
 EXIT_FAILED = 1
 EXIT_JVM_DIED = 3
 READ_BYTES = 65536
+CONNECTION_URL = "javax.jdo.option.ConnectionURL"
 REQUESTS_MAX = 100
 """Requests that wait while Spark does not answer. More are dropped: their askers have given up long before."""
+
+_LOCAL_JAR = re.compile(r"(?:(?:file|local):(?://(?=/))?)?([^:]+)")
+"""A path, alone or as `file:` or `local:`, which Spark reads on each machine."""
 
 LOG4J = """\
 rootLogger.level = warn
@@ -113,7 +118,7 @@ def spark_settings(options: Options) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": f"file:{data / 'warehouse'}",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
+        f"spark.hadoop.{CONNECTION_URL}": "jdbc:derby:;databaseName=metastore;create=true",
         # Derby is in this process, so a connection costs nothing. A connection pool does not survive cancelled
         # statements: the interrupt breaks a connection, which is never returned, until everybody waits forever.
         "spark.hadoop.datanucleus.connectionPoolingType": "NONE",
@@ -138,15 +143,22 @@ def spark_settings(options: Options) -> dict[str, str]:
     if jars := settings.get("spark.jars"):
         # The server closes the class loader of these jars with its first session (Hive's SessionState.close); classes
         # not loaded by then are missing from then on. Jars on the class path stay available.
-        paths = [jar.removeprefix("file://").removeprefix("file:") for jar in jars.split(",")]
         before = settings.get("spark.driver.extraClassPath")
-        settings["spark.driver.extraClassPath"] = os.pathsep.join([*paths, *([before] if before else [])])
+        paths = [*local_paths(jars), *([before] if before else [])]
+        if paths:
+            settings["spark.driver.extraClassPath"] = os.pathsep.join(paths)
     properties = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
     # A server that ran out of memory once continues with threads missing: a restart is better.
     ours = f"-XX:+ExitOnOutOfMemoryError {properties}"
     theirs = options.spark.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
     return settings
+
+
+def local_paths(jars: str) -> list[str]:
+    """The paths of those jars of `spark.jars` that lie on this machine; a class path cannot name the others."""
+    found = (_LOCAL_JAR.fullmatch(jar.strip()) for jar in jars.split(","))
+    return [jar[1] for jar in found if jar is not None]
 
 
 # The server is reachable only by the gateway, on this machine. Port 0: the system picks a free one. Each client
@@ -230,6 +242,10 @@ class Server:
     port: int
     context: SparkContext
     java: JavaObject
+    warehouse: str
+    """The URI of the directory of new databases."""
+    derby: bool
+    """Whether the metastore is a Derby in this process."""
 
 
 def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> Server:
@@ -253,7 +269,14 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     server = server_class.startWithSparkSession(session._jsparkSession, False)
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
-        return Server(port, session.sparkContext, server)
+        warehouse = session.conf.get("spark.sql.warehouse.dir") or ""
+        return Server(port, session.sparkContext, server, warehouse, _uses_derby(session))
+
+
+def _uses_derby(session: SparkSession) -> bool:
+    """Asks Spark, because settings may also come from a hive-site.xml."""
+    hadoop = session._jsparkSession.sessionState().newHadoopConf()
+    return not hadoop.get("hive.metastore.uris") and str(hadoop.get(CONNECTION_URL)).startswith("jdbc:derby:")
 
 
 _NO_HIVE_FUNCTIONS = """
@@ -470,7 +493,7 @@ def main() -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         report.send({"error": explain(error)})
         return EXIT_FAILED
-    report.send({"port": server.port})
+    report.send({"port": server.port, "warehouse": server.warehouse, "derby": server.derby})
     # In another thread than the watch, so that a Spark that does not answer cannot keep the process alive.
     threading.Thread(target=_answer, args=(requests, server, report), daemon=True).start()
     watch.join()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
+import re
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +23,8 @@ from gateway import settings_file
 from gateway.config import Address, Settings
 from gateway.errors import UpstreamLost
 from gateway.spark.client import Connection
-from gateway.spark.engine import EmbeddedEngine, EngineFailed, ExternalEngine, find_java
+from gateway.spark.engine import EmbeddedEngine, EngineFailed, ExternalEngine, find_java, storage_notes
+from gateway.spark.host import Options, spark_settings
 from gateway.wire.endpoint import Endpoint
 
 PARENT = """
@@ -163,6 +166,42 @@ def test_a_missing_or_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineFailed, match="No Java found in PATH"):
         find_java()
+
+
+HDFS = "hdfs://name/warehouse"
+STORAGES = [
+    ("local[*]", "file:/data/warehouse", True, [(logging.INFO, "is a Derby database in /data")]),
+    ("local[2]", "file:/data/warehouse", False, []),
+    ("yarn", HDFS, False, []),
+    ("yarn", HDFS, True, [(logging.WARNING, "is a Derby database in /data")]),
+    ("spark://one:7077", "file:/data/w", False, [(logging.WARNING, "lie in file:/data/w, but .* spark://one:7077")]),
+    ("k8s://one", "/data/w", False, [(logging.WARNING, "Set engine.spark.sql.warehouse.dir")]),
+]
+
+
+@pytest.mark.parametrize(("master", "warehouse", "derby", "expected"), STORAGES)
+def test_storage_that_suits_one_machine_only_is_logged(
+    master: str, warehouse: str, derby: bool, expected: list[tuple[int, str]]
+) -> None:
+    notes = storage_notes(master, warehouse, derby, Path("/data"))
+    assert [level for level, _ in notes] == [level for level, _ in expected]
+    for (_, text), (_, part) in zip(notes, expected, strict=True):
+        assert re.search(part, text)
+
+
+@pytest.mark.parametrize(
+    ("jars", "expected"),
+    [
+        ("/a.jar,file:/b.jar, file:///c.jar", ["/a.jar", "/b.jar", "/c.jar"]),
+        ("local:/a.jar,local:///b.jar,c.jar", ["/a.jar", "/b.jar", "c.jar"]),
+        ("hdfs://name/a.jar,s3a://bucket/b.jar,https://host:80/c.jar", []),
+    ],
+)
+def test_the_class_path_has_the_local_jars(jars: str, expected: list[str]) -> None:
+    """A colon separates entries of a class path, so a URL in it would become two."""
+    settings = spark_settings(Options(Path("/data"), "yarn", "1g", 1, {"spark.jars": jars}))
+    assert settings.get("spark.driver.extraClassPath", "").split(":") == (expected or [""])
+    assert settings["spark.jars"] == jars
 
 
 def test_waiting_for_the_engines_address_ends_when_the_gateway_stops(tmp_path: Path) -> None:
