@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Set
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from gateway.errors import NoSuchView
 from gateway.mv.catalog.dependencies import Dependencies
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.name_index import NameIndex
+from gateway.mv.catalog.name_locks import NameLocks
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
 from gateway.mv.catalog.news import News
 from gateway.mv.freshness.drift import NOT_LOOKED, unseen
@@ -53,8 +53,7 @@ class Catalog:
         """Views with missing parts, until they are dropped."""
         self.revision = 0
         """Increases whenever a view is added, removed or moved, or reads other tables."""
-        self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
-        """Each with the number of tasks that hold or await it."""
+        self.name_locks = NameLocks()
         self.news = News()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is building."""
@@ -287,21 +286,6 @@ class Catalog:
 
     # --- changing ----------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def name_lock(self, name: TableName) -> AsyncIterator[None]:
-        """Serializes CREATE and DROP of one name."""
-        lock, users = self._name_locks.get(name, (asyncio.Lock(), 0))
-        self._name_locks[name] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._name_locks[name]
-            if users == 1:
-                del self._name_locks[name]
-            else:
-                self._name_locks[name] = lock, users - 1
-
     def add(self, view: MaterializedView, history: History) -> None:
         """Adds a view that was found in the storage database. Its base tables have not been observed yet."""
         entry = Entry(view, history, drift=unseen(view) or NOT_LOOKED, changed=self._reread)
@@ -370,11 +354,13 @@ class Catalog:
         of the views, until `rename` or `settle_names`."""
         for name, entry in names.items():
             self._by_name.expect(name, entry)
+        self._reindexed()
         self.news.moved.tell()
 
     def settle_names(self, entry: Entry) -> None:
         """The view certainly has the name that the catalog has for it."""
         self._by_name.settle(entry)
+        self._reindexed()
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """Gives these names to these views. Their earlier names, unless they are among the new ones, have no view then.
@@ -401,14 +387,6 @@ class Catalog:
         for entry in above:
             entry.ledger.touch(self._now_ms(), frozenset(names))
         self.news.stale.tell([entry.view.id for entry in above], ", ".join(map(str, sorted(names))))
-
-    @asynccontextmanager
-    async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
-        """Locks several names, always in the same order, so that callers do not deadlock."""
-        async with AsyncExitStack() as stack:
-            for name in sorted(set(names)):
-                await stack.enter_async_context(self.name_lock(name))
-            yield
 
     def _reread(self, entry: Entry, before: MaterializedView) -> None:
         """Handles a view that reads other tables or views than before, or other changes of them count."""

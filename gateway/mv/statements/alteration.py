@@ -67,7 +67,7 @@ class Alteration:
         """Executes ALTER. Raises NoSuchView, NotAllowed if the caller lacks the right, and what the change raises."""
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         other = _other_name(statement.change, name)
-        async with self._catalog.name_locks(name, *([other] if other else [])):
+        async with self._catalog.name_locks.of(name, *([other] if other else [])):
             await self._fence.check()
             view = await self._settlement.certain(name)
             if view is None:

@@ -56,7 +56,7 @@ class Creation:
         Raises NameTaken, DefinitionRefused, StatementFailed with Spark's reason; nothing is left behind then.
         """
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
-        async with self._catalog.name_lock(name):
+        async with self._catalog.name_locks.of(name):
             if not await self._clearance.check(statement, name, caller.user):
                 return
             await self._clearance.check_location(statement, name)

@@ -53,7 +53,7 @@ class Dropping:
     async def drop(self, statement: DropMaterializedView, caller: Caller, report: Report) -> None:
         """Drops the public view in the caller's session, so that Spark checks the caller's rights; then the rest."""
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
-        async with self._catalog.name_lock(name):
+        async with self._catalog.name_locks.of(name):
             await self._fence.check()
             view = await self._settlement.certain(name)
             if view is None and name in self._catalog.damaged:
