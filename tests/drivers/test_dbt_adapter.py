@@ -85,7 +85,8 @@ def adapter_tests(served: dict[str, str], place: Path, *arguments: str) -> int:
         [str(PYTHON), "-m", "pytest", "-q", *QUIET, f"--basetemp={place / 'base'}", *arguments],
         cwd=ADAPTER,
         env={
-            **os.environ,
+            # Options for this run of pytest are not for that one, whose last line is read.
+            **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
             **served,
             "PYTHONPATH": str(ADAPTER),
             "PYTHONDONTWRITEBYTECODE": "1",

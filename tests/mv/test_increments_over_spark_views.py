@@ -115,6 +115,11 @@ class Stage:
         return Inspection({}, looks)
 
 
+async def test_settings_that_change_no_meaning_may_differ() -> None:
+    printed = {**UTC, "spark.sql.binaryOutputStyle": "UTF-8", "spark.sql.shuffle.partitions": "7"}
+    assert "freshgate_view" in await Stage().content(replace(SHOWN, settings=printed))
+
+
 async def test_a_table_that_is_read_with_the_classes_of_hive() -> None:
     stage = Stage()
     assert "added" in await stage.appended(base_key(TABLE))

@@ -56,7 +56,14 @@ _PARSING = {
     "spark.sql.parser.escapedStringLiterals": "false",
 }
 """Settings that decide how a definition is read, with the values for which `sql.increments` is right."""
-_FOR_EXECUTION = ("spark.sql.adaptive.", "spark.sql.shuffle.", "spark.sql.files.max", "spark.sql.autoBroadcast")
+_FOR_EXECUTION = (
+    "spark.sql.adaptive.",
+    "spark.sql.shuffle.",
+    "spark.sql.files.max",
+    "spark.sql.autoBroadcast",
+    # How binary values are printed. The Thrift server sets it with a session's first query.
+    "spark.sql.binaryOutputStyle",
+)
 """Settings of a view that do not change what its definition means."""
 
 
