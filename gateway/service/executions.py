@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Hashable
@@ -96,20 +97,27 @@ class Executions:
         if session.protocol < COLUMNAR_PROTOCOL:
             return None
         user = "" if self._terms.equal_rights else session.user
-        key = (source, user, session.settings.id, session.protocol, self._terms.spark())
+        # Its digest stands for the text, which may be long.
+        text = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).digest()
+        read = text, source.namespace, source.versions
+        key = (*read, user, session.settings.id, session.protocol, self._terms.spark())
         return None if self._results.is_too_large(key) else key
 
     async def _known(
         self, execution: Execution, route: Waiting, key: Hashable, views: frozenset[str], report: Report
     ) -> Recorded | ForwardedOperation:
         """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
+        changes = execution.session.settings.changes
+        record = partial(self._record, execution, route, key, report, changes)
         try:
-            found, operation = await self._results.get(key, views, partial(self._record, execution, route, key, report))
+            found, operation = await self._results.get(key, views, record)
         except BaseException:  # Including cancellation.
             route.then.abandon(End.FAILED)
             raise
         if found is None:
-            return cast(ForwardedOperation, operation)
+            if isinstance(operation, Recorded):
+                route.then.abandon(End.SUCCEEDED)
+            return cast("Recorded | ForwardedOperation", operation)
         if found.known or found.shared:
             execution.statement.taken_from_memory()
             age = "an equal query has just run" if found.shared else f"computed {found.seconds:.0f} s ago"
@@ -118,11 +126,13 @@ class Executions:
         return found.recorded
 
     async def _record(
-        self, execution: Execution, route: Waiting, key: Hashable, report: Report, keeps: bool
+        self, execution: Execution, route: Waiting, key: Hashable, report: Report, changes: int, keeps: bool
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """Runs the statement to its end, and reads its result if that is small and may be kept. Otherwise the client
         reads it."""
         side = await execution.session.side()
+        # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
+        keeps = keeps and execution.session.settings.changes == changes
         if route.instead is None:
             operation = await self._start(execution, side, route.then, execution.statement)
             if not keeps or not await self._succeeds(side, operation):
@@ -146,6 +156,8 @@ class Executions:
             return None, operation
         self._errands.begin(self._close(side, operation.handle))
         operation.close()
+        if execution.session.settings.changes != changes:
+            return None, recorded
         return recorded, None
 
     async def _succeeds(self, side: SideConnection, operation: ForwardedOperation) -> bool:

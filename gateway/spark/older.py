@@ -28,13 +28,14 @@ from sql.texts.rewrite import string_token
 Run = Callable[[str], Awaitable[Rows]]
 
 _DESCRIBE, _AS_JSON = "DESCRIBE TABLE EXTENDED ", " AS JSON"
-_LITERAL = r"'(?:[^'\\]|\\.)*'"
-_IN_DOUBLE_QUOTES = r'"(?:[^"\\]|\\.)*"'
+_LITERAL = r"'(?:[^'\\]|\\.)*+'"
+# What is not closed reaches to the end of the text: it is read once, not from each of its quotes.
+_IN_QUOTES = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
 _TOKENS = re.compile(
-    rf"{_LITERAL}|{_IN_DOUBLE_QUOTES}|--[^\n]*|/\*.*?\*/"
+    rf"{_IN_QUOTES}|--[^\n]*|/\*.*?(?:\*/|\Z)"
     r"|\b(?P<format>binaryFile|text|parquet)\.(?P<path>`(?:[^`]|``)*`)"
     rf" WITH \((?P<options>'\w+' = {_LITERAL}(?:, '\w+' = {_LITERAL})*)\)"
-    r"|`(?:[^`]|``)*`",
+    r"|`(?:[^`]|``)*+(?:`|\Z)",
     re.DOTALL,
 )
 _OPTION = re.compile(rf"'(\w+)' = ({_LITERAL})", re.DOTALL)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import types
 from sqlalchemy.sql import sqltypes, type_api
 
-_FIELD = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^:<>,`]*?))\s*:")
+_FIELD = re.compile(r"\s*+(?:`((?:[^`]|``)*+)`|([^:<>,`]*+))\s*+:")
 _NAME = re.compile(r"\s*(\w+)(?:\s*\(\s*(\w+)\s*(?:,\s*(\w+)\s*)?\))?")
 _COLLATION = re.compile(r"\s+collate\s+([\w.]+)", re.IGNORECASE)
 _INTERVAL = re.compile(r"\s+(year|month|day|hour|minute|second)(?:\s+to\s+(month|hour|minute|second))?", re.IGNORECASE)
@@ -257,7 +257,7 @@ def _struct(text: str, begin: int) -> tuple[STRUCT, int]:
         if not named:
             raise UnknownType(text)
         kind, end = _parse(text, named.end())
-        fields.append((named[2] if named[1] is None else named[1].replace("``", "`"), kind))
+        fields.append((named[2].rstrip() if named[1] is None else named[1].replace("``", "`"), kind))
     return STRUCT(*fields), end + 1
 
 

@@ -17,6 +17,8 @@ from gateway.wire.message import peek
 
 _STOP, _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64, _STRING, _STRUCT, _LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 15
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _I16: 2, _I32: 4, _I64: 8, _DOUBLE: 8}
+COLUMN_BYTES = 250
+"""What the objects of a column take in memory beside its values."""
 _LENGTH = struct.Struct(">I")
 _SUCCESS = bytes((_STRUCT, 0, 0))
 _STATUS = bytes((_STRUCT, 0, 1, _I32, 0, 1, 0, 0, 0, 0, _STOP))
@@ -75,7 +77,7 @@ class Page:
         if self.tail != _TAIL:
             raise WireError("a page with an unknown end")
         ends = (column.ends for column in self._columns if column.ends is not None)
-        self.bytes = len(reply) + sum(each.itemsize * len(each) for each in ends)
+        self.bytes = len(reply) + sum(each.itemsize * len(each) for each in ends) + COLUMN_BYTES * len(self._columns)
         """How much memory it takes, about."""
 
     def part(self, number: int, start: int, count: int) -> tuple[_Values, int, bytes, int]:

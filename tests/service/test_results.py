@@ -135,3 +135,21 @@ async def test_a_large_result_is_not_kept() -> None:
     assert (len(results), results.bytes) == (0, 0)
     results.too_large("key")
     assert results.is_too_large("key")
+
+
+async def test_nothing_that_was_begun_before_a_clearing_is_kept_or_shared() -> None:
+    """A right may have been taken away meanwhile."""
+    results, reads = store(), Reads()
+    reads.go.clear()
+    first, second = [asyncio.create_task(results.get("key", VIEWS, reads)) for _ in range(2)]
+    await asyncio.sleep(0)
+    results.clear()
+    late = asyncio.create_task(results.get("key", VIEWS, reads))
+    await asyncio.sleep(0)
+    reads.go.set()
+    found, other = await first
+    assert found is None
+    assert isinstance(other, Recorded)
+    assert [each for each, _ in await asyncio.gather(second, late)] != [None, None]
+    assert reads.count == 3
+    assert len(results) == 1

@@ -221,6 +221,8 @@ class Session:
         found = _PLAIN_USE.fullmatch(text)
         if found is None or before is None or before.catalog != SESSION_CATALOG or self.namespace_uncertain:
             return None
+        if any("catalog" in key.lower() for key in self.call.configuration):
+            return None
         # A setting may have made a catalog of this name.
         name = found["name"].lower()
         known = self.settings.has_only_run(text) and not self._leads_elsewhere(name)

@@ -17,7 +17,7 @@ Record = Callable[[bool], Awaitable[tuple[Recorded | None, Any]]]
 
 TOO_LARGE_MAX = 4_096
 """Of how many results it is remembered that they are too large."""
-ENTRY_BYTES = 1_024
+ENTRY_BYTES = 1_500
 """What an entry takes beside its replies: its key, and the objects around them."""
 
 
@@ -71,6 +71,8 @@ class ResultStore:
         """Of all results that are kept."""
         self._alive = 0
         """Bytes of all results that exist, without what an entry takes beside them."""
+        self._cleared = 0
+        """How often all results were dropped."""
         self._recording = 0
         """How many results are being recorded."""
         self._bytes_max = bytes_max
@@ -119,10 +121,13 @@ class ResultStore:
     async def _record(self, key: Hashable, views: frozenset[str], record: Record) -> tuple[Found | None, Any]:
         flight: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
         first = self._flights.setdefault(key, flight) is flight
-        began, recorded = self._clock(), None
+        began, recorded, cleared = self._clock(), None, self._cleared
         self._recording += 1
         try:
             recorded, other = await record(True)
+            if recorded is not None and self._cleared != cleared:
+                # It may show what its user may no longer see.
+                return None, recorded
             if recorded is not None:
                 self._alive += recorded.bytes
                 weakref.finalize(recorded, self._ended, recorded.bytes).atexit = False
@@ -130,9 +135,9 @@ class ResultStore:
             return (None if recorded is None else Found(recorded)), other
         finally:
             self._recording -= 1
-            if first:
+            if first and self._flights.get(key) is flight:
                 del self._flights[key]
-            flight.set_result(recorded)
+            flight.set_result(recorded if self._cleared == cleared else None)
 
     def _ended(self, size: int) -> None:
         self._alive -= size
@@ -182,5 +187,8 @@ class ResultStore:
             self._drop(key)
 
     def clear(self) -> None:
+        """Drops all results, also those that are being recorded."""
+        self._cleared += 1
+        self._flights.clear()
         for key in list(self._entries):
             self._drop(key)

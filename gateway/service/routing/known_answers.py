@@ -58,7 +58,9 @@ class KnownAnswers:
             if not self._errands.running:
                 self._errands.begin(self._ask())
             return None
-        return Source(known.text, namespace, tuple((view, self._catalog.current(view)) for view in sorted(views)))
+        entries = [self._catalog.entry(view) for view in sorted(views)]
+        versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
+        return Source(known.text, namespace, tuple(versions))
 
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""

@@ -19,12 +19,13 @@ class Source:
 
     text: str
     namespace: Namespace
-    versions: tuple[tuple[str, int], ...]
-    """The materialized views that it reads, by id, in order, and their versions. It reads nothing else."""
+    versions: tuple[tuple[str, str, int], ...]
+    """The materialized views that it reads, in order: id, name and version. It reads nothing else. (Two views may
+    exchange their names, and both keep their versions.)"""
 
     @property
     def views(self) -> frozenset[str]:
-        return frozenset(view for view, _ in self.versions)
+        return frozenset(view for view, _, _ in self.versions)
 
 
 @dataclass(slots=True, eq=False)
