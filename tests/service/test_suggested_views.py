@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -48,8 +49,10 @@ async def test_a_view_is_suggested_for_queries_that_no_view_answered() -> None:
     world = stage()
     await run(world, "bob", BY_ITEM.format(1), BY_ITEM.format(2), BY_DAY)
     shown = await suggested(world, "bob")
-    assert shown.startswith(
-        "('s', 'sales_by_item_day', 'CREATE MATERIALIZED VIEW s.sales_by_item_day ENABLE QUERY REWRITE AS "
+    # The columns of the query that took longest come first.
+    assert re.match(
+        r"\('s', '(sales_by_item_day|sales_by_day_item)', 'CREATE MATERIALIZED VIEW s\.\1 ENABLE QUERY REWRITE AS ",
+        shown,
     )
     assert f"{SUGGESTED}', 2, 3, " in shown
     assert "'bob'" in shown
