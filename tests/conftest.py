@@ -17,7 +17,7 @@ from certificates import Certificates, make_certificates
 from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
 from lake import lake_archives, lake_settings
-from processes import Engine, Gateway
+from processes import STORAGE, Engine, Gateway
 from spark_releases import CHOSEN, ReleaseServer, chosen_home
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
@@ -103,8 +103,8 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway in front of the shared engine, for tests that do not change or stop it."""
     log = tmp_path_factory.mktemp("gateway") / "gateway.log"
-    locations: dict[str, Any] = {"storage.locations": tmp_path_factory.getbasetemp()}
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **locations)
+    settings: dict[str, Any] = {"storage.database": STORAGE, "storage.locations": tmp_path_factory.getbasetemp()}
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
     yield running
     running.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
@@ -22,9 +23,12 @@ ROOT = Path(__file__).parent.parent
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 READY = "freshgate: listening on jdbc:hive2://"
+STORAGE = "freshgate_storage"
+"""The default of `storage.database`."""
 
 
 _spark_allowed = threading.Event()
+_gateways = itertools.count()
 
 
 def allow_spark() -> None:
@@ -218,6 +222,9 @@ class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`.
     `script`: another program of the tests that runs a gateway.
 
+    In front of an engine it has a storage database of its own unless the settings name one: of several gateways on one
+    storage database, only the one started last may change views, and the engine's other tests need theirs.
+
     Callers have settings in a `dict[str, Any]`, because any of its keys might be another parameter for mypy."""
 
     def __init__(
@@ -231,7 +238,9 @@ class Gateway:
         **settings: object,
     ) -> None:
         self.log = log
-        self.storage = str(settings.get("storage.database", "freshgate_storage"))
+        if upstream is not None:
+            settings = {"storage.database": f"storage_of_gateway_{next(_gateways)}", **settings}
+        self.storage = str(settings.get("storage.database", STORAGE))
         """The storage database."""
         program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]
         program = [str(ROOT / "tests" / script)] if script else program

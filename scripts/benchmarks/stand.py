@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from clients import Jdbc, pyhive, rows
 from metastore import at_metastore, running_metastore
-from processes import Engine, Gateway
+from processes import STORAGE, Engine, Gateway
 
 from benchmarks import tpch
 from benchmarks.wire import Wire
@@ -42,7 +42,7 @@ class Stand:
             self._stack.callback(self.engine.stop)
             upstream = f"{self.engine.host}:{self.engine.port}"
             # A read that is answered from memory would hide what a read costs; `repeated` has its own gateway.
-            computing: dict[str, Any] = {"result_cache.bytes": 0}
+            computing: dict[str, Any] = {"result_cache.bytes": 0, "storage.database": STORAGE}
             self.gateway = Gateway(directory / "gateway.log", upstream=upstream, **computing)
             self._stack.callback(self.gateway.stop)
             self.behind_wire(self.engine.port, self.gateway.port)

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from clients import pyhive, rows
+from processes import STORAGE
 
 from benchmarks import tpch
 from benchmarks.figures import Figure, Work, in_turn, shown
@@ -23,7 +24,6 @@ REFRESH_RUNS = 9
 WARM_UP = 2
 READERS = 100
 READERS_RUNS = 3
-STORAGE = "freshgate_storage"
 COPY = "bench_copy"
 PEER = "bench_peer"
 BY_HAND = "bench_by_hand"

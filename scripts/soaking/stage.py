@@ -18,7 +18,11 @@ from processes import Engine, Gateway
 
 DATABASE = "soak"
 TABLES = ("near", "far")
-SETTINGS: dict[str, Any] = {"staleness.probe_interval": 0, "versions.retention": 20}
+SETTINGS: dict[str, Any] = {
+    "staleness.probe_interval": 0,
+    "storage.database": "storage_of_soak",
+    "versions.retention": 20,
+}
 CONTENT = "SELECT part, count(*) AS n, max(tx) AS last, sum(tx) AS total FROM {} GROUP BY part"
 KILL_SHADOW_SECONDS = 2.0
 """How long after a kill a failure counts as its consequence."""

@@ -15,12 +15,11 @@ import pytest
 import sqlalchemy
 from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
-from processes import Engine, Gateway
+from processes import STORAGE, Engine, Gateway
 from recorder import Recorder
 from TCLIService import ttypes
 from tiers import sampled
 
-STORAGE = "freshgate_storage"
 NEXT, FIRST = 0, 4
 COLUMNAR, ROW_WISE = 5, 4
 """HIVE_CLI_SERVICE_PROTOCOL_V6 and V5."""

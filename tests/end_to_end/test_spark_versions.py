@@ -379,7 +379,7 @@ def test_an_upgrade_of_spark_keeps_the_views(spark_server: None, tmp_path: Path)
     old, new = home_of("3.5"), home_of(LOCKED)
     if old is None or new is None:
         pytest.skip("Spark 3.5 is not installed: scripts/setup --spark-versions")
-    own: dict[str, Any] = {"staleness.probe_interval": 0}
+    own: dict[str, Any] = {"staleness.probe_interval": 0, "storage.database": "storage_upgraded"}
     query = "SELECT d, sum(a) AS s, count(n) AS k FROM t GROUP BY d"
     with contextlib.ExitStack() as stack:
         spark = ReleaseServer(old, tmp_path / "spark")
