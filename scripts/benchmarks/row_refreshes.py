@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 from clients import pyhive, rows
-from processes import Gateway
+from processes import Gateway, wait_until
 
 from benchmarks.figures import Figure, in_turn, shown, timed
 from benchmarks.stand import DRIVER_MEMORY, Stand
@@ -18,6 +20,7 @@ ROWS_FACTOR = 40
 """Of the rows of a large result: 40 million by default."""
 GROUPS = 100_000
 RUNS = 5
+IDLE_SECONDS = 0.5
 FEW = 4_000
 """A small change: what remains is the fixed price."""
 
@@ -46,6 +49,39 @@ CASES = (
 )
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Of one statement, in seconds."""
+
+    seconds: float
+    processor: float
+    """Of Spark."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A gateway's embedded Spark."""
+
+    cursor: Any
+    process: psutil.Process
+
+    def cost(self, statement: str) -> Cost:
+        """Runs a statement once nothing is left to do for earlier ones."""
+        wait_until(self._is_idle, what="Spark to be idle")
+        before = self._processor_seconds()
+        seconds = timed(lambda: rows(self.cursor, statement))
+        return Cost(seconds, self._processor_seconds() - before)
+
+    def _is_idle(self) -> bool:
+        before = self._processor_seconds()
+        time.sleep(IDLE_SECONDS)
+        return self._processor_seconds() - before < IDLE_SECONDS / 4
+
+    def _processor_seconds(self) -> float:
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
 def figures(stand: Stand) -> Iterator[Figure]:
     log = stand.directory / "increments.log"
     settings: dict[str, Any] = {
@@ -58,10 +94,16 @@ def figures(stand: Stand) -> Iterator[Figure]:
     try:
         with pyhive(gateway.host, gateway.port) as cursor:
             _load(cursor, count)
+            engine = Engine(cursor, _spark_of(gateway))
             for case in CASES:
-                yield from _case(cursor, case, count, stand.runs(RUNS))
+                yield from _case(engine, case, count, stand.runs(RUNS))
     finally:
         gateway.stop()
+
+
+def _spark_of(gateway: Gateway) -> psutil.Process:
+    children = psutil.Process(gateway.pid).children(recursive=True)
+    return next(child for child in children if child.name() == "java")
 
 
 def _load(cursor: Any, count: int) -> None:
@@ -79,24 +121,33 @@ def _insert(count: int) -> str:
     )
 
 
-def _case(cursor: Any, case: Case, count: int, runs: int) -> Iterator[Figure]:
-    view = f"{DATABASE}.{case.name.replace(' ', '_')}"
-    plain = f"{view}_complete"
-    rows(cursor, f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {case.definition}")
-    rows(cursor, f"CREATE MATERIALIZED VIEW {plain} REFRESH COMPLETE AS {case.definition}")
-    ways: dict[str, Callable[[], object]] = {
-        "rows": lambda: rows(cursor, f"REFRESH MATERIALIZED VIEW {view} INCREMENTAL"),
-        "states": lambda: rows(cursor, f"REFRESH MATERIALIZED VIEW {view} COMPLETE"),
-        "complete": lambda: rows(cursor, f"REFRESH MATERIALIZED VIEW {plain} COMPLETE"),
+def _case(engine: Engine, case: Case, count: int, runs: int) -> Iterator[Figure]:
+    """Each turn adds rows once and refreshes three views of one definition, in another order each time."""
+    cursor, view = engine.cursor, f"{DATABASE}.{case.name.replace(' ', '_')}"
+    ways = {
+        "rows": (view, "INCREMENTAL"),
+        "states": (f"{view}_states", "COMPLETE"),
+        "complete": (f"{view}_complete", "COMPLETE"),
     }
-    percent = {way: [_after(cursor, count // 100, work) for _ in range(runs)] for way, work in ways.items()}
-    few = [_after(cursor, FEW, ways["rows"]) for _ in range(runs)]
-    middle = {way: statistics.median(taken) for way, taken in percent.items()}
-    whole, least = middle["complete"], statistics.median(few)
-    yield _figure(case.name, "1 % of new rows, by rows", middle["rows"], whole, case.target, runs)
-    yield _figure(case.name, f"{FEW:,} new rows, by rows", least, whole, None, runs)
-    yield _figure(case.name, "complete, with states for later ones", middle["states"], whole, 1.1, runs)
-    yield _read(cursor, case.name, view, plain, runs)
+    for way, (name, _) in ways.items():
+        policy = "COMPLETE" if way == "complete" else "INCREMENTAL FALLBACK"
+        rows(cursor, f"CREATE MATERIALIZED VIEW {name} REFRESH {policy} AS {case.definition}")
+    percent: dict[str, list[Cost]] = {way: [] for way in ways}
+    for turn in range(runs):
+        rows(cursor, _insert(count // 100))
+        order = list(ways)[turn % len(ways) :] + list(ways)[: turn % len(ways)]
+        for way in order:
+            name, method = ways[way]
+            percent[way].append(engine.cost(f"REFRESH MATERIALIZED VIEW {name} {method}"))
+    few = []
+    for _ in range(runs):
+        rows(cursor, _insert(FEW))
+        few.append(engine.cost(f"REFRESH MATERIALIZED VIEW {view} INCREMENTAL"))
+    one = f"{case.name}: 1 % of new rows"
+    yield from _figures(f"{one}, by rows", percent["rows"], percent["complete"], case.target)
+    yield from _figures(f"{case.name}: {FEW:,} new rows, by rows", few, percent["complete"], None)
+    yield from _figures(f"{one}, complete with states for later ones", percent["states"], percent["complete"], 1.1)
+    yield _read(cursor, case.name, view, f"{view}_complete", runs)
 
 
 def _read(cursor: Any, name: str, view: str, plain: str, runs: int) -> Figure:
@@ -110,19 +161,9 @@ def _read(cursor: Any, name: str, view: str, plain: str, runs: int) -> Figure:
     return turns.ratio("refresh by rows", f"{name}: read of all rows after {runs} refreshes by rows", 1.1)
 
 
-def _after(cursor: Any, count: int, work: Callable[[], object]) -> float:
-    rows(cursor, _insert(count))
-    return timed(work)
-
-
-def _figure(name: str, what: str, seconds: float, whole: float, target: float | None, runs: int) -> Figure:
-    return Figure(
-        "refresh by rows",
-        f"{name}: {what}",
-        seconds / whole,
-        "ratio",
-        target,
-        f"{shown(whole, 'ms')} (complete)",
-        shown(seconds, "ms"),
-        runs,
-    )
+def _figures(what: str, costs: list[Cost], whole: list[Cost], target: float | None) -> Iterator[Figure]:
+    for unit, limit in (("seconds", target), ("processor", None)):
+        cost, full = (statistics.median(getattr(each, unit) for each in every) for every in (costs, whole))
+        label = what if unit == "seconds" else f"{what}, Spark's processor time"
+        direct = f"{shown(full, 'ms')} (complete)"
+        yield Figure("refresh by rows", label, cost / full, "ratio", limit, direct, shown(cost, "ms"), len(costs))

@@ -19,6 +19,8 @@ _FLOATING = frozenset({"float", "double"})
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _AVERAGE_DIGITS_MAX = 28
 """A sum of so many digits, divided by a count, has all digits that the average's type needs."""
+_PART_BITS = 21
+_PART = 2**_PART_BITS - 1
 _MERGED_BY = {
     "count": "sum",
     "count_if": "sum",
@@ -187,14 +189,12 @@ class States:
 
     def _average(self, aggregate: Aggregate) -> str:
         """Integers: Spark adds them as DOUBLE. Their exact sum, divided as DOUBLE, is the same as long as it has no
-        more than 53 bits, beyond which Spark's own result depends on the order of the rows; and it can be subtracted.
-        The sum of BIGINT is kept as a decimal, because it may overflow where the average does not."""
+        more than 53 bits, beyond which Spark's own result depends on the order of the rows. It can be subtracted."""
         (argument,) = aggregate.arguments
         kind = self._types.of(value_text(argument))
         count = self._count(aggregate)
         if kind == "bigint":
-            wide = aggregate.of("sum", f"CAST(({argument}) AS DECIMAL(38,0))")
-            total = _column(self._state(wide, "sum({})", "decimal(38,0)", exact=True))
+            total = self._wide_sum(aggregate, argument)
         elif kind in _SMALL or kind in _FLOATING or kind == "string":
             total = _column(self._sum(aggregate))
         elif (found := _DECIMAL.fullmatch(kind)) is not None:
@@ -202,6 +202,17 @@ class States:
         else:
             raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
         return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+
+    def _wide_sum(self, aggregate: Aggregate, argument: str) -> str:
+        """The exact sum of BIGINT as a decimal, because it may overflow where the average does not. It is kept as the
+        sums of three parts of the bits, which cannot overflow before 2^41 rows; Spark adds them several times as fast
+        as decimals."""
+        middle = f"shiftright(({argument}), {_PART_BITS}) & {_PART}"
+        parts = (f"shiftright(({argument}), {2 * _PART_BITS})", middle, f"({argument}) & {_PART}")
+        sums = [_column(self._state(aggregate.of("sum", part), "sum({})", "bigint", exact=True)) for part in parts]
+        high, middle, low = (f"CAST({each} AS DECIMAL(20,0))" for each in sums)
+        base = f"CAST({_PART + 1} AS DECIMAL(7,0))"
+        return f"(({high} * {base} + {middle}) * {base} + {low})"
 
     def _decimal_average(self, aggregate: Aggregate, precision: int, scale: int, count: str) -> str:
         result = f"decimal({min(precision + 4, 38)},{min(scale + 4, 38)})"

@@ -37,6 +37,7 @@ APPENDED = {
 MERGED = {
     "counted": "SELECT item, count(*) AS n, count(qty) AS q, sum(qty) AS s, sum(price) AS p FROM sales GROUP BY item",
     "averaged": "SELECT item, avg(qty) AS q, avg(price) AS p, avg(qty) + 1 AS r FROM sales GROUP BY item",
+    "averaged_wide": "SELECT item, avg(id * 300000000007L - 5000000000000L) AS q FROM sales GROUP BY item",
     "extreme": "SELECT item, min(price) AS low, max(qty) AS high, max_by(id, price) AS top FROM sales GROUP BY item",
     "logical": "SELECT qty % 3 AS r, bool_and(qty > 2) AS b, bit_xor(id) AS x, count_if(qty > 5) AS c FROM sales "
     "GROUP BY qty % 3",

@@ -185,7 +185,7 @@ GROUPS = [
     ("SELECT (v + 1) * 2, count(*) FROM t GROUP BY v + 1", "freshgate_k0 freshgate_n", True),
     ("SELECT count(*) FROM t GROUP BY a, b", "freshgate_k0 freshgate_k1 freshgate_n", True),
     ("SELECT count(*), sum(w) FROM t", "freshgate_n freshgate_s1", True),
-    ("SELECT a, avg(v) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", True),
+    ("SELECT a, avg(v) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1 freshgate_s2 freshgate_s3", True),
     ("SELECT a, avg(w), sum(w), count(w) FROM t GROUP BY a", "freshgate_n", True),
     ("SELECT a, avg(f) FROM t GROUP BY a", "freshgate_n freshgate_s0 freshgate_s1", False),
     ("SELECT a, sum(f) FROM t GROUP BY a", "freshgate_n", False),
@@ -586,8 +586,10 @@ def test_the_texts_of_groups() -> None:
 def test_an_average_is_computed_of_exact_sums() -> None:
     shape = shape_of("SELECT avg(v), avg(w) FROM t", "x y")
     text = texts.merged(shape, "S", [])
-    assert "CAST(`freshgate_s1` AS DOUBLE) / `freshgate_s0` END" in text
-    assert "CAST(`freshgate_s3` / CAST(`freshgate_s2` AS DECIMAL(20,0)) AS DECIMAL(16,6)) END" in text
+    base = "CAST(2097152 AS DECIMAL(7,0))"
+    high, middle, low = (f"CAST(`freshgate_s{number}` AS DECIMAL(20,0))" for number in (1, 2, 3))
+    assert f"CAST((({high} * {base} + {middle}) * {base} + {low}) AS DOUBLE) / `freshgate_s0` END" in text
+    assert "CAST(`freshgate_s5` / CAST(`freshgate_s4` AS DECIMAL(20,0)) AS DECIMAL(16,6)) END" in text
     assert "GROUP BY" not in text
 
 
