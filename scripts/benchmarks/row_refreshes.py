@@ -1,16 +1,17 @@
-"""Measures refreshes by rows, in turn with complete ones, in a gateway with an embedded Spark."""
+"""Measures refreshes by rows, in turn with complete ones, over an engine with Delta Lake."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 from clients import pyhive, rows
-from processes import Gateway, wait_until
+from lake import lake_archives, lake_settings
+from processes import STORAGE, Engine, Gateway, wait_until
 
 from benchmarks.figures import Figure, in_turn, shown, timed
 from benchmarks.stand import DRIVER_MEMORY, Stand
@@ -27,11 +28,23 @@ FEW = 4_000
 
 @dataclass(frozen=True)
 class Case:
-    """A view, and the target for a refresh after 1 % of new rows as a part of a complete one's time."""
+    """A view, and how its base table changes."""
 
     name: str
     definition: str
     target: float
+    """For a refresh by rows as a part of a complete one's time."""
+    percent: Callable[[int, int], str]
+    """Changes 1 % of so many rows; the turn is the second argument."""
+    changed: str = "1 % of new rows"
+    provider: str = "parquet"
+
+
+def _insert(count: int) -> str:
+    return (
+        f"INSERT INTO {DATABASE}.facts SELECT CAST(hash(id, 1) % {GROUPS} AS INT), CAST(id % 100 AS INT), id % 1000, "
+        f"CAST(id % 100000 AS DECIMAL(12,2)) / 100 FROM range({count})"
+    )
 
 
 CASES = (
@@ -40,11 +53,21 @@ CASES = (
         f"SELECT k, count(*) AS n, sum(v) AS s, avg(v) AS a, min(w) AS low, max(w) AS high FROM {DATABASE}.facts "
         "GROUP BY k",
         0.15,
+        lambda count, _: _insert(count // 100),
     ),
     Case(
         "filter and join",
         f"SELECT f.k, d.name, f.v FROM {DATABASE}.facts f JOIN {DATABASE}.kinds d ON f.kind = d.kind WHERE f.v % 4 = 0",
         0.10,
+        lambda count, _: _insert(count // 100),
+    ),
+    Case(
+        "groups of a Delta table",
+        f"SELECT k, count(*) AS n, sum(v) AS s, avg(v) AS a, sum(w) AS t FROM {DATABASE}.facts GROUP BY k",
+        0.3,
+        lambda _, turn: f"UPDATE {DATABASE}.facts SET v = v + 1, w = w / 2 WHERE kind = {turn % 100}",
+        "1 % of updated rows",
+        "delta",
     ),
 )
 
@@ -59,11 +82,11 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A gateway's embedded Spark."""
+class Place:
+    """An engine behind a gateway."""
 
+    engine: Engine
     cursor: Any
-    process: psutil.Process
 
     def cost(self, statement: str) -> Cost:
         """Runs a statement once nothing is left to do for earlier ones."""
@@ -78,52 +101,55 @@ class Engine:
         return self._processor_seconds() - before < IDLE_SECONDS / 4
 
     def _processor_seconds(self) -> float:
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        host = psutil.Process(self.engine.program.process.pid)
+        times = [each.cpu_times() for each in (host, *host.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
+
+    def stored_bytes(self, view: str) -> int:
+        """The size of the last version's files."""
+        storage = self.engine.data_dir / "warehouse" / f"{STORAGE}.db"
+        (table,) = storage.glob(f"{view.replace('.', '__')}__????????")
+        last = max(table.glob("freshgate_version=*"), key=lambda each: int(each.name.partition("=")[2]))
+        return sum(each.stat().st_size for each in last.rglob("*.parquet"))
 
 
 def figures(stand: Stand) -> Iterator[Figure]:
-    log = stand.directory / "increments.log"
-    settings: dict[str, Any] = {
-        "data_dir": stand.directory / "increments",
-        "engine.driver_memory": DRIVER_MEMORY,
-        "result_cache.bytes": 0,
-    }
-    gateway = Gateway(log, **settings)
-    count = ROWS_FACTOR * stand.rows
+    home, count = stand.directory / "increments", ROWS_FACTOR * stand.rows
+    spark: dict[str, Any] = {"spark.driver.memory": DRIVER_MEMORY, **lake_settings(home / "lake")}
+    engine = Engine(home / "engine", archives=lake_archives(), **spark)
     try:
-        with pyhive(gateway.host, gateway.port) as cursor:
-            _load(cursor, count)
-            engine = Engine(cursor, _spark_of(gateway))
-            for case in CASES:
-                yield from _case(engine, case, count, stand.runs(RUNS))
+        settings: dict[str, Any] = {"result_cache.bytes": 0, "storage.database": STORAGE}
+        gateway = Gateway(stand.directory / "increments.log", upstream=f"{engine.host}:{engine.port}", **settings)
+        try:
+            with pyhive(gateway.host, gateway.port) as cursor:
+                for case in CASES:
+                    _load(cursor, case.provider, count)
+                    yield from _case(Place(engine, cursor), case, count, stand.runs(RUNS))
+        finally:
+            gateway.stop()
     finally:
-        gateway.stop()
+        engine.stop()
 
 
-def _spark_of(gateway: Gateway) -> psutil.Process:
-    children = psutil.Process(gateway.pid).children(recursive=True)
-    return next(child for child in children if child.name() == "java")
+def _load(cursor: Any, provider: str, count: int) -> None:
+    """Each case begins with as many rows."""
+    for row in rows(cursor, "SHOW MATERIALIZED VIEWS"):
+        rows(cursor, f"DROP MATERIALIZED VIEW {row[0]}.{row[1]}")
+    more = " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')" if provider == "delta" else ""
+    for statement in (
+        f"DROP DATABASE IF EXISTS {DATABASE} CASCADE",
+        f"CREATE DATABASE {DATABASE}",
+        f"CREATE TABLE {DATABASE}.facts (k INT, kind INT, v BIGINT, w DECIMAL(12,2)) USING {provider}{more}",
+        f"CREATE TABLE {DATABASE}.kinds (kind INT, name STRING) USING parquet",
+        f"INSERT INTO {DATABASE}.kinds SELECT CAST(id AS INT), concat('kind ', id) FROM range(100)",
+        _insert(count),
+    ):
+        rows(cursor, statement)
 
 
-def _load(cursor: Any, count: int) -> None:
-    rows(cursor, f"CREATE DATABASE {DATABASE}")
-    rows(cursor, f"CREATE TABLE {DATABASE}.facts (k INT, kind INT, v BIGINT, w DECIMAL(12,2)) USING parquet")
-    rows(cursor, f"CREATE TABLE {DATABASE}.kinds (kind INT, name STRING) USING parquet")
-    rows(cursor, f"INSERT INTO {DATABASE}.kinds SELECT CAST(id AS INT), concat('kind ', id) FROM range(100)")
-    rows(cursor, _insert(count))
-
-
-def _insert(count: int) -> str:
-    return (
-        f"INSERT INTO {DATABASE}.facts SELECT CAST(hash(id, 1) % {GROUPS} AS INT), CAST(id % 100 AS INT), id % 1000, "
-        f"CAST(id % 100000 AS DECIMAL(12,2)) / 100 FROM range({count})"
-    )
-
-
-def _case(engine: Engine, case: Case, count: int, runs: int) -> Iterator[Figure]:
-    """Each turn adds rows once and refreshes three views of one definition, in another order each time."""
-    cursor, view = engine.cursor, f"{DATABASE}.{case.name.replace(' ', '_')}"
+def _case(place: Place, case: Case, count: int, runs: int) -> Iterator[Figure]:
+    """Each turn changes rows once and refreshes three views of one definition, in another order each time."""
+    cursor, view = place.cursor, f"{DATABASE}.{case.name.replace(' ', '_')}"
     ways = {
         "rows": (view, "INCREMENTAL"),
         "states": (f"{view}_states", "COMPLETE"),
@@ -134,31 +160,39 @@ def _case(engine: Engine, case: Case, count: int, runs: int) -> Iterator[Figure]
         rows(cursor, f"CREATE MATERIALIZED VIEW {name} REFRESH {policy} AS {case.definition}")
     percent: dict[str, list[Cost]] = {way: [] for way in ways}
     for turn in range(runs):
-        rows(cursor, _insert(count // 100))
+        rows(cursor, case.percent(count, turn))
         order = list(ways)[turn % len(ways) :] + list(ways)[: turn % len(ways)]
         for way in order:
             name, method = ways[way]
-            percent[way].append(engine.cost(f"REFRESH MATERIALIZED VIEW {name} {method}"))
+            percent[way].append(place.cost(f"REFRESH MATERIALIZED VIEW {name} {method}"))
     few = []
     for _ in range(runs):
         rows(cursor, _insert(FEW))
-        few.append(engine.cost(f"REFRESH MATERIALIZED VIEW {view} INCREMENTAL"))
-    one = f"{case.name}: 1 % of new rows"
+        few.append(place.cost(f"REFRESH MATERIALIZED VIEW {view} INCREMENTAL"))
+    one = f"{case.name}: {case.changed}"
     yield from _figures(f"{one}, by rows", percent["rows"], percent["complete"], case.target)
     yield from _figures(f"{case.name}: {FEW:,} new rows, by rows", few, percent["complete"], None)
     yield from _figures(f"{one}, complete with states for later ones", percent["states"], percent["complete"], 1.1)
-    yield _read(cursor, case.name, view, f"{view}_complete", runs)
+    yield _storage(place, case.name, view)
+    yield _read(cursor, case.name, view, runs)
 
 
-def _read(cursor: Any, name: str, view: str, plain: str, runs: int) -> Figure:
+def _storage(place: Place, name: str, view: str) -> Figure:
+    plain, states = (place.stored_bytes(f"{view}_{way}") for way in ("complete", "states"))
+    direct, gateway = (f"{each / 2**20:.1f} MiB" for each in (plain, states))
+    return Figure("refresh by rows", f"{name}: storage with states", states / plain, "ratio", 2.0, direct, gateway, 1)
+
+
+def _read(cursor: Any, name: str, view: str, runs: int) -> Figure:
     """A read of all rows: a view without groups shows those of several refreshes together."""
+    plain = f"{view}_complete"
     for each in (f"{view} INCREMENTAL", f"{plain} COMPLETE"):
         rows(cursor, f"REFRESH MATERIALIZED VIEW {each}")
     queries = [f"SELECT count(*), sum(hash(*)) FROM {each}" for each in (plain, view)]
     if rows(cursor, queries[0]) != rows(cursor, queries[1]):
         raise SystemExit(f"bench: {view} and {plain} have other rows.")
     turns = in_turn(lambda: rows(cursor, queries[0]), lambda: rows(cursor, queries[1]), 2 * runs)
-    return turns.ratio("refresh by rows", f"{name}: read of all rows after {runs} refreshes by rows", 1.1)
+    return turns.ratio("refresh by rows", f"{name}: read of all rows after {2 * runs} refreshes by rows", 1.1)
 
 
 def _figures(what: str, costs: list[Cost], whole: list[Cost], target: float | None) -> Iterator[Figure]:
