@@ -30,6 +30,7 @@ from gateway.service.operations.operation import (
     ForwardedOperation,
     Operation,
     Outcome,
+    log_page,
     new_handle,
     timed_out,
 )
@@ -418,6 +419,9 @@ class Dispatch:
                 operation.statement.cancel()
             # Only after Spark's cancellation, so that the statement ends as cancelled and not as failed.
             return Forward(payload, lambda _: self._sessions.end_jobs(operation))
+        if operation.notes and head.name == "FetchResults" and message.fetch_call(payload).fetch_type == FETCH_LOG:
+            notes, operation.notes = operation.notes, ()
+            return Answer(log_page(head.seqid, notes, session.protocol))
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":

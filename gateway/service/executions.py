@@ -187,6 +187,9 @@ class Executions:
         began = time.monotonic()
         try:
             await route.wait(report)
+            for note in route.then.notes:
+                report(note)
+            route.then.notes = ()
             if (key := self.key(execution, route.then)) is not None and route.then.source is not None:
                 views = route.then.source.views
                 return await self._known(execution.for_the_rest(began), route, key, views, report)
@@ -298,7 +301,7 @@ class Executions:
     def watched(
         self, execution: Execution, handle: Handle, route: Route, statement: Statement | None
     ) -> ForwardedOperation:
-        operation = ForwardedOperation(handle, statement=statement)
+        operation = ForwardedOperation(handle, statement=statement, notes=route.notes)
         if statement is not None:
             statement.started(handle)
         if route.unseen is not None:

@@ -215,6 +215,9 @@ def test_reads_of_stale_views_follow_when_stale(base: Database) -> None:
     )
     for view in ("serving", "manual", "tolerant"):
         assert base.rows(f"SELECT a FROM {view}") == [(1,), (2,)], view
+        base.cursor.execute(f"SELECT a FROM {view}")
+        said = f"materialized view {base.name}.{view} are stale: {base.name}.t has changed; the view is"
+        assert [line for line in base.cursor.fetch_logs() if said in line], view
     assert base.freshness("tolerant") == "FRESH_WITHIN_GRACE"
     assert base.freshness("serving") == "STALE"
     sqlstate, message = refused(base, "SELECT a FROM failing")

@@ -131,6 +131,8 @@ class ForwardedOperation:
     """None for an operation that is not a statement."""
     unseen: Asked | None = None
     """Must learn of its end, if set."""
+    notes: tuple[str, ...] = ()
+    """Log lines of the gateway's that the client has not fetched."""
 
     def is_open(self) -> bool:
         return not self.closed
@@ -167,6 +169,11 @@ def timed_out(seconds: int) -> FreshgateError:
 
 def new_handle() -> Handle:
     return Handle(secrets.token_bytes(16), secrets.token_bytes(16))
+
+
+def log_page(seqid: int, lines: Sequence[str], protocol: int, start: int = 0) -> bytes:
+    """The reply with these lines of an operation's log; `start` is the number of the first."""
+    return reply.fetch(seqid, row_set(LOG_COLUMNS, [(line,) for line in lines], protocol, start))
 
 
 class OperationReport:
@@ -366,4 +373,4 @@ class Operation:
     def _fetch_log(self, seqid: int, call: FetchCall) -> bytes:
         start = 0 if call.orientation == FETCH_FIRST else self.report.fetched
         lines = self.report.fetch(start)
-        return reply.fetch(seqid, row_set(LOG_COLUMNS, [(line,) for line in lines], self._protocol, start))
+        return log_page(seqid, lines, self._protocol, start)

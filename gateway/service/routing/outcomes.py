@@ -51,6 +51,8 @@ class Route:
     """Receives the seconds from now until its success is known."""
     source: Source | None = None
     """Set when it is about to be sent, if its answer depends on nothing else."""
+    notes: tuple[str, ...] = ()
+    """What the operation's log tells the client first."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []

@@ -272,6 +272,7 @@ class Reads:
             reading.route.text = spliced(reading.place.known.text, [*reading.splices, *splices])
         else:
             self._begin_read(reading.route, reading.read.all)
+            reading.route.notes += self._stale_reads.notes(reading.read.sure)
             reading.route.source = self._source(reading)
         if reading.write is not None:
             self._catalog.begin_write(reading.write)

@@ -417,7 +417,7 @@ class Router:
             return Waiting(route, partial(self._reads.prepare, reading))
         self._reads.depart(reading)
         if said := dependents.warning(self._catalog, place.known.look, targets):
-            return Waiting(route, partial(_tell, said))
+            route.notes += (said,)
         return route
 
     def _note_meanings(self, route: Route, session: Session, known: Understood) -> None:
@@ -713,7 +713,3 @@ def _distrust(session: Session, end: End) -> None:
 def _note_use(route: Route, known: Understood) -> None:
     if known.look.keyword == "use" and len(known.text) <= USE_CHARACTERS_MAX and route.unseen is not None:
         route.unseen.used = known.text
-
-
-async def _tell(said: str, report: Report) -> None:
-    report(said)

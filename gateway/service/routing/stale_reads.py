@@ -146,6 +146,23 @@ class StaleReads:
             wanted.fresh.append(view_id)
         return wanted
 
+    def notes(self, views: Iterable[str]) -> tuple[str, ...]:
+        """Tells which of the views are stale and read as they are."""
+        found = []
+        for view_id in sorted(views):
+            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
+            if staleness is None:
+                continue
+            view = self._catalog.entry(view_id).view
+            if self._catalog.is_tolerated(view_id, staleness):
+                why = f"the view is within its grace period of {view.grace_ms / 1000:g} s"
+            elif view.when_stale is WhenStale.SERVE:
+                why = "the view is set to WHEN STALE SERVE"
+            else:
+                continue
+            found.append(f"Warning: the rows of materialized view {view.name} are stale: {staleness.reason}; {why}")
+        return tuple(found)
+
     def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
         """The definition replaces the view, so the views that it reads must be fresh."""
         wanted.splices.extend(splices)

@@ -1,0 +1,51 @@
+"""What the log of a read says of rows that are known to be stale."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from fakes import Client, World
+
+from gateway.mv.refresh.progress import Lines
+from gateway.service.routing.outcomes import Waiting
+from sql.understood import Understood
+
+log = logging.getLogger(__name__)
+
+
+async def notes(world: World, client: Client) -> tuple[str, ...]:
+    route: Any = await world.router.consider(client.session, Understood("SELECT n FROM s.v"))
+    if isinstance(route, Waiting):
+        await route.wait(Lines(log.debug))
+        route = route.then
+    return tuple(route.notes)
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"when_stale": "SERVE"}, "the view is set to WHEN STALE SERVE"),
+        ({"grace_period": "60"}, "the view is within its grace period of 60 s"),
+    ],
+)
+async def test_rows_that_are_served_although_they_are_stale(properties: dict[str, str], why: str) -> None:
+    world = World()
+    world.table("s.t")
+    await world.view("s.v", "SELECT count(*) n FROM s.t", **properties)
+    client = await world.client("ada")
+    assert await notes(world, client) == ()
+    world.write("s.t")
+    assert await notes(world, client) == (
+        f"Warning: the rows of materialized view s.v are stale: s.t has changed; {why}",
+    )
+
+
+async def test_a_view_that_is_refreshed_has_no_note() -> None:
+    world = World()
+    world.table("s.t")
+    await world.view("s.v", "SELECT count(*) n FROM s.t")
+    client = await world.client("ada")
+    world.write("s.t")
+    assert await notes(world, client) == ()
