@@ -89,6 +89,16 @@ class Draft:
         """The rows, before they are grouped."""
         return Shape(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
 
+    @property
+    def computes(self) -> bool:
+        """Whether anything is computed of a group's keys and aggregates, which have lost what they were columns of."""
+        if self._groups is None:
+            return False
+        holes = [sum(not isinstance(piece, str) for piece in item) for item in self._groups.items]
+        return self._groups.having is not None or any(
+            hole and len(item) > 1 for hole, item in zip(holes, self._groups.items, strict=True)
+        )
+
     def _texts(self) -> list[str]:
         """The expressions whose types are needed."""
         if self._groups is None:

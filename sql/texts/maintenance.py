@@ -523,6 +523,16 @@ def query_types(query: str) -> str:
     return f"DESCRIBE QUERY {query}"
 
 
+def explained_padding(table: TableName, columns: Iterable[str]) -> str:
+    """Asks for the plan of comparisons with columns of texts: see `PADS`."""
+    compared = " OR ".join(f"{quote(column)} = ''" for column in columns)
+    return f"EXPLAIN EXTENDED SELECT 1 FROM {table.quoted} WHERE {compared}"
+
+
+PADS = "rpad("
+"""What the plan of `explained_padding` calls if one of the columns is of the type CHAR."""
+
+
 def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
     """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
     key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"

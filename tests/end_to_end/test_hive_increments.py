@@ -85,3 +85,21 @@ def test_tables_that_hive_reads(hive: Database) -> None:
     assert_equal(hive, "counted", OF_SALES["counted"])
     assert route(hive, "counted")[0] == "COMPLETE"
     assert "HIVE_TEXT" in route(hive, "counted")[1]
+
+
+@pytest.mark.parametrize("made", sampled(["STORED AS PARQUET", "STORED AS ORC", "USING parquet"], {"STORED AS ORC"}))
+def test_texts_of_a_fixed_length(hive: Database, made: str) -> None:
+    """Spark compares a column of the type CHAR with padded texts, but not what was computed of it or read past it."""
+    hive.run(f"CREATE TABLE flags (flag CHAR(5), id INT) {made}", "INSERT INTO flags VALUES ('x', 1)")
+    definitions = {
+        "flagged": "SELECT flag, id FROM flags WHERE flag = 'x'",
+        "grouped": "SELECT flag, count(*) AS n FROM flags GROUP BY flag",
+        "having": "SELECT flag, count(*) AS n FROM flags GROUP BY flag HAVING flag = 'x'",
+        "compared": "SELECT CASE WHEN flag = 'x' THEN 1 ELSE 0 END AS one, max(id) AS top FROM flags GROUP BY flag",
+    }
+    for view, definition in definitions.items():
+        hive.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
+    for value in ("('x', 2)", "('y', 3)"):
+        hive.run(f"INSERT INTO flags VALUES {value}")
+        for view, definition in definitions.items():
+            assert_equal(hive, view, definition)

@@ -532,12 +532,6 @@ def _row(values: str) -> tuple[str | None, int]:
     return (partition[0].strip("'") if partition else None), int(token or 0)
 
 
-def _describe(running: Statement, found: re.Match[str]) -> Answer:
-    return [
-        (name, "string" if name == "d" else "bigint", None) for name, _ in _columns(running, f"FROM {_name(found)}")
-    ]
-
-
 def _nothing(*_: object) -> None: ...
 
 
@@ -589,7 +583,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
     ("ask", rf"REFRESH TABLE {NAME}", _refresh_table),
     ("ask", r"REFRESH '.*'", _nothing),  # It is for rows that CACHE TABLE keeps.
-    ("ask", rf"DESCRIBE TABLE {NAME}", _describe),
+    ("ask", rf"EXPLAIN EXTENDED SELECT 1 FROM {NAME} WHERE .* = ''", _explain_definition),
     ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
     ("look", r"SELECT left\(path, .*", _list_files),
     ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),

@@ -8,13 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.mv.model.marks import YoungFile
 from gateway.mv.model.snapshot import PartitionValues
-from gateway.mv.observation.schemas import sql_type
+from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import Relation, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import additions, maintenance, observation
-
-_PADDED = '"char"'
-"""In the type of a column that has texts of a fixed length: Spark pads them when it reads the table."""
 
 
 async def added(
@@ -22,7 +19,7 @@ async def added(
 ) -> str:
     """The query for the rows of these files, in the table's columns. `places`: as `Observer.places`. Raises
     NotIncremental if the table does not simply show what is in the files, and what Spark raises."""
-    if any(_PADDED in kind for _, kind in relation.columns):
+    if await has_char(session.run, relation.name, relation.columns):
         raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a column of the type CHAR")
     if odd := next((file for file in files if not additions.is_plain(file.path.rpartition("/")[2])), None):
         raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file with an unusual name: {odd.path}")

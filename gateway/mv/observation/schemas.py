@@ -6,16 +6,21 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema, State
 from gateway.mv.observation.observer import Look
-from gateway.mv.ports import Metastore, RelationKind
+from gateway.mv.ports import Metastore, RelationKind, Rows
 from sql.names import TableName
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
+
+Columns = Sequence[tuple[str, str]]
+"""Names, and types in Spark's JSON."""
+_TEXTS = frozenset({"string", "char", "varchar"})
 
 
 class Schemas:
@@ -147,6 +152,15 @@ def sql_type(type_json: str) -> str:
             return "string"
         case name:
             return str(name)
+
+
+async def has_char(run: Callable[[str], Awaitable[Rows]], table: TableName, columns: Columns) -> bool:
+    """Whether a column is of the type CHAR: Spark pads what a statement compares it with, as long as it is a column of
+    the table. DESCRIBE tells this only of some tables, and AS JSON of none."""
+    texts = [name for name, kind in columns if json.loads(kind).get("name") in _TEXTS]
+    if not texts:
+        return False
+    return any(maintenance.PADS in str(row[0]) for row in (await run(maintenance.explained_padding(table, texts))).rows)
 
 
 def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:

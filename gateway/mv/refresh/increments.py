@@ -16,7 +16,7 @@ from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.observer import PATH_NOT_FOUND, Look
-from gateway.mv.observation.schemas import sql_type
+from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Content, Increment
@@ -192,6 +192,8 @@ class Increments:
             types = {} if typing is None else await _types(session, typing, settings, self._habits.settings)
             ansi = bool(types) and str((await session.run(f"SET {ANSI}")).rows[0][1]).lower() == "true"
             shape = draft.typed(types, ansi=ansi)
+            if draft.computes:
+                await self._check_unpadded(shape)
             if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
             if view.layout.partitioned and not shape.tells(view.layout.column):
@@ -202,6 +204,15 @@ class Increments:
         except NotIncremental as reason:
             return _Analysed(columns, views, settings, view.properties, reason, {})
         return _Analysed(columns, views, settings, view.properties, shape, hidden)
+
+    async def _check_unpadded(self, shape: Shape) -> None:
+        """Spark pads what it compares with a column of the type CHAR, but not with a key or a MAX of such a column."""
+        for table in sorted(shape.tables):
+            below = self._catalog.named(table)
+            relation = await self._metastore.relation(table if below is None else below.storage)
+            if relation is None or await has_char(self._metastore.run, relation.name, relation.columns):
+                what = f"it computes with its groups, and {table} has a column of the type CHAR"
+                raise NotIncremental(Reason.OPERATOR, what)
 
     async def _check_view(
         self, name: TableName, views: Mapping[TableName, SparkView], settings: Mapping[str, str], session: SqlSession

@@ -19,7 +19,7 @@ from gateway.mv.model.layout import marked, storage_layout
 from gateway.mv.model.view import NEVER_BUILT, Followed, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
-from gateway.mv.observation.schemas import sql_type
+from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.refresh.diagnosis import in_words_of
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
@@ -232,9 +232,8 @@ class Drafting:
         DESCRIBE … AS JSON such columns look like strings."""
         for table in view.tables:
             if base_key(table) == followed.base:
-                described = (await self._metastore.run(maintenance.describe(table))).rows
-                kinds = {column.lower(): kind for column, kind, *_ in reversed(described)}
-                if kinds.get(followed.column.lower(), "").startswith("char("):
+                column = [(followed.column, '{"name": "string"}')]
+                if followed.kind == "string" and await has_char(self._metastore.run, table, column):
                     raise CannotFollow(
                         f"the partition column {followed.column} is of a CHAR type, whose values are padded"
                     )
