@@ -110,13 +110,18 @@ def test_the_services_have_images_that_are_built() -> None:
     assert built == {service["image"] for service in services().values()}
 
 
+@pytest.mark.parametrize(("name", "service"), [("Containerfile", "gateway"), ("superset/Containerfile", "superset")])
+def test_the_services_are_checked_as_their_images_are(name: str, service: str) -> None:
+    (command,) = re.findall(r"^  CMD (\[.*urlopen.*\])$", text(name), re.MULTILINE)
+    assert services()[service]["healthcheck"]["test"] == ["CMD", *json.loads(command)]
+
+
 def test_the_services_find_each_other_and_are_not_reached_from_elsewhere() -> None:
     found, settings = services(), settings_file.load(CONTAINER)
     for name, service in found.items():
         for other, needed in service.get("depends_on", {}).items():
             if needed["condition"] == "service_healthy":
-                # The gateway's health check is that of its image.
-                assert other == "gateway" or found[other]["healthcheck"]["test"], name
+                assert found[other]["healthcheck"]["test"], name
             else:
                 assert found[other]["restart"] == "no"
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
