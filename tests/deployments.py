@@ -49,10 +49,10 @@ def parsed(yaml: str) -> list[Any]:
     return documents
 
 
-def helm(values: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
-    """`helm template` of the chart, as the release `tea` in the namespace `shop`. JSON is YAML, too."""
-    command = [str(program("helm")), "template", "tea", str(CHART), "--namespace", "shop"]
-    return run([*command, "--kube-version", KUBERNETES, "--values", "-", *options], json.dumps(values))
+def helm(values: dict[str, Any], chart: Path = CHART) -> subprocess.CompletedProcess[str]:
+    """`helm template` of a chart, as the release `tea` in the namespace `shop`. JSON is YAML, too."""
+    command = [str(program("helm")), "template", "tea", str(chart), "--namespace", "shop"]
+    return run([*command, "--kube-version", KUBERNETES, "--values", "-"], json.dumps(values))
 
 
 def manifests(values: dict[str, Any]) -> dict[tuple[str, str], Any]:

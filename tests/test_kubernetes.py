@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,28 @@ def test_a_policy_lets_only_the_named_pods_in() -> None:
     assert [each["port"] for each in clients["ports"]] == ["thrift", "http"]
     assert monitoring["from"] == [{"namespaceSelector": {}}]
     assert [each["port"] for each in monitoring["ports"]] == ["metrics"]
+
+
+def notes(values: dict[str, Any], place: Path) -> str:
+    """What helm prints after the installation. `helm template` shows it only within a manifest."""
+    chart = place / CHART.name
+    shutil.copytree(CHART, chart, dirs_exist_ok=True)
+    within = 'notes: {{ include (print $.Template.BasePath "/NOTES.txt") . | toJson }}'
+    (chart / "templates" / "notes.yaml").write_text(within, encoding="utf-8")
+    done = helm(values, chart)
+    assert done.returncode == 0, done.stderr
+    (found,) = [each["notes"] for each in parsed(done.stdout) if "notes" in each]
+    return str(found)
+
+
+def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
+    least = notes(LEAST, tmp_path)
+    assert f"jdbc:hive2://{NAME}.shop:10000/\n" in least
+    assert "Only Spark checks passwords" in least
+    full = notes(FULL, tmp_path)
+    assert f"jdbc:hive2://{NAME}.shop:10000/;ssl=true\n" in full
+    assert f"jdbc:hive2://{NAME}.shop:10001/;transportMode=http;httpPath=cliservice;ssl=true\n" in full
+    assert "Only Spark" not in full
 
 
 @pytest.mark.parametrize(
