@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,12 @@ def test_the_manifests_agree_with_the_schemas_of_kubernetes(values: dict[str, An
     done = run([*command, *map(str, files)])
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count(" passed ") + done.stdout.count(" passed ") == len(found)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    chart = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:version|appVersion): (\S+)$", chart, re.MULTILINE) == [version, version]
 
 
 def test_the_chart_has_no_faults_that_helm_knows() -> None:
