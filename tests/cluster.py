@@ -185,7 +185,8 @@ class Standalone:
             if any(_is_executor(child, executor) for child in children):
                 program.stop(9)
                 for child in children:
-                    child.kill()
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        child.kill()
                 self._programs.remove(program)
                 return
         raise LookupError(f"no worker runs the executor {executor}")
@@ -197,7 +198,11 @@ class Standalone:
 
 
 def _is_executor(process: psutil.Process, number: str) -> bool:
-    command = process.cmdline()
+    try:
+        command = process.cmdline()
+    except psutil.NoSuchProcess:
+        # A worker may not have waited yet for an executor that has ended.
+        return False
     return "--executor-id" in command and command[command.index("--executor-id") + 1] == number
 
 

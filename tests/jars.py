@@ -1,5 +1,5 @@
 """Java archives for tests: requirements-jars.lock lists them, scripts/setup downloads them. Those for other releases of
-Spark are in requirements-spark.lock."""
+Spark are in requirements-spark.lock, those for S3 in requirements-s3.lock."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-jars.lock"
 SPARK_LOCK = ROOT / "requirements-spark.lock"
+S3_LOCK = ROOT / "requirements-s3.lock"
 DIRECTORY = ROOT / ".cache" / "jars"
 
 

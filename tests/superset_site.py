@@ -1,9 +1,11 @@
-"""A Superset with this project's wheel: an environment, a metadata database and a web server of its own."""
+"""A Superset with this project's wheel, prepared and started as in the image of conf/superset: an environment, a
+metadata database and a web server of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import urllib.error
 import urllib.request
@@ -17,11 +19,9 @@ ENVIRONMENT = Path(os.environ.get("FRESHGATE_SUPERSET", ROOT / ".cache" / "super
 """Where `scripts/setup --with-superset` installs the packages of requirements-superset.lock."""
 PYTHON = ENVIRONMENT / "bin" / "python"
 USER, PASSWORD = "admin", "an admin's password"
-CONFIGURATION = """
-SECRET_KEY = "a key for this test, and for nothing else"
-SQLALCHEMY_DATABASE_URI = "sqlite:///{home}/superset.db"
-TALISMAN_ENABLED = False
-"""
+FILES = ROOT / "conf" / "superset"
+"""What the image of Superset consists of, besides its packages."""
+COMMAND = re.compile(r"^CMD (\[.*\])$", re.MULTILINE)
 PREPARE_SECONDS = 300
 START_SECONDS = 120
 CALL_SECONDS = 120
@@ -33,7 +33,10 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.log = directory / "superset.log"
-        command = [_program("superset"), "run", "--host", "127.0.0.1", "--port", str(port), "--with-threads"]
+        (found,) = COMMAND.findall((FILES / "Containerfile").read_text(encoding="utf-8"))
+        name, address, *options = json.loads(found)
+        assert address == "--bind=0.0.0.0:8088"
+        command = [_program(name), f"--bind=127.0.0.1:{port}", *options]
         self._program = Program(command, stderr=self.log, variables=variables(directory))
         wait_until(self._is_healthy, START_SECONDS, "Superset's start")
 
@@ -84,19 +87,19 @@ def prepare(directory: Path) -> None:
     # Without dependencies, because Superset pins another sqlglot than the gateway needs. The dialect needs none.
     options = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
     _run(directory, str(PYTHON), "-m", "pip", "install", *options, "--target", str(_packages(directory)), str(wheel))
-    (directory / "superset_config.py").write_text(CONFIGURATION.format(home=directory), encoding="utf-8")
-    admin = ("--username", USER, "--firstname", "A", "--lastname", "D", "--email", "a@example.org")
-    for arguments in (("db", "upgrade"), ("fab", "create-admin", *admin, "--password", PASSWORD), ("init",)):
-        _run(directory, _program("superset"), *arguments)
+    _run(directory, str(FILES / "prepare"))
 
 
 def variables(directory: Path) -> dict[str, str]:
     """The environment variables of Superset's programs."""
     return {
-        "PYTHONPATH": os.pathsep.join([str(_packages(directory)), str(directory)]),
+        "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ["PATH"]]),
+        "PYTHONPATH": str(_packages(directory)),
         "FLASK_APP": "superset.app:create_app()",
         "SUPERSET_HOME": str(directory),
-        "SUPERSET_CONFIG_PATH": str(directory / "superset_config.py"),
+        "SUPERSET_CONFIG_PATH": str(FILES / "superset_config.py"),
+        "SUPERSET_PASSWORD": PASSWORD,
+        "FRESHGATE_URI": "freshgate://superset@gateway.example:10000/default",
     }
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import bill_of_materials
 import pytest
+from deployments import ENVIRONMENT, parsed, program
 from installation import build_wheel
 from processes import ROOT
 
@@ -21,6 +24,10 @@ from gateway.login import exposure
 
 CONF = ROOT / "conf"
 CONTAINER = CONF / "container.toml"
+
+
+COMPOSE = ("compose.yaml", "compose.superset.yaml")
+INSTRUCTIONS = re.compile(r"^(FROM|COPY|VOLUME|EXPOSE|USER) (.*)$", re.MULTILINE)
 
 
 def text(name: str) -> str:
@@ -56,6 +63,96 @@ def test_the_compose_file_names_the_stages_and_ports_of_the_images() -> None:
     assert set(re.findall(r"target: (\w+)", compose)) <= stages
     for port in (settings.listen.port, settings.metrics.port):
         assert f'"127.0.0.1:{port}:{port}"' in compose
+
+
+@pytest.mark.parametrize("name", ["Containerfile", "superset/Containerfile"])
+def test_the_images_copy_files_that_exist(name: str) -> None:
+    for kind, rest in INSTRUCTIONS.findall(text(name)):
+        # scripts/release makes dist/.
+        if kind == "COPY" and not rest.startswith(("--from", "dist/ ")):
+            *sources, _ = rest.split()
+            assert all((ROOT / source).exists() for source in sources), rest
+
+
+def test_the_image_of_superset_has_the_places_that_its_files_name() -> None:
+    found = dict(INSTRUCTIONS.findall(text("superset/Containerfile")))
+    assert found["USER"] == "10001:10001"
+    file = text("superset/Containerfile")
+    assert f"SUPERSET_HOME={found['VOLUME']}\n" in file
+    assert f"--bind=0.0.0.0:{found['EXPOSE']}" in file
+    assert f"http://127.0.0.1:{found['EXPOSE']}/health" in file
+    for path in re.findall(r"/etc/superset/([\w.]+)", file):
+        assert (CONF / "superset" / path).is_file(), path
+
+
+def services() -> dict[str, dict[str, Any]]:
+    """The services of both compose files."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in COMPOSE:
+        (document,) = parsed(text(name))
+        assert found.keys().isdisjoint(document["services"])
+        for service in document["services"].values():
+            for volume in service.get("volumes", []):
+                assert volume.partition(":")[0] in document["volumes"]
+        found |= document["services"]
+    return found
+
+
+def test_the_services_have_images_that_are_built() -> None:
+    built = set()
+    for service in services().values():
+        if build := service.get("build"):
+            file = ROOT / build["dockerfile"]
+            assert (CONF / build["context"]).resolve() == ROOT
+            stages = re.findall(r"^FROM \S+ AS (\S+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert build.get("target") is None or build["target"] in stages
+            built.add(service["image"])
+    assert built == {service["image"] for service in services().values()}
+
+
+@pytest.mark.parametrize(("name", "service"), [("Containerfile", "gateway"), ("superset/Containerfile", "superset")])
+def test_the_services_are_checked_as_their_images_are(name: str, service: str) -> None:
+    (command,) = re.findall(r"^  CMD (\[.*urlopen.*\])$", text(name), re.MULTILINE)
+    assert services()[service]["healthcheck"]["test"] == ["CMD", *json.loads(command)]
+
+
+def test_the_services_find_each_other_and_are_not_reached_from_elsewhere() -> None:
+    found, settings = services(), settings_file.load(CONTAINER)
+    for name, service in found.items():
+        for other, needed in service.get("depends_on", {}).items():
+            assert needed == {"condition": "service_healthy"}
+            assert found[other]["healthcheck"]["test"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+    url = found["superset"]["environment"]["FRESHGATE_URI"]
+    assert url.partition("@")[2] == f"gateway:{settings.listen.port}/default"
+    assert url.partition("://")[0] == "freshgate"
+
+
+@pytest.mark.parametrize("files", [COMPOSE[:1], COMPOSE], ids=["spark", "superset"])
+def test_compose_reads_the_files(files: tuple[str, ...]) -> None:
+    command = [str(program("podman-compose"))]
+    for name in files:
+        command += ["-f", str(CONF / name)]
+    environment = {"PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}", "SUPERSET_PASSWORD": "a secret"}
+    done = subprocess.run(
+        [*command, "config"], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    if "podman" in done.stderr and "not found" in done.stderr:
+        pytest.skip("podman-compose does nothing without podman")
+    assert done.returncode == 0, done.stderr
+    (merged,) = parsed(done.stdout)
+    expected = {name for file in files for name in parsed(text(file))[0]["services"]}
+    assert set(merged["services"]) == expected
+    if len(files) == 2:
+        assert merged["services"]["superset"]["environment"]["SUPERSET_PASSWORD"] == "a secret"
+        del environment["SUPERSET_PASSWORD"]
+        refused = subprocess.run(
+            [*command, "config"], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        assert refused.returncode != 0
+        assert "Set SUPERSET_PASSWORD" in refused.stderr
 
 
 def test_a_stop_leaves_the_gateway_its_time() -> None:

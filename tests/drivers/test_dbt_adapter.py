@@ -62,10 +62,12 @@ def served_securely(
 
 @contextmanager
 def serving(engine: Engine, home: Path) -> Iterator[dict[str, str]]:
-    settings: dict[str, Any] = {"storage.database": "dbt_storage", "listen.http_port": 0}
+    locations = home / "locations"
+    settings: dict[str, Any] = {"storage.database": "dbt_storage", "storage.locations": locations}
+    settings["listen.http_port"] = 0
     gateway = Gateway(home / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
     try:
-        yield variables(engine, gateway)
+        yield {**variables(engine, gateway), "FRESHGATE_LOCATIONS": str(locations)}
     finally:
         gateway.stop()
 

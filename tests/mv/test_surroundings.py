@@ -10,8 +10,9 @@ from views import view_of
 
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import Relation, RelationKind
-from gateway.mv.refresh.habits import APPLICATION, DEFAULT_CATALOG, TIME_ZONE, Habits
+from gateway.mv.refresh.habits import APPLICATION, COMMIT_PROTOCOL, DEFAULT_CATALOG, SPARKS_OWN, TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import Surroundings, reading
+from sql.names import quote
 from sql.texts.maintenance import UNPARTITIONED
 
 TOKYO = {TIME_ZONE: "Asia/Tokyo"}
@@ -149,3 +150,17 @@ async def test_a_spark_that_was_started_anew_is_asked_anew() -> None:
     assert habits.leads_elsewhere("lake")
     assert not habits.leads_elsewhere("default")
     assert (habits.settings[TIME_ZONE], habits.default_catalog) == ("Asia/Tokyo", "spark_catalog")
+
+
+async def test_files_at_a_location_are_committed_by_sparks_own_protocol() -> None:
+    """Protocols for object stores refuse to write outside of the table's directory."""
+    plain = view({})
+    located = replace(plain, clauses=replace(plain.clauses, location="s3a://lake/views/m"))
+    assert await told(located, surroundings()) == []
+    store = surroundings()
+    store._habits.stages_writes = False
+    assert await told(plain, store) == []
+    assert await told(located, store) == [
+        f"SET {quote(COMMIT_PROTOCOL)}={quote(SPARKS_OWN)}",
+        f"RESET {quote(COMMIT_PROTOCOL)}",
+    ]

@@ -97,6 +97,11 @@ class TestClauses:
         assert definition(**docs).clauses(["day", "a`b"]).startswith("(`day` comment 'it\\'s a day', `a``b`)")
         assert not definition(persist_docs={"columns": True}).clauses([]).startswith("(")
 
+    def test_the_location_is_named_as_that_of_a_table(self) -> None:
+        clauses = definition(location_root="s3a://lake/it's", file_format="orc").clauses([]).split("\n")
+        assert "location 's3a://lake/it\\'s/daily'" in clauses
+        assert not any(each.startswith("location") for each in definition().clauses([]).split("\n"))
+
     def test_booleans_and_numbers_are_properties(self) -> None:
         given = definition(tblproperties={"a": True, "b": 2}, enable_rewrite=False, grace_period=30)
         assert given.properties == {"a": "true", "b": "2", "use_for_rewrite": "false", "grace_period": "30"}
@@ -113,6 +118,7 @@ class TestChanges:
             ({"query": "select 2"}, "query"),
             ({"partition_by": "day"}, "layout"),
             ({"file_format": "orc"}, "layout"),
+            ({"location_root": "/data/views"}, "layout"),
             ({"columns": {"day": "changed"}, "persist_docs": {"columns": True}}, "columns"),
         ],
     )

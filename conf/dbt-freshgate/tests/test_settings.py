@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -219,9 +220,40 @@ class TestSettings:
         assert "'of_others' = 'stays'" in after
         assert after.replace("  'of_others' = 'stays'\n", "") == before
 
-    def test_grants_are_sent_to_spark(self, shop: Any) -> None:
+    def test_a_view_is_created_and_replaced_below_its_location_root(self, shop: Any) -> None:
+        root = os.environ["FRESHGATE_LOCATIONS"]
+
+        def files() -> set[str]:
+            return {path.parent.parent.name for path in Path(root, "daily").glob("*/freshgate_version=*/*.parquet")}
+
+        write_model(shop, "daily", DAILY, location_root=root)
+        run()
+        assert f"LOCATION '{root}/daily'" in created(shop, "daily")
+        before = files()
+        assert len(before) == 1
+        assert [total for _, total in rows(shop, "daily")] == [15, 1]
+        shop.run_sql(f"insert into {shop.test_schema}.orders values (date'2026-01-02', 'south', 41)")
+        assert "Applying REPLACE to" not in run()
+        assert [total for _, total in rows(shop, "daily")] == [15, 42]
+        write_model(shop, "daily", DAILY.replace("sum(", "max("), location_root=root)
+        assert "Applying REPLACE to" in run()
+        assert [total for _, total in rows(shop, "daily")] == [10, 41]
+        # The replaced view's files stay for its readers; those of the new one are in a directory beside them.
+        assert len(files() - before) == 1
+        write_model(shop, "daily", DAILY)
+        assert "Applying REPLACE to" in run()
+        assert "LOCATION" not in created(shop, "daily")
+
+    def test_a_location_root_elsewhere_is_refused(self, shop: Any) -> None:
+        write_model(shop, "daily", DAILY, location_root="/elsewhere")
+        assert "storage.locations" in failed()
+
+    def test_spark_gets_the_grants_of_the_view(self, shop: Any) -> None:
+        """Spark itself knows no GRANT, and says so."""
         write_model(shop, "daily", DAILY, grants={"select": ["ada"]})
-        assert "grant" in failed().lower()
+        message = failed()
+        assert "GRANT is not valid" in message
+        assert f"grant select on {shop.test_schema}.daily to `ada`" in message
         assert relation_type(shop, "daily") == "materialized_view"
 
     def test_a_contract_is_checked(self, shop: Any) -> None:

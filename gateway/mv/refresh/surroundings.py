@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from gateway.errors import FreshgateError
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, Sessions, SqlSession
-from gateway.mv.refresh.habits import TIME_ZONE, Habits
+from gateway.mv.refresh.habits import COMMIT_PROTOCOL, SPARKS_OWN, TIME_ZONE, Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
 
@@ -88,10 +88,14 @@ class Surroundings:
 
     @asynccontextmanager
     async def of(self, view: MaterializedView, session: SqlSession) -> AsyncIterator[None]:
-        """Applies the view's settings: its creator's, workload_group as the pool, and its `session.` properties."""
+        """Applies the view's settings: its creator's, workload_group as the pool, its `session.` properties, and what
+        writing to its LOCATION needs."""
         settings = await self._settings(view)
         if (pool := view.properties.get("workload_group")) is not None:
             settings[POOL] = pool
+        if view.clauses.location is not None and not self._habits.stages_writes:
+            # Commit protocols for object stores write only below the table's own directory, where LOCATION is not.
+            settings[COMMIT_PROTOCOL] = SPARKS_OWN
         async with with_settings(session, settings, {POOL: self._pool}):
             yield
 

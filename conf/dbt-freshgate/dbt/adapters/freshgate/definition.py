@@ -288,6 +288,9 @@ def _layout(config: Settings) -> Iterator[str]:
         yield f"cluster by ({', '.join(together)})"
     if file_format := config.get("file_format"):
         yield f"using {file_format}"
+    if root := config.get("location_root"):
+        # As dbt-spark does for tables.
+        yield f"location {literal(f'{root}/{config.identifier}')}"
 
 
 def _properties(config: Settings) -> dict[str, str]:

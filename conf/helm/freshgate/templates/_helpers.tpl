@@ -1,0 +1,71 @@
+{{- define "freshgate.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "freshgate.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "freshgate.labels" -}}
+{{ include "freshgate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "freshgate.account" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "freshgate.name" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The settings, and those that follow from the Secrets. */ -}}
+{{- define "freshgate.settings" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- if .Values.usersSecret -}}
+{{- $users := dict "method" "file" "users_file" "/etc/freshgate/users/users" -}}
+{{- $_ := mergeOverwrite $settings (dict "authentication" $users) -}}
+{{- end -}}
+{{- if .Values.tlsSecret -}}
+{{- $tls := dict "certificate" "/etc/freshgate/tls/tls.crt" "key" "/etc/freshgate/tls/tls.key" -}}
+{{- $_ := mergeOverwrite $settings (dict "tls" $tls) -}}
+{{- end -}}
+{{- toJson $settings -}}
+{{- end -}}
+
+{{- /* A table of TOML: its own values first, then its tables. JSON's texts, numbers and lists are TOML, too. Names are
+quoted, because those of Spark's settings contain dots. */ -}}
+{{- define "freshgate.table" -}}
+{{- range $name, $value := .table }}
+{{- if not (kindIs "map" $value) }}
+{{ toJson $name }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := .table }}
+{{- if kindIs "map" $value }}
+{{- $path := append $.path (toJson $name) }}
+
+[{{ join "." $path }}]
+{{- include "freshgate.table" (dict "path" $path "table" $value) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "freshgate.ports" -}}
+{{- with .Values.settings }}
+{{- if ge (int .listen.port) 0 }}
+- {name: thrift, containerPort: {{ int .listen.port }}}
+{{- end }}
+{{- if ge (int .listen.http_port) 0 }}
+- {name: http, containerPort: {{ int .listen.http_port }}}
+{{- end }}
+- {name: metrics, containerPort: {{ int .metrics.port }}}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,248 @@
+"""Tests the Helm chart: the manifests that helm makes of it, and the settings in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deployments import CHART, KUBERNETES, helm, manifests, parsed, program, run
+from processes import ROOT
+
+from gateway import settings_file
+from gateway.config import Settings
+from gateway.login import exposure
+
+PAGE = ROOT / "docs" / "how-to" / "kubernetes.md"
+NAME = "tea-freshgate"
+LEAST = {"settings": {"upstream": {"address": "spark:10000"}}}
+FULL: dict[str, Any] = {
+    "image": {"repository": "registry.example/freshgate", "tag": "0.1.0@sha256:" + "0" * 64},
+    "imagePullSecrets": [{"name": "registry"}],
+    "settings": {
+        "upstream": {"address": "spark:10000", "user": "o'neill", "password": 'a "b" \\ <ü>\n'},
+        "listen": {"http_port": 10001, "transports": ["sasl"], "trusted_proxies": []},
+        "limits": {"drain_seconds": 90.5, "request_bytes": 67108864},
+        "rewrite": {"new_views": True},
+        "engine": {"spark": {"sql.shuffle.partitions": "64", "sql.ansi.enabled": True}},
+    },
+    "usersSecret": "users",
+    "tlsSecret": "certificate",
+    "extraSecrets": ["ca.example", "more"],
+    "env": [{"name": "AWS_REGION", "value": "eu-central-1"}],
+    "dataClaim": "data",
+    "service": {"type": "LoadBalancer", "annotations": {"a/b": "c"}},
+    "serviceAccount": {"annotations": {"role": "r"}},
+    "networkPolicy": {"enabled": True, "clients": [{"podSelector": {"matchLabels": {"bi": "yes"}}}]},
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"team": "data"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "k", "operator": "Exists"}],
+    "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+}
+SETTINGS_SECRET = {"settingsSecret": "settings", "serviceAccount": {"create": False}}
+
+
+def container(found: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    (only,) = found["Deployment", NAME]["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def settings_of(found: dict[tuple[str, str], Any], place: Path) -> Settings:
+    """The settings with which the pod starts. Fails if one of them does not exist."""
+    data = found["ConfigMap", NAME]["data"]
+    assert container(found)["args"] == ["serve", "--config", "/etc/freshgate/settings/freshgate.toml"]
+    (place / "freshgate.toml").write_text(data["freshgate.toml"], encoding="utf-8")
+    return settings_file.load(place / "freshgate.toml")
+
+
+@pytest.mark.parametrize("values", [LEAST, FULL, SETTINGS_SECRET], ids=["least", "full", "secret"])
+def test_the_manifests_agree_with_the_schemas_of_kubernetes(values: dict[str, Any], tmp_path: Path) -> None:
+    found = manifests(values)
+    files = []
+    for number, each in enumerate(found.values()):
+        files.append(tmp_path / f"{number}.yaml")
+        files[-1].write_text(json.dumps(each), encoding="utf-8")
+    release = KUBERNETES.rpartition(".")[0]
+    command = [str(program("kubernetes-validate")), "--strict", "--kubernetes-version", release]
+    done = run([*command, *map(str, files)])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count(" passed ") + done.stdout.count(" passed ") == len(found)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    chart = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:version|appVersion): (\S+)$", chart, re.MULTILINE) == [version, version]
+
+
+def test_the_chart_has_no_faults_that_helm_knows() -> None:
+    done = run([str(program("helm")), "lint", "--strict", str(CHART), "--set", "settings.upstream.address=spark:10000"])
+    assert done.returncode == 0, done.stdout
+    assert "[WARNING]" not in done.stdout
+
+
+def test_the_settings_of_the_least_values_start_a_gateway(tmp_path: Path) -> None:
+    settings = settings_of(manifests(LEAST), tmp_path)
+    exposure.check(settings)
+    assert settings.upstream.address == "spark:10000"
+    assert settings.listen.host == settings.metrics.host == "0.0.0.0"
+
+
+def test_every_kind_of_value_reaches_the_gateway(tmp_path: Path) -> None:
+    settings = settings_of(manifests(FULL), tmp_path)
+    given = FULL["settings"]
+    assert settings.upstream.user == given["upstream"]["user"]
+    assert settings.upstream.password == given["upstream"]["password"]
+    assert settings.listen.transports == ("sasl",)
+    assert settings.listen.trusted_proxies == ()
+    assert settings.limits.drain_seconds == 90.5
+    assert settings.limits.request_bytes == 67108864
+    assert settings.rewrite.new_views is True
+    assert dict(settings.engine.spark) == {
+        "spark.sql.shuffle.partitions": "64",
+        "spark.sql.ansi.enabled": "true",
+    }
+
+
+def test_every_port_of_the_settings_is_reached_through_a_service(tmp_path: Path) -> None:
+    for values in (LEAST, FULL):
+        found = manifests(values)
+        settings = settings_of(found, tmp_path)
+        ports = {each["name"]: each["containerPort"] for each in container(found)["ports"]}
+        expected = {"thrift": settings.listen.port, "metrics": settings.metrics.port}
+        if settings.listen.http_port > 0:
+            expected["http"] = settings.listen.http_port
+        assert ports == expected
+        served = {}
+        for name in (NAME, f"{NAME}-metrics"):
+            service = found["Service", name]["spec"]
+            labels = found["Deployment", NAME]["spec"]["template"]["metadata"]["labels"]
+            assert service["selector"].items() <= labels.items()
+            served[name] = {each["targetPort"]: each["port"] for each in service["ports"]}
+        # Whoever reaches the clients' Service, perhaps from outside of the cluster, does not reach the metrics.
+        assert served.pop(f"{NAME}-metrics") == {"metrics": expected.pop("metrics")}
+        assert served == {NAME: expected}
+
+
+def test_what_the_settings_name_is_mounted(tmp_path: Path) -> None:
+    found = manifests(FULL)
+    settings, pod = settings_of(found, tmp_path), found["Deployment", NAME]["spec"]["template"]["spec"]
+    sources = {each["name"]: each for each in pod["volumes"]}
+    mounted = {each["mountPath"]: sources[each["name"]] for each in container(found)["volumeMounts"]}
+    assert len(mounted) == len(sources)
+    for path, secret in (
+        (settings.authentication.users_file, "users"),
+        (settings.tls.certificate, "certificate"),
+        (settings.tls.key, "certificate"),
+    ):
+        assert mounted[str(Path(path).parent)]["secret"]["secretName"] == secret
+    assert mounted["/etc/freshgate/secrets/ca.example"]["secret"]["secretName"] == "ca.example"
+    assert mounted[str(Path(settings.data_dir).parent)]["persistentVolumeClaim"] == {"claimName": "data"}
+    assert settings.authentication.method == "file"
+
+
+def test_settings_in_a_secret_replace_the_config_map() -> None:
+    found = manifests(SETTINGS_SECRET)
+    assert "ConfigMap" not in {kind for kind, _ in found}
+    assert "ServiceAccount" not in {kind for kind, _ in found}
+    sources = found["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "settings", "secret": {"secretName": "settings", "defaultMode": 0o440}} in sources
+
+
+def test_the_pod_has_no_rights_that_it_does_not_need() -> None:
+    image = (ROOT / "conf" / "Containerfile").read_text(encoding="utf-8")
+    found = manifests(LEAST)
+    pod = found["Deployment", NAME]["spec"]["template"]["spec"]
+    context = pod["securityContext"]
+    assert f"\nUSER {context['runAsUser']}:{context['runAsGroup']}\n" in image
+    assert context["runAsNonRoot"] is True
+    assert pod["automountServiceAccountToken"] is False
+    own = container(found)["securityContext"]
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    writable = {each["mountPath"] for each in container(found)["volumeMounts"] if not each.get("readOnly")}
+    assert writable == {"/tmp", *re.findall(r"^VOLUME (\S+)$", image, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("values", [LEAST, FULL], ids=["least", "full"])
+def test_there_is_never_a_second_gateway_and_a_stop_has_its_time(values: dict[str, Any], tmp_path: Path) -> None:
+    found = manifests(values)
+    deployment = found["Deployment", NAME]["spec"]
+    assert deployment["replicas"] == 1
+    assert deployment["strategy"] == {"type": "Recreate"}
+    drain = settings_of(found, tmp_path).limits.drain_seconds
+    assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > drain + 20
+
+
+def test_other_settings_are_another_pod() -> None:
+    def annotations(address: str) -> Any:
+        found = manifests({"settings": {"upstream": {"address": address}}})
+        return found["Deployment", NAME]["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations("a:1") == annotations("a:1")
+    assert annotations("a:1") != annotations("b:1")
+
+
+def test_a_policy_lets_only_the_named_pods_in() -> None:
+    assert "NetworkPolicy" not in {kind for kind, _ in manifests(LEAST)}
+    clients, monitoring = manifests(FULL)["NetworkPolicy", NAME]["spec"]["ingress"]
+    assert clients["from"] == FULL["networkPolicy"]["clients"]
+    assert [each["port"] for each in clients["ports"]] == ["thrift", "http"]
+    assert monitoring["from"] == [{"namespaceSelector": {}}]
+    assert [each["port"] for each in monitoring["ports"]] == ["metrics"]
+
+
+def notes(values: dict[str, Any], place: Path) -> str:
+    """What helm prints after the installation. `helm template` shows it only within a manifest."""
+    chart = place / CHART.name
+    shutil.copytree(CHART, chart, dirs_exist_ok=True)
+    within = 'notes: {{ include (print $.Template.BasePath "/NOTES.txt") . | toJson }}'
+    (chart / "templates" / "notes.yaml").write_text(within, encoding="utf-8")
+    done = helm(values, chart)
+    assert done.returncode == 0, done.stderr
+    (found,) = [each["notes"] for each in parsed(done.stdout) if "notes" in each]
+    return str(found)
+
+
+def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
+    least = notes(LEAST, tmp_path)
+    assert f"jdbc:hive2://{NAME}.shop:10000/\n" in least
+    assert "Only Spark checks passwords" in least
+    full = notes(FULL, tmp_path)
+    assert f"jdbc:hive2://{NAME}.shop:10000/;ssl=true\n" in full
+    assert f"jdbc:hive2://{NAME}.shop:10001/;transportMode=http;httpPath=cliservice;ssl=true\n" in full
+    assert "Only Spark" not in full
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "Set settings.upstream.address"),
+        ({**LEAST, "replicas": 2}, "replicas"),
+        ({"settings": {"upstream": {"address": "a:1"}, "listen": {"port": -1}}}, "settings.listen"),
+        ({"settings": {"upstream": {"address": "a:1"}, "metrics": {"port": 0}}}, "settings.metrics.port"),
+        ({**LEAST, "service": {"type": "Elsewhere"}}, "service.type"),
+    ],
+)
+def test_unusable_values_are_refused(values: dict[str, Any], said: str) -> None:
+    done = helm(values)
+    assert done.returncode != 0
+    assert said in done.stderr.replace("/", ".")
+
+
+def test_the_values_of_the_page_are_usable(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        (values,) = parsed(block)
+        exposure.check(settings_of(manifests(values), tmp_path))
+    shown = set(re.findall(r"^\| `(\w+)[.`]", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    (defaults,) = parsed((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert shown == set(defaults)
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert set(schema["properties"]) == {*defaults, "global"}
