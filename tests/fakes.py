@@ -296,6 +296,10 @@ class FakeSpark:
         """Makes statements with these texts run until the test ends them."""
         self._held.update(texts)
 
+    def releases(self) -> None:
+        """Further statements end at once. Those that run still wait for the test."""
+        self._held.clear()
+
     def carry_out(self, operation: SparkOperation) -> None:
         """Applies the effect of a statement that has succeeded."""
         if found := re.fullmatch(r"\s*use\s+(?:(\w+)\.)?(\w+)\s*;?", operation.text, re.IGNORECASE):
