@@ -138,6 +138,15 @@ async def test_settings_one_after_the_other_are_known() -> None:
     assert world.results.counts.hits == 1
 
 
+async def test_nothing_is_kept_if_sessions_of_spark_share_their_settings() -> None:
+    """`Habits.collects_whole` is then false, as with an incremental collection."""
+    world = World(result_bytes=1 << 24, goes_back=lambda: False)
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    world.spark.value = lambda _: 1
+    assert await kept(world) == 0
+
+
 OPAQUE = [
     "EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = false'",
     "BEGIN SET spark.sql.ansi.enabled = false; END",

@@ -13,7 +13,7 @@ import pytest
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.model.properties import write_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
-from gateway.mv.refresh.habits import Habits, TooOld
+from gateway.mv.refresh.habits import SINGLE_SESSION, Habits, TooOld
 from gateway.spark import older
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.printed_description import read_description
@@ -283,6 +283,15 @@ def test_the_release_decides_the_dialect(version: str, dialect: Dialect) -> None
     habits = Habits()
     asyncio.run(habits.ask(Scripted(SET=SET, SELECT_version=[(version,)])))  # type: ignore[arg-type]
     assert (habits.speaking(), habits.version) == (dialect, version)
+
+
+@pytest.mark.parametrize(("shared", "whole"), [("false", True), ("true", False)])
+def test_sessions_that_share_their_settings_are_recognized(shared: str, whole: bool) -> None:
+    """Then nothing is kept in memory for a session: another one may change what its texts mean."""
+    answers = {f"SET {SINGLE_SESSION}": [(SINGLE_SESSION, shared)], "SET": [("some", "false")]}
+    habits = Habits()
+    asyncio.run(habits.ask(Scripted(SELECT_version=[("4.1.4 bbb",)], **answers)))  # type: ignore[arg-type]
+    assert habits.collects_whole is whole
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "2.4.8", "3.0"])
