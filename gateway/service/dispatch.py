@@ -33,7 +33,7 @@ from gateway.service.operations.operation import (
     new_handle,
     timed_out,
 )
-from gateway.service.results.rights import may_change_rights
+from gateway.service.results.revocation import may_change_rights
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.outcomes import Own, Route, Waiting, at_once
 from gateway.service.routing.route import Router
