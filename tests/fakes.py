@@ -242,7 +242,18 @@ class SparkOperation:
     polled: int = 0
     """How often the client or the gateway asked for its status."""
     closed: bool = False
+    rows: list[int] = field(default_factory=list)
+    fetched: int = 0
+    """How many rows were fetched."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def fetch(self, seqid: int, again: bool) -> bytes:
+        """All rows, or those that were not fetched yet."""
+        begins = 0 if again else self.fetched
+        self.fetched = len(self.rows)
+        column = ttypes.TColumn(i64Val=ttypes.TI64Column(self.rows[begins:], b""))
+        response = ttypes.TFetchResultsResp(ttypes.TStatus(0), False, ttypes.TRowSet(begins, [], [column]))
+        return enveloped("FetchResults", TMessageType.REPLY, seqid, response)
 
     def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
         """Ends the statement. If it succeeds, it takes effect."""
@@ -274,6 +285,8 @@ class FakeSpark:
         """Answers EXPLAIN EXTENDED of a text in a session, in place of `answers`."""
         self.answering = asyncio.Event()
         self.answering.set()
+        self.value: Callable[[SparkOperation], int] | None = None
+        """What each result consists of, one row of one column, when its statement is executed; None: no rows."""
         self.refusal: tuple[str, str] | None = None
         """The message and SQLSTATE with which every further statement is refused immediately."""
         self.down = False
@@ -282,6 +295,10 @@ class FakeSpark:
     def holds(self, *texts: str) -> None:
         """Makes statements with these texts run until the test ends them."""
         self._held.update(texts)
+
+    def releases(self) -> None:
+        """Further statements end at once. Those that run still wait for the test."""
+        self._held.clear()
 
     def carry_out(self, operation: SparkOperation) -> None:
         """Applies the effect of a statement that has succeeded."""
@@ -328,6 +345,10 @@ class FakeSpark:
         operation = self.operations.get(handle.guid)
         if operation is None or operation.closed:
             return reply.error(name, 1, "Invalid OperationHandle", "HY000")
+        if self.value is not None and name == "GetResultSetMetadata":
+            return enveloped(name, TMessageType.REPLY, 1, ttypes.TGetResultSetMetadataResp(ttypes.TStatus(0)))
+        if self.value is not None and name == "FetchResults":
+            return operation.fetch(1, message.fetch_call(payload).orientation == message.FETCH_FIRST)
         return self._about(name, operation)
 
     def _open(self, payload: bytes) -> bytes:
@@ -346,6 +367,8 @@ class FakeSpark:
         session.operations.append(operation)
         self.operations[operation.handle.guid] = operation
         self.on_start(operation)
+        if self.value is not None:
+            operation.rows = [self.value(operation)]
         if call.statement not in self._held:
             operation.finish()
         return reply.execute_ok(1, operation.handle)

@@ -34,6 +34,7 @@ from gateway.service.operations.operation import (
     new_handle,
     timed_out,
 )
+from gateway.service.results.revocation import may_change_rights
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.outcomes import Own, Route, Waiting, at_once
 from gateway.service.routing.route import Router
@@ -47,8 +48,6 @@ from sql.understood import Understood
 
 log = logging.getLogger(__name__)
 
-RIGHTS = frozenset({"grant", "revoke", "deny"})
-"""First words of statements after which a user may no longer see a result that was kept."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -271,10 +270,15 @@ class Dispatch:
             return self._considered(execution)
         if route.took is not None:
             statement.sent("", route.took)
-        if known.look.keyword in RIGHTS:
-            self._service.results.clear()
-            route.ends.append(lambda _: self._service.results.clear())
+        self._note_rights(known, route)
         return self._forward(execution, route)
+
+    def _note_rights(self, known: Understood, route: Route) -> None:
+        """From the time when the statement is sent until it has ended, nobody knows what a user may see."""
+        if self._service.results.active and may_change_rights(known.look):
+            change = object()
+            route.sends.append(partial(self._service.results.suspend, change))
+            route.ends.append(lambda _: self._service.results.resume(change))
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
         """Why this statement, or every statement, is refused; None if it is not."""
@@ -298,9 +302,7 @@ class Dispatch:
             statement.taken_for_command()
             return await self._own_operation(execution, route)
         follow(statement, route.then if isinstance(route, Waiting) else route)
-        if execution.known.look.keyword in RIGHTS:
-            self._service.results.clear()
-            (route.then if isinstance(route, Waiting) else route).ends.append(lambda _: self._service.results.clear())
+        self._note_rights(execution.known, route.then if isinstance(route, Waiting) else route)
         if isinstance(route, Route):
             if self._executions.key(execution, route) is None:
                 return self._forward(execution, route)

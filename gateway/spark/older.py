@@ -8,6 +8,7 @@ lists its files once. Only the gateway's own statements come here; Spark 3.5 has
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,7 @@ _TOKENS = re.compile(
 )
 _OPTION = re.compile(rf"'(\w+)' = ({_LITERAL})", re.DOTALL)
 _STATISTICS = re.compile(r"(\d+) bytes(?:, (\d+) rows)?")
+_numbers = itertools.count()
 FILES = "freshgate_files_"
 """Prefix of the temporary views, which exist while a statement runs."""
 
@@ -77,38 +79,50 @@ async def run(dialect: Dialect, sql: str, plainly: Run) -> Rows:
     if not dialect.describes_as_json and sql.startswith(_DESCRIBE) and sql.endswith(_AS_JSON):
         return await _describe(sql.removesuffix(_AS_JSON), plainly)
     if not dialect.takes_options and (found := on_files(sql)) is not None:
-        try:
-            for text in found.makes:
-                await plainly(text)
-            return await plainly(found.text)
-        finally:
-            # Another statement would make them anew; what they have listed takes memory until then.
-            with contextlib.suppress(StatementFailed, UpstreamLost):
-                for text in found.drops:
-                    await plainly(text)
+        return await _run_on_files(found, plainly)
     return await plainly(sql)
 
 
+async def _run_on_files(found: OnFiles, plainly: Run) -> Rows:
+    made = list[str]()
+    try:
+        for text, drop in zip(found.makes, found.drops, strict=True):
+            made.append(drop)
+            try:
+                await plainly(text)
+            except StatementFailed:
+                made.pop()
+                raise
+        return await plainly(found.text)
+    finally:
+        # What they have listed takes memory. One that Spark did not make is not dropped: DROP VIEW would find a view of
+        # that name in the current database.
+        for drop in made:
+            with contextlib.suppress(StatementFailed, UpstreamLost):
+                await plainly(drop)
+
+
 def on_files(sql: str) -> OnFiles | None:
-    """The statement with views in place of its relations with options; None if it has none."""
+    """The statement with views in place of its relations with options; None if it has none. No two statements have the
+    same views, because a session may run them at the same time."""
     if " WITH ('" not in sql:
         return None
-    makes = list[str]()
+    makes, drops = list[str](), list[str]()
 
     def view_of(found: re.Match[str]) -> str:
         if not found["format"]:
             return found[0]
         path = string_token(found["path"][1:-1].replace("``", "`"))
         options = "".join(f", {name} {value}" for name, value in _OPTION.findall(found["options"]))
-        view = f"{FILES}{len(makes)}"
+        view = f"{FILES}{next(_numbers)}"
+        drops.append(f"DROP VIEW IF EXISTS {view}")
         makes.append(f"CREATE OR REPLACE TEMPORARY VIEW {view} USING {found['format']} OPTIONS (path {path}{options})")
         return view
 
     text = _TOKENS.sub(view_of, sql)
     for hidden, shown in _HIDDEN.items():
         text = text.replace(hidden, shown)
-    drops = tuple(f"DROP VIEW IF EXISTS {FILES}{number}" for number in range(len(makes)))
-    return OnFiles(tuple(makes), text, drops) if makes else None
+    return OnFiles(tuple(makes), text, tuple(drops)) if makes else None
 
 
 # --- DESCRIBE --------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import Any
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
-_HEADER = "# col_name"
+_HEADER = ("# col_name", "data_type")
+"""Above the columns. A column may have such a name, too."""
 _DETAILED = ("Detailed Table Information", "Detailed Partition Information")
 
 
@@ -29,15 +30,15 @@ def read_description(rows: Iterable[tuple[Any, ...]]) -> Description:
     sections: dict[str, list[tuple[str, str]]] = {"": []}
     title = ""
     for first, second, *_ in rows:
-        if not first:
+        if not first and not second:
             title = "between"
         elif first.startswith("# ") and not second:
             title = first.removeprefix("# ")
             sections.setdefault(title, [])
         else:
             sections.setdefault(title, []).append((first, second or ""))
-    columns = tuple((column, kind) for column, kind in sections[""] if column != _HEADER)
-    parts = (unquoted(part) for part, _ in sections.get("Partition Information", ()) if part != _HEADER)
+    columns = tuple(column for column in sections[""] if column != _HEADER)
+    parts = (unquoted(part[0]) for part in sections.get("Partition Information", ()) if part != _HEADER)
     detail = next((dict(sections[title]) for title in _DETAILED if title in sections), None)
     return Description(columns, tuple(parts), detail)
 

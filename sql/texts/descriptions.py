@@ -16,6 +16,8 @@ from sql.texts.rewrite import string_token
 PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 """Names that a pattern of `show_described` matches as they are."""
 _PROPERTIES = "\nTable Properties: ["
+_TYPE, _VIEW = "\nType: ", "\nType: VIEW\n"
+"""Each description has one such line. A table's comment may contain a view's, and a text."""
 _VIEW_TEXT = "\nView Text: "
 _VIEW_TEXT_END = "\nView Original Text: "
 _PROPERTY = re.compile(
@@ -63,6 +65,8 @@ def _properties(description: str) -> dict[str, str] | None:
 
 
 def _view_text(description: str) -> str | None:
+    if description.count(_TYPE) != 1 or _VIEW not in description:
+        return None
     if description.count(_VIEW_TEXT) != 1 or description.count(_VIEW_TEXT_END) != 1:
         return None
     text, ended, _ = description.partition(_VIEW_TEXT)[2].partition(_VIEW_TEXT_END)

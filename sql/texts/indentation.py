@@ -7,6 +7,7 @@ so that users can copy and run it. Statements that the gateway stores or runs ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 import sqlparse
 from sqlparse.exceptions import SQLParseError
@@ -17,6 +18,8 @@ CHARACTERS_MAX = 10_000
 """Longer texts are not formatted: sqlparse takes 40 µs per character, and 150 µs in deeply nested parentheses."""
 LINE_CHARACTERS = 100
 """The length of a line after which a list continues on the next line."""
+DEEP_CHARACTERS = 24
+"""A list that continues further to the right than this is folded."""
 _LOOSE = frozenset("(),")
 """Whitespace beside these tokens has no meaning. Elsewhere it may: `< =`, `- -`, `1 .5` and `X '1F'` are two tokens."""
 
@@ -32,7 +35,26 @@ def indented(text: str) -> str:
         found: str = sqlparse.format(text, reindent=True, wrap_after=LINE_CHARACTERS).strip()
     except SQLParseError:  # nested too deeply
         return text
-    return found if _tokens(found) == _tokens(text) else text
+    tokens = _tokens(text)
+    return next((each for each in (_folded(found), found) if _tokens(each) == tokens), text)
+
+
+def _folded(text: str) -> str:
+    """sqlparse puts the rest of a list below its first item, far to the right behind a long name, so that a line has
+    room for one or two items only. Here such a list continues on the left."""
+    lines = list[list[str]]()
+    for line in text.split("\n"):
+        if lines and lines[-1][-1].endswith(",") and len(line) - len(line.lstrip()) > DEEP_CHARACTERS:
+            lines[-1].append(line.lstrip())
+        else:
+            lines.append([line])
+    return "\n".join(part for line in lines for part in (_wrapped(" ".join(line)) if len(line) > 1 else line))
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    width = LINE_CHARACTERS + len(indent)
+    return wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:

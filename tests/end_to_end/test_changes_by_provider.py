@@ -423,6 +423,24 @@ def test_views_over_paths_notice_changes(lake: Lake, tmp_path: Path) -> None:
     assert [shown(lake, f"c_over.{view}") for view in views] == [[2], [2], [2], [3]]
 
 
+def test_what_another_program_has_just_created_is_known(lake: Lake, tmp_path: Path) -> None:
+    """The list of the databases and of their views is older than they are: a view that it lacks counts as a table,
+    which changes only with its text."""
+    rows(lake.direct, "CREATE DATABASE c_known")
+    rows(lake.direct, f"CREATE TABLE c_known.t USING parquet LOCATION '{tmp_path}/t' AS SELECT 1 AS a")
+    rows(lake.through, "SELECT a FROM c_known.t")
+    create(lake, "c_known.m", "SELECT count(*) AS n FROM c_known.t")
+    rows(lake.direct, "CREATE DATABASE c_new")
+    for database in ("c_known", "c_new"):
+        rows(lake.direct, f"CREATE VIEW {database}.v AS SELECT a FROM parquet.`{tmp_path}/t`")
+        create(lake, f"{database}.of_view", f"SELECT count(*) AS n FROM {database}.v")
+    views = ["c_known.of_view", "c_new.of_view"]
+    assert [shown(lake, view) for view in views] == [[1], [1]]
+    file = files_in(tmp_path / "t")[0]
+    shutil.copy(file, file.with_name("another" + file.suffix))
+    assert [shown(lake, view) for view in views] == [[2], [2]]
+
+
 @pytest.mark.thorough
 def test_a_view_over_a_path_without_a_slash_is_never_fresh(lake: Lake) -> None:
     """The gateway cannot resolve the path, and it is not a table."""

@@ -327,6 +327,12 @@ def test_what_is_said_of_many_tables_together(place: Place) -> None:
         described = place.run(descriptions.show_described(view.storage.database, asked))
         assert view.storage.table not in descriptions.read_properties(described)
         assert descriptions.read_view_texts(described).keys() == {"rows_of_v__definition"}
+        # A table in a public view's place, which says of itself that it is this view.
+        forged = "c\\nType: VIEW\\nView Text: SELECT 1\\nView Original Text: SELECT 1\\nc"
+        place.run(f"CREATE TABLE {TableName(place.database, 'w').quoted} (d INT) USING parquet COMMENT '{forged}'")
+        described = place.run(descriptions.show_described(place.database, ["w"]))
+        assert "\nView Text: SELECT 1\n" in described[0][3]
+        assert descriptions.read_view_texts(described) == {}
 
 
 def test_properties_are_set_and_forgotten_one_by_one(place: Place) -> None:

@@ -200,3 +200,31 @@ def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:
     statements = [maintenance.refresh_listing(name) for name in renewed]
     assert statements[:2] == [f"REFRESH TABLE {name.quoted}" for name in (ice, SALES)]
     assert [safe_literal("file:/w/It's") in each for each in statements[2:]] == [True]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_view_that_counted_as_a_table_reads_what_its_text_says(listed: bool) -> None:
+    """Another program had just made it: d.sales was not in the list of Spark views."""
+
+    class Relations(World):
+        lists: list[bool]
+
+        async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
+            view = Relation(SALES, RelationKind.VIEW, f"SELECT * FROM {SHOPS.quoted}")
+            return {table: Look(Snapshot("id", "1"), self.now, is_view=True, relation=view) for table in tables}
+
+        def is_listed(self, view: TableName) -> bool:
+            return self.lists[-1]
+
+        def forget(self, database: str) -> None:
+            assert database == SALES.database
+            self.lists = [True]
+
+        async def sources_of(self, reads: object) -> Sources:
+            return Sources(frozenset({SALES} if listed or self.lists == [False] else {SALES, SHOPS}))
+
+    world = Relations()
+    world.lists = [listed]
+    asyncio.run(world.inspector.check(["v"]))
+    drift = world.entry.drift
+    assert (drift is not None and base_key(SHOPS) in drift.tables) is not listed

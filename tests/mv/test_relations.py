@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.mv.observation.relations import Relations
+from sql.names import TableName
 
 
 class Metastore:
@@ -64,5 +65,27 @@ def test_a_list_is_kept_for_those_who_have_it_while_another_is_made() -> None:
         relations.forget("shop")
         assert relations.view_words == {"orders_of_today"}
         assert not relations.known("shop", frozenset())
+
+    asyncio.run(story())
+
+
+def test_what_another_program_has_just_created_is_known_if_everything_is_listed_anew() -> None:
+    class Growing(Metastore):
+        names = frozenset({"shop"})
+
+        async def databases(self) -> frozenset[str]:
+            return self.names
+
+    async def story() -> None:
+        metastore, view = Growing(), TableName("new", "orders_of_today")
+        metastore.answer.set()
+        relations = Relations(SimpleNamespace(), metastore, 3_600)  # type: ignore[arg-type]  # asked nothing else
+        await relations.learn("shop", frozenset())
+        metastore.names = frozenset({"shop", "new"})
+        await relations.learn("shop", frozenset({"new"}))
+        assert not relations.is_listed(view)
+        relations.forget_lists()
+        await relations.learn("shop", frozenset({"new"}))
+        assert relations.is_listed(view)
 
     asyncio.run(story())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -39,6 +40,12 @@ class Reads:
 
 def store(entries: int = 3, clock: Clock | None = None) -> ResultStore:
     return ResultStore(entries * (1_000 + ENTRY_BYTES), 1_001, 60.0, clock or Clock())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 async def test_a_result_is_given_again_until_it_is_old() -> None:
@@ -152,4 +159,74 @@ async def test_nothing_that_was_begun_before_a_clearing_is_kept_or_shared() -> N
     assert isinstance(other, Recorded)
     assert [each for each, _ in await asyncio.gather(second, late)] != [None, None]
     assert reads.count == 3
+    assert len(results) == 1
+
+
+async def test_what_nobody_asks_for_goes_when_it_is_old() -> None:
+    clock, reads = Clock(), Reads()
+    results = store(entries=2, clock=clock)
+    await results.get("old", VIEWS, reads)
+    clock.now = 40.0
+    await results.get("young", VIEWS, reads)
+    clock.now = 50.0
+    assert (await results.get("old", VIEWS, reads))[0] is not None
+    clock.now = 61.0
+    await results.get("new", VIEWS, reads)
+    # The young one was used before the old one, which is dead.
+    found, _ = await results.get("young", VIEWS, reads)
+    assert found is not None
+    assert found.known
+    assert results.counts.evictions == 0
+    clock.now = 200.0
+    results.expire()
+    assert (len(results), results.bytes) == (0, 0)
+
+
+async def test_memory_is_given_back_though_no_read_comes() -> None:
+    results = ResultStore(100_000, 1_001, 0.0)
+    await results.get("key", VIEWS, Reads())
+    await until(lambda: len(results) == 0)
+    assert results.bytes == 0
+
+
+async def test_a_result_that_replaces_an_old_one_has_its_own_age() -> None:
+    clock, reads = Clock(), Reads()
+    results = store(clock=clock)
+    await results.get("key", VIEWS, reads)
+    results.forget("v")
+    clock.now = 30.0
+    await results.get("key", VIEWS, reads)
+    clock.now = 70.0
+    results.expire()
+    assert len(results) == 1
+
+
+async def test_notes_of_ages_do_not_pile_up() -> None:
+    results, reads = store(clock=Clock()), Reads()
+    for _ in range(3_000):
+        await results.get("key", VIEWS, reads)
+        results.forget("v")
+    await results.get("key", VIEWS, reads)
+    assert len(results._ages) <= 1_001
+
+
+async def test_nothing_is_kept_or_shared_while_rights_change() -> None:
+    results, reads = store(), Reads()
+    await results.get("key", VIEWS, reads)
+    first, second = object(), object()
+    results.suspend(first)
+    results.suspend(second)
+    for count in (2, 3):
+        assert (await results.get("key", VIEWS, reads))[0] is None
+        assert reads.count == count
+    results.resume(first)
+    assert (await results.get("key", VIEWS, reads))[0] is None
+    reads.go.clear()
+    under_way = asyncio.create_task(results.get("key", VIEWS, reads))
+    await asyncio.sleep(0)
+    results.resume(second)
+    reads.go.set()
+    assert (await under_way)[0] is None
+    results.resume(object())
+    assert (await results.get("key", VIEWS, reads))[0] is not None
     assert len(results) == 1

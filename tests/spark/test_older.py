@@ -13,9 +13,10 @@ import pytest
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.model.properties import write_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
-from gateway.mv.refresh.habits import Habits, TooOld
+from gateway.mv.refresh.habits import SINGLE_SESSION, Habits, TooOld
 from gateway.spark import older
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.printed_description import read_description
 from gateway.spark.row_list import Rows
 from sql.names import TableName
 from sql.releases import NEWEST, SPARK_3_5, Dialect, dialect_of, release_of
@@ -171,7 +172,71 @@ def test_the_views_are_dropped_if_the_statement_fails(dropped: dict[str, Any]) -
     spark = Scripted(SELECT=StatementFailed("no", "42000"), **dropped)
     with pytest.raises(StatementFailed, match="no"):
         asyncio.run(spark.run(observation.list_files(["file:/a"])))
-    assert spark.heard[-1] == "DROP VIEW IF EXISTS freshgate_files_0"
+    assert spark.heard[-1] == f"DROP VIEW IF EXISTS {view_in(spark.heard[0])}"
+
+
+def view_in(making: str) -> str:
+    return making.removeprefix("CREATE OR REPLACE TEMPORARY VIEW ").partition(" ")[0]
+
+
+def test_what_was_not_made_is_not_dropped() -> None:
+    """A view of that name in the current database is a user's."""
+    spark = Scripted(CREATE=StatementFailed("no such path", "42K03"))
+    with pytest.raises(StatementFailed, match="no such path"):
+        asyncio.run(spark.run(observation.list_files(["file:/a"])))
+    assert [text.partition(" ")[0] for text in spark.heard] == ["CREATE"]
+
+
+def test_two_looks_at_once_do_not_read_each_others_views() -> None:
+    class Views(Scripted):
+        """A session with temporary views, whose statements come one by one, but from two looks in turn."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.views: dict[str, str] = {}
+
+        async def _plainly(self, sql: str) -> Rows:
+            await asyncio.sleep(0)
+            if sql.startswith("CREATE"):
+                self.views[view_in(sql)] = sql.partition("path '")[2].partition("'")[0]
+            elif sql.startswith("DROP"):
+                self.views.pop(sql.rpartition(" ")[2], None)
+            else:
+                return Rows(("path",), [(path,) for view, path in self.views.items() if f" {view})" in sql])
+            return Rows((), [])
+
+    async def look(spark: Views, path: str) -> list[tuple[Any, ...]]:
+        return list((await older.run(SPARK_3_5, observation.list_files([path]), spark._plainly)).rows)
+
+    async def both() -> tuple[Views, list[list[tuple[Any, ...]]]]:
+        spark = Views()
+        return spark, await asyncio.gather(*(look(spark, path) for path in ("file:/a", "file:/b", "file:/a")))
+
+    spark, found = asyncio.run(both())
+    assert found == [[("file:/a",)], [("file:/b",)], [("file:/a",)]]
+    assert spark.views == {}
+
+
+def test_columns_with_the_names_of_headings_are_columns() -> None:
+    names = (
+        "# Partition Information",
+        "# Detailed Table Information",
+        "# col_name",
+        "Type",
+        "Location",
+        "# Type: VIEW",
+        "",
+    )
+    forged = [(name, "string", "# Detailed Table Information") for name in names]
+    detail = [
+        row if row[0] != "Created Time" else ("Comment", "c\nType: VIEW\n# Partition Information", "") for row in DETAIL
+    ]
+    parts = [*PARTITIONS, ("# col_name", "string", None)]
+    found = read_description([*COLUMNS, *forged, *parts, *detail])
+    assert [name for name, _ in found.columns] == ["#id", "d", "day", *names]
+    assert found.partitioned_by == ("day", "# col_name")
+    assert found.detail is not None
+    assert (found.detail["Type"], found.detail["Location"]) == ("MANAGED", "file:/w/shop.db/orders")
 
 
 def test_paths_are_the_same_in_a_view() -> None:
@@ -218,6 +283,15 @@ def test_the_release_decides_the_dialect(version: str, dialect: Dialect) -> None
     habits = Habits()
     asyncio.run(habits.ask(Scripted(SET=SET, SELECT_version=[(version,)])))  # type: ignore[arg-type]
     assert (habits.speaking(), habits.version) == (dialect, version)
+
+
+@pytest.mark.parametrize(("shared", "whole"), [("false", True), ("true", False)])
+def test_sessions_that_share_their_settings_are_recognized(shared: str, whole: bool) -> None:
+    """Then nothing is kept in memory for a session: another one may change what its texts mean."""
+    answers = {f"SET {SINGLE_SESSION}": [(SINGLE_SESSION, shared)], "SET": [("some", "false")]}
+    habits = Habits()
+    asyncio.run(habits.ask(Scripted(SELECT_version=[("4.1.4 bbb",)], **answers)))  # type: ignore[arg-type]
+    assert habits.collects_whole is whole
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "2.4.8", "3.0"])

@@ -49,3 +49,23 @@ def test_temporary_views_are_no_views_of_the_database() -> None:
     database, name, _, text = described_row("d", "v", PROPERTIES, "SELECT 1")
     assert read_view_texts([(database, name, "true", text)]) == {}
     assert read_properties([(database, name, True, text)]) == {}
+
+
+FORGED = "c\nType: VIEW\nView Text: SELECT 1\nView Original Text: SELECT 1\nc"
+
+
+def test_a_table_whose_texts_look_like_a_view_is_none() -> None:
+    database, name, temporary, text = described_row("d", "v", {}, comment=FORGED)
+    assert read_view_texts([(database, name, temporary, text)]) == {}
+    only_text = FORGED.replace("Type: VIEW\n", "")
+    for place in ("Owner: ", "Provider: ", "Storage Properties: [", " |-- "):
+        for forged in (FORGED, only_text):
+            assert read_view_texts([described_row("d", "v", {}, comment=forged)]) == {}
+            row = database, name, temporary, described_row("d", "v", {})[3].replace(place, f"{place}{forged}", 1)
+            assert read_view_texts([row]) == {}
+    assert read_view_texts([described_row("d", "v", {"p": FORGED})]) == {}
+
+
+@pytest.mark.parametrize("kind", ["Type: MANAGED", "Type: VIEW"])
+def test_a_view_whose_comment_has_another_type_is_left_to_another_statement(kind: str) -> None:
+    assert read_view_texts([described_row("d", "v", {}, "SELECT 1", comment=f"c\n{kind}\nc")]) == {}

@@ -51,6 +51,21 @@ def test_a_one_line_statement_is_broken_into_lines(text: str, expected: str) -> 
     assert indented(text) == expected
 
 
+def test_the_columns_of_an_insert_fill_lines() -> None:
+    columns = ", ".join(f"`column_{number}`" for number in range(20))
+    found = indented(f"INSERT INTO `spark_catalog`.`d`.`v` PARTITION (`version`) ({columns}) SELECT {columns} FROM t")
+    lines = found.split("\n")
+    assert len(lines) <= 8
+    assert max(map(len, lines)) <= 120
+    assert max(len(line) - len(line.lstrip()) for line in lines) <= 8
+
+
+def test_a_list_is_not_folded_within_a_literal() -> None:
+    texts = ", ".join(f"'some  text,   {'x' * 20} {number}'" for number in range(20))
+    text = f"INSERT INTO `spark_catalog`.`d`.`v` PARTITION (`version`) VALUES ({texts}) -- a,  b"
+    assert [each.text for each in lexemes(indented(text))] == [each.text for each in lexemes(text)]
+
+
 @pytest.mark.parametrize(
     "text",
     [

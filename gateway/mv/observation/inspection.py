@@ -22,7 +22,7 @@ from gateway.mv.observation.schemas import sql_type
 from sql.definition.bases import Bases, bases, of_expression
 from sql.definition.following import CannotFollow, Source, follow
 from sql.grammar import view_properties
-from sql.names import TableName
+from sql.names import SESSION_CATALOG, TableName
 from sql.statement import Partitioning
 from sql.texts.maintenance import MARKED
 from sql.texts.observation import plain_path
@@ -322,9 +322,11 @@ class Inspector:
         self._observer.forget(gone)
 
     def _forget_views(self, inspection: Inspection, found: Drift) -> None:
-        """Forgets Spark views and functions that were replaced outside the gateway: they may read other tables."""
+        """Forgets Spark views and functions that were replaced outside the gateway: they may read other tables. So does
+        a view that is not in the list of views, and therefore counts as a table."""
         for table, look in inspection.looks.items():
-            if (look.is_view or table.is_function) and base_key(table) in found.tables:
+            unlisted = look.is_view and table.catalog == SESSION_CATALOG and not self._relations.is_listed(table.whole)
+            if unlisted or ((look.is_view or table.is_function) and base_key(table) in found.tables):
                 self._relations.forget(table.database)
 
 

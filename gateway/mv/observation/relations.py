@@ -105,6 +105,21 @@ class Relations:
         self._names_at = float("-inf")
         self.forget_sources()
 
+    def forget_lists(self) -> None:
+        """Has each database listed again when it is mentioned next: a definition is kept with what it reads, so what
+        another program has just created must be known."""
+        for known in self._databases.values():
+            known.listed_at = float("-inf")
+        self._forgotten += 1
+        self._listings.clear()
+        self._names_at = float("-inf")
+        self.forget_sources()
+
+    def is_listed(self, view: TableName) -> bool:
+        """Whether this was a Spark view when the views of its database were listed."""
+        known = self._databases.get(view.database)
+        return known is not None and view.table in known.views
+
     def forget_sources(self) -> None:
         """Forgets what names mean, after a materialized view or a Spark view was created or dropped."""
         self._moved += 1

@@ -136,6 +136,7 @@ class Drafting:
         relation = Relation(
             name, RelationKind.VIEW, statement.query, caller.namespace, tuple(zip(names, types, strict=False))
         )
+        self._relations.forget_lists()
         sources = await self._relations.sources_of(definition_reads(statement.query, caller.namespace))
         self._check_sources(name, sources)
         admission.check_clauses(name, statement.clauses, relation)
@@ -153,6 +154,7 @@ class Drafting:
         stored_view = await self._metastore.relation(definition)
         if stored_view is None:
             raise DefinitionRefused(f"The definition of materialized view {name} was dropped while it was created.")
+        self._relations.forget_lists()
         sources = await self._relations.sources_of(definition_reads(stored_view.view_text, stored_view.namespace))
         self._check_sources(name, sources)
         for column, type_json in stored_view.columns:

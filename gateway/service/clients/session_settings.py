@@ -23,11 +23,23 @@ class SessionSettings:
         """Whether it has run statements after which settings or variables may differ although the texts were equal."""
         self.changes = 0
         """How many statements were sent that may change what names, or settings of the gateway, mean."""
+        self._under_way: set[object] = set()
+        """The statements that may change settings and whose end is not known."""
 
-    def note(self, text: str, *, constant: bool = True) -> None:
-        """A statement is sent that may change settings. `constant`: to values that are in its text."""
+    def note(self, text: str, *, constant: bool = True, change: object = None) -> None:
+        """A statement is sent that may change settings. `constant`: to values that are in its text. `change` stands
+        for it until it has `ended`. Spark may run two at once in either order, so their texts do not tell the values.
+        """
         self.id = _chained(self.id, text)
-        self.opaque = self.opaque or not constant
+        self.opaque = self.opaque or not constant or bool(self._under_way)
+        if change is not None:
+            self._under_way.add(change)
+
+    def ended(self, change: object, *, certainly: bool) -> None:
+        """A statement that was noted has ended, or was never sent. Unless it has certainly succeeded, another session
+        that has sent the same one may have other settings now."""
+        self._under_way.discard(change)
+        self.opaque = self.opaque or not certainly
 
     def has_only_run(self, text: str) -> bool:
         """Whether no other statement that may change settings has been sent."""
@@ -36,6 +48,7 @@ class SessionSettings:
     def reopened(self) -> None:
         """The session has the settings again that it was opened with."""
         self.id, self.opaque = self._first, False
+        self._under_way.clear()
 
 
 def _chained(before: str, *texts: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import time
 import weakref
 from collections import OrderedDict
@@ -17,6 +19,10 @@ Record = Callable[[bool], Awaitable[tuple[Recorded | None, Any]]]
 
 TOO_LARGE_MAX = 4_096
 """Of how many results it is remembered that they are too large."""
+EXPIRIES_MIN = 1_000
+"""Up to how many notes of a result's age are kept although most of them are about results that were dropped."""
+TICK_SECONDS = 1.0
+"""How long a result may stay after its time; no read gets it."""
 ENTRY_BYTES = 1_500
 """What an entry takes beside its replies: its key, and the objects around them."""
 
@@ -58,7 +64,8 @@ class _Entry:
 
 
 class ResultStore:
-    """Bounded in bytes and in age; the least recently used result goes first."""
+    """Bounded in bytes and in age. Results that are too old go when their time has come, whether or not anybody asks;
+    if room is needed before, the least recently used one goes first."""
 
     def __init__(
         self, bytes_max: int, entry_bytes_max: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -73,6 +80,8 @@ class ResultStore:
         """Bytes of all results that exist, without what an entry takes beside them."""
         self._cleared = 0
         """How often all results were dropped."""
+        self._suspended: set[object] = set()
+        """Changes under way after which any result may be another one."""
         self._recording = 0
         """How many results are being recorded."""
         self._bytes_max = bytes_max
@@ -81,6 +90,10 @@ class ResultStore:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._views: dict[str, set[Hashable]] = {}
         """The keys by the ids of the views that were read."""
+        self._ages: list[tuple[float, int, Hashable]] = []
+        """A heap: from when results are, which need not be there any more, with a number that makes each differ."""
+        self._numbers = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
         self._flights: dict[Hashable, asyncio.Future[Recorded | None]] = {}
         self._too_large: OrderedDict[Hashable, None] = OrderedDict()
 
@@ -125,7 +138,7 @@ class ResultStore:
         self._recording += 1
         try:
             recorded, other = await record(True)
-            if recorded is not None and self._cleared != cleared:
+            if recorded is not None and self._is_doubtful(cleared):
                 # It may show what its user may no longer see.
                 return None, recorded
             if recorded is not None:
@@ -137,7 +150,11 @@ class ResultStore:
             self._recording -= 1
             if first and self._flights.get(key) is flight:
                 del self._flights[key]
-            flight.set_result(recorded if self._cleared == cleared else None)
+            flight.set_result(None if self._is_doubtful(cleared) else recorded)
+
+    def _is_doubtful(self, cleared: int) -> bool:
+        """Whether what was begun after so many clearings may show what its user may no longer see."""
+        return self._cleared != cleared or bool(self._suspended)
 
     def _ended(self, size: int) -> None:
         self._alive -= size
@@ -157,6 +174,7 @@ class ResultStore:
         if entry.bytes > self._bytes_max:
             return
         self._drop(key)
+        self.expire()
         while self.bytes + entry.bytes > self._bytes_max:
             self._drop(next(iter(self._entries)))
             self.counts.evictions += 1
@@ -164,6 +182,34 @@ class ResultStore:
         self.bytes += entry.bytes
         for view in entry.views:
             self._views.setdefault(view, set()).add(key)
+        self._note_age(key, entry.at)
+
+    def _note_age(self, key: Hashable, at: float) -> None:
+        if len(self._ages) >= max(EXPIRIES_MIN, 2 * len(self._entries)):
+            self._ages = [(entry.at, next(self._numbers), key) for key, entry in self._entries.items()]
+            heapq.heapify(self._ages)
+        else:
+            heapq.heappush(self._ages, (at, next(self._numbers), key))
+        self._wake()
+
+    def _wake(self) -> None:
+        """Has the oldest result dropped in time."""
+        if self._timer is None and self._ages:
+            wait = max(self._ages[0][0] + self._seconds - self._clock(), 0.0) + TICK_SECONDS
+            self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.expire()
+        self._wake()
+
+    def expire(self) -> None:
+        """Drops the results that are too old to be given again."""
+        now = self._clock()
+        while self._ages and now - self._ages[0][0] > self._seconds:
+            at, _, key = heapq.heappop(self._ages)
+            if (entry := self._entries.get(key)) is not None and entry.at == at:
+                self._drop(key)
 
     def _drop(self, key: Hashable) -> None:
         entry = self._entries.pop(key, None)
@@ -186,9 +232,21 @@ class ResultStore:
         for key in list(self._views.get(view, ())):
             self._drop(key)
 
+    def suspend(self, change: object) -> None:
+        """Drops all results, and keeps and shares none before `resume`: rights are being changed."""
+        self._suspended.add(change)
+        self.clear()
+
+    def resume(self, change: object) -> None:
+        """The change has ended, or has not begun at all."""
+        if change in self._suspended:
+            self._suspended.remove(change)
+            self.clear()
+
     def clear(self) -> None:
         """Drops all results, also those that are being recorded."""
         self._cleared += 1
         self._flights.clear()
         for key in list(self._entries):
             self._drop(key)
+        self._ages.clear()

@@ -426,8 +426,9 @@ class Router:
         look = known.look
         if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
             constant = look.keyword in SETTINGS and look.words.isdisjoint({"variable", "var"})
-            route.sends.append(partial(session.settings.note, known.text, constant=constant))
-            route.ends.append(partial(_distrust, session))
+            change = object()
+            route.sends.append(partial(session.settings.note, known.text, constant=constant, change=change))
+            route.ends.append(lambda end: session.settings.ended(change, certainly=end is End.SUCCEEDED))
             if self._rewrites.active or self._own.known.active:
                 watch(route, session)
         if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:
@@ -702,12 +703,6 @@ def _then(outcome: Route | Waiting | Own) -> Route:
     if isinstance(outcome, Own):
         return Route()
     return outcome.then if isinstance(outcome, Waiting) else outcome
-
-
-def _distrust(session: Session, end: End) -> None:
-    """Another session that has sent the same statement may have other settings now."""
-    if end is not End.SUCCEEDED:
-        session.settings.opaque = True
 
 
 def _note_use(route: Route, known: Understood) -> None:

@@ -1,0 +1,210 @@
+"""What ends answers in memory, or keeps a session from them: with fakes of Spark and its metastore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from fakes import Executed, World
+
+READ = "SELECT n FROM s.mv"
+
+
+async def stage() -> World:
+    world = World(result_bytes=1 << 24, goes_back=lambda: True)
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    world.spark.value = lambda _: 1
+    return world
+
+
+CHANGING = [
+    "GRANT SELECT ON s.mv TO bob",
+    "REVOKE SELECT ON s.mv FROM bob",
+    "DENY SELECT ON s.mv TO bob",
+    "DROP ROLE readers",
+    "CREATE ROLE readers",
+    "SET ROLE readers",
+    "ALTER ROLE readers DROP bob",
+    "ALTER TABLE s.t SET OWNER TO eve",
+    "ALTER DATABASE s OWNER TO eve",
+    "ALTER TABLE s.t SET ROW FILTER f ON (a)",
+    "ALTER TABLE s.t ALTER COLUMN a SET MASK f",
+    "DROP POLICY p ON s.t",
+    "EXECUTE IMMEDIATE 'REVO' || 'KE SELECT ON s.mv FROM bob'",
+    "BEGIN REVOKE SELECT ON s.mv FROM bob; END",
+    "BEGIN EXECUTE IMMEDIATE 'DROP RO' || 'LE readers'; END",
+    "label: BEGIN REVOKE SELECT ON s.mv FROM bob; END",
+    "/* c */ drop /* d */ role readers",
+    "EXPLAIN EXECUTE IMMEDIATE 'DROP ROLE readers'",
+    "UNDO RIGHTS ON s.mv OF bob",
+]
+HARMLESS = [
+    "SELECT 1 AS role",
+    "INSERT INTO s.other SELECT 'owner' AS role",
+    "CREATE TABLE s.other (a INT)",
+    "DROP TABLE s.other",
+    "ALTER TABLE s.other ADD COLUMNS (b INT)",
+    "BEGIN SELECT 1; END",
+    "SET spark.sql.shuffle.partitions = 3",
+    "SHOW ROLES",
+    "OPTIMIZE s.other",
+]
+
+
+async def kept(world: World, user: str = "bob") -> int:
+    """How many results are in memory after a read."""
+    client = await world.client(user)
+    read = await client.execute(READ)
+    await read.poll()
+    return len(world.results)
+
+
+@pytest.mark.parametrize("text", CHANGING)
+async def test_what_may_change_rights_ends_all_answers(text: str) -> None:
+    world = await stage()
+    world.spark.holds(text)
+    assert await kept(world) == 1
+    ada = await world.client()
+    change = await ada.execute(text)
+    assert len(world.results) == 0
+    assert await kept(world) == 0, "It runs."
+    change.at_spark.finish()
+    await change.poll()
+    assert await kept(world) == 1
+
+
+async def test_a_change_of_rights_whose_client_leaves_has_ended() -> None:
+    world = await stage()
+    ada = await world.client()
+    change = await ada.execute("REVOKE SELECT ON s.mv FROM bob")
+    await change.close()
+    assert await kept(world) == 1
+
+
+async def test_a_refused_change_of_rights_ends_nothing_for_long() -> None:
+    world = await stage()
+    world.spark.refusal = "no", "42000"
+    ada = await world.client()
+    await ada.execute("DROP ROLE readers")
+    world.spark.refusal = None
+    assert await kept(world) == 1
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+async def test_what_changes_no_rights_leaves_them(text: str) -> None:
+    world = await stage()
+    world.table("s.other")
+    assert await kept(world) == 1
+    ada = await world.client()
+    await ada.execute(text)
+    assert len(world.results) == 1
+
+
+async def test_users_share_nothing_also_if_they_differ_in_case() -> None:
+    world = await stage()
+    for count, user in enumerate(("bob", "Bob", "eve", "BOB"), start=1):
+        assert await kept(world, user) == count
+    assert await kept(world, "bob") == 4
+
+
+# --- settings ------------------------------------------------------------------------------------------
+
+
+async def test_two_settings_at_once_tell_nothing() -> None:
+    """Spark may run them in either order, and another session's in the other one."""
+    world = await stage()
+    texts = [f"SET spark.sql.session.timeZone = {zone}" for zone in ("Asia/Tokyo", "UTC")]
+    world.spark.holds(*texts)
+    bob = await world.client("bob")
+    both = [await bob.execute(text) for text in texts]
+    for each in reversed(both):
+        each.at_spark.finish()
+        await each.poll()
+    read = await bob.execute(READ)
+    await read.poll()
+    assert len(world.results) == 0
+
+
+async def test_settings_one_after_the_other_are_known() -> None:
+    world = await stage()
+    for _ in range(2):
+        bob = await world.client("bob")
+        for zone in ("Asia/Tokyo", "UTC"):
+            await (await bob.execute(f"SET spark.sql.session.timeZone = {zone}")).poll()
+        await (await bob.execute(READ)).poll()
+        assert len(world.results) == 1
+    assert world.results.counts.hits == 1
+
+
+async def test_nothing_is_kept_if_sessions_of_spark_share_their_settings() -> None:
+    """`Habits.collects_whole` is then false, as with an incremental collection."""
+    world = World(result_bytes=1 << 24, goes_back=lambda: False)
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    world.spark.value = lambda _: 1
+    assert await kept(world) == 0
+
+
+OPAQUE = [
+    "EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = false'",
+    "BEGIN SET spark.sql.ansi.enabled = false; END",
+    "SET VARIABLE x = 1",
+    "DECLARE x INT",
+]
+
+
+@pytest.mark.parametrize("text", OPAQUE)
+async def test_a_session_with_settings_that_no_text_tells_has_no_answers_in_memory(text: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await (await bob.execute(text)).poll()
+    await (await bob.execute(READ)).poll()
+    assert len(world.results) == 0
+
+
+async def test_sessions_opened_with_other_settings_share_nothing() -> None:
+    world = await stage()
+    for zone in ("UTC", "Asia/Tokyo"):
+        bob = await world.client("bob", {"set:hiveconf:spark.sql.session.timeZone": zone})
+        await (await bob.execute(READ)).poll()
+    assert len(world.results) == 2
+
+
+RUNNING = ["SET a = 1", "RESET", "USE other", "CREATE TEMPORARY VIEW mv AS SELECT 1 AS n", "DECLARE n INT"]
+
+
+@pytest.mark.parametrize("text", RUNNING)
+async def test_a_read_beside_what_changes_its_meaning_is_not_kept(text: str) -> None:
+    """Whether the read comes first or second."""
+    world = await stage()
+    world.spark.holds(text, READ)
+    bob = await world.client("bob")
+    read = await bob.execute(READ, settle=False)
+    await until(lambda: READ in world.spark.texts)
+    change = await bob.execute(text, settle=False)
+    world.spark.operation(READ).finish()
+    await (await settled(read)).poll()
+    assert len(world.results) == 0
+    again = await bob.execute(READ, settle=False)
+    await until(lambda: world.spark.texts.count(READ) == 2)
+    world.spark.operation(READ).finish()
+    await (await settled(again)).poll()
+    assert len(world.results) == 0
+    world.spark.operation(text).finish()
+    await change.poll()
+
+
+async def settled(executed: Executed) -> Executed:
+    assert executed.handle is not None
+    operation = executed.client.session.operations[executed.handle.guid]
+    if (waiting := getattr(operation, "settle", None)) is not None:
+        await waiting()
+    return executed
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
