@@ -256,10 +256,16 @@ def young(path: str, directory: str = "file:/w/t") -> tuple[Any, ...]:
 class HiveDirectory(Spark):
     """A table `s.t` and the types of its new files."""
 
-    def __init__(self, *files: tuple[Any, ...], types: Sequence[tuple[str, str]] = (("id", "int"),)) -> None:
+    def __init__(
+        self,
+        *files: tuple[Any, ...],
+        types: Sequence[tuple[str, str]] = (("id", "int"),),
+        stored: Sequence[str] = ("ID",),
+    ) -> None:
         super().__init__()
         self.say("binaryFile", *files)
         self.say("DESCRIBE QUERY.* FROM orc", *types)
+        self.say(r"DESCRIBE QUERY SELECT \* FROM orc", *((name, "int") for name in stored))
         self.say("DESCRIBE QUERY.* FROM `spark_catalog`", ("id", "int"))
 
 
@@ -294,6 +300,13 @@ def test_files_of_a_hive_table_that_are_not_simply_read(
     assert HiveDirectory(files, types=[("id", kind)]).refusal(PLAIN, Mark("i"), there) is Reason.PROVIDER
 
 
+@pytest.mark.parametrize("stored", [("_col0", "id"), ("id", "more")])
+def test_orc_files_whose_columns_have_other_places(stored: Sequence[str]) -> None:
+    """Spark reads an ORC file with names such as `_col0` by the places of the columns."""
+    spark = HiveDirectory(young("file:/w/t/a"), stored=stored)
+    assert spark.refusal(PLAIN, Mark("i"), look(PLAIN, columns=(("id", INT),), **HIVE)) is Reason.PROVIDER
+
+
 def test_files_of_partitions_have_the_values_of_their_partition() -> None:
     files = [YoungFile(f"file:/w/t/day={day}/a", 1, 5, 1, 7, f"file:/w/t/day={day}") for day in ("1", "x%3A{2}")]
     places: dict[PartitionValues, str] = {("1",): files[0].directory, (None,): files[1].directory, ("3",): "file:/w/3"}
@@ -301,6 +314,7 @@ def test_files_of_partitions_have_the_values_of_their_partition() -> None:
     assert relation is not None
     spark = Spark()
     spark.say("DESCRIBE QUERY", ("id", "int"), ("day", "string"))
+    spark.say(r"DESCRIBE QUERY SELECT \* FROM orc", ("id", "int"))
     assert asyncio.run(hive_files.added(cast(Any, spark), relation, files, places)) == (
         "SELECT `id`, `day` FROM (SELECT _metadata.file_path AS freshgate_file, `id` FROM "
         r"orc.`file:/w/t/{day=1,day=x%3A\{2\}}` WITH ('pathGlobFilter' = '{a}', 'recursiveFileLookup' = 'true', "

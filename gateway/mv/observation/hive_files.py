@@ -13,6 +13,7 @@ from gateway.mv.ports import Relation, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import additions, maintenance, observation
 
+_ORC = "orc"
 _PADDED = '"char"'
 """In the type of a column that has texts of a fixed length: Spark pads them when it reads the table."""
 
@@ -33,6 +34,9 @@ async def added(
     pattern = additions.pattern_of(root, (file.directory for file in files))
     query = additions.converted_files(relation.converted, pattern, columns, _values(relation, root, files, places))
     await _check_schema(session, relation, query)
+    if relation.converted == _ORC:
+        stored = additions.columns_of_files(relation.converted, pattern, (file.path for file in files))
+        await _check_order(session, relation, stored, [name for name, type_ in columns.items() if type_ is None])
     return query
 
 
@@ -72,3 +76,12 @@ async def _check_schema(session: SqlSession, relation: Relation, query: str) -> 
     ]
     if declared != stored:
         raise NotIncremental(Reason.PROVIDER, f"the new files of {relation.name} have other types than its columns")
+
+
+async def _check_order(session: SqlSession, relation: Relation, query: str, columns: Sequence[str]) -> None:
+    """Spark reads an ORC file without names, as Hive writes them (`_col0`), by the places of the columns: those of the
+    table, but for `query` those of all columns that it finds in any of the files."""
+    stored = [name.lower() for name, *_ in (await session.run(maintenance.query_types(query))).rows]
+    if stored != [name.lower() for name in columns]:
+        why = f"new files with other columns, or in another order: {', '.join(stored)}"
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has {why}")
