@@ -63,10 +63,7 @@ def converted_files(
     """The rows of files of a Hive table, read as Parquet or ORC. The schema is that of the files. `columns`: the type,
     as SQL, of each partition column; None for the others. `files`: the values of the partition columns, in their order,
     by the path as `_metadata.file_path` has it. They are below `pattern`, and all have a name that `is_plain`."""
-    names = sorted({path.rpartition("/")[2] for path in files})
-    listed = safe_literal("{" + ",".join(names) + "}")
-    options = f"'pathGlobFilter' = {listed}, 'recursiveFileLookup' = 'true', 'mergeSchema' = 'true'"
-    source = f"{kind}.{identifier_of(pattern, pattern=True)} WITH ({options})"
+    source = _source(kind, pattern, files)
     by = {name: type_ for name, type_ in columns.items() if type_ is not None}
     if not by:
         return f"{_select(columns)} FROM {source} WHERE _metadata.file_path IN ({', '.join(map(safe_literal, files))})"
@@ -76,6 +73,18 @@ def converted_files(
         f"{_select(columns)} FROM (SELECT {data} FROM {source}) JOIN (VALUES {rows}) "
         f"AS freshgate_files(freshgate_file, {', '.join(map(quote, by))}) USING (freshgate_file)"
     )
+
+
+def columns_of_files(kind: str, pattern: str, files: Iterable[str]) -> str:
+    """All columns of these files, which are as for `converted_files`."""
+    return f"SELECT * FROM {_source(kind, pattern, files)}"
+
+
+def _source(kind: str, pattern: str, files: Iterable[str]) -> str:
+    names = sorted({path.rpartition("/")[2] for path in files})
+    listed = safe_literal("{" + ",".join(names) + "}")
+    options = f"'pathGlobFilter' = {listed}, 'recursiveFileLookup' = 'true', 'mergeSchema' = 'true'"
+    return f"{kind}.{identifier_of(pattern, pattern=True)} WITH ({options})"
 
 
 def _file(path: str, values: Sequence[str | None], types: Iterable[str]) -> list[str]:

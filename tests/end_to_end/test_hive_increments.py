@@ -103,3 +103,16 @@ def test_texts_of_a_fixed_length(hive: Database, made: str) -> None:
         hive.run(f"INSERT INTO flags VALUES {value}")
         for view, definition in definitions.items():
             assert_equal(hive, view, definition)
+
+
+def test_files_of_another_writer(hive: Database, tmp_path: Path) -> None:
+    """Hive wrote ORC files without names, which Spark reads by the places of the columns."""
+    at, files = f"STORED AS ORC LOCATION '{tmp_path / 't'}'", f"USING orc LOCATION '{tmp_path / 't'}'"
+    hive.run(
+        f"CREATE TABLE places (id INT, item STRING) {at}", f"CREATE TABLE nameless (_col0 INT, _col1 STRING) {files}"
+    )
+    hive.run("INSERT INTO places VALUES (1, 'a')")
+    hive.run("CREATE MATERIALIZED VIEW placed REFRESH INCREMENTAL FALLBACK AS SELECT id, item FROM places")
+    hive.run("INSERT INTO nameless VALUES (2, 'b')", "INSERT INTO places VALUES (3, 'c')")
+    assert_equal(hive, "placed", "SELECT id, item FROM places")
+    assert "PROVIDER" in route(hive, "placed")[1], route(hive, "placed")

@@ -184,3 +184,13 @@ async def test_a_view_whose_columns_have_other_types_today_is_refused() -> None:
     with pytest.raises(NotIncremental, match=r"o\.v has other columns") as caught:
         await stage.content()
     assert caught.value.reason is Reason.OPERATOR
+
+
+@pytest.mark.parametrize("setting", ["ctePrecedencePolicy", "parser.havingWithoutGroupByAsWhere"])
+async def test_a_definition_that_spark_would_read_in_another_way_is_refused(setting: str) -> None:
+    """In the legacy policy, an inner CTE does not hide an outer one of its name."""
+    stage = Stage()
+    settings = {**UTC, f"spark.sql.legacy.{setting}": "LEGACY" if "Policy" in setting else "true"}
+    stage.metastore.add(Relation(stage.view.definition, RelationKind.VIEW, settings=settings))
+    with pytest.raises(NotIncremental, match=f"created with another .*{setting}"):
+        await stage.content(replace(SHOWN, settings=settings))

@@ -4,14 +4,21 @@ row, so the files are named by their paths."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.mv.model.marks import YoungFile
 from gateway.mv.model.snapshot import PartitionValues
-from gateway.mv.observation.schemas import has_char, sql_type
+from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Relation, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import additions, maintenance, observation
+
+_ORC = "orc"
+_PADDED = re.compile(r"\bchar\(\d+\)")
+_LIMITED = re.compile(r"\bvarchar\(\d+\)")
+_SHORTENED = " more fields"
+"""In the text of a type of which Spark does not print all."""
 
 
 async def added(
@@ -19,8 +26,6 @@ async def added(
 ) -> str:
     """The query for the rows of these files, in the table's columns. `places`: as `Observer.places`. Raises
     NotIncremental if the table does not simply show what is in the files, and what Spark raises."""
-    if await has_char(session.run, relation.name, relation.columns):
-        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a column of the type CHAR")
     if odd := next((file for file in files if not additions.is_plain(file.path.rpartition("/")[2])), None):
         raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file with an unusual name: {odd.path}")
     columns = {name: _partition_type(relation, name, kind) for name, kind in relation.columns}
@@ -30,6 +35,9 @@ async def added(
     pattern = additions.pattern_of(root, (file.directory for file in files))
     query = additions.converted_files(relation.converted, pattern, columns, _values(relation, root, files, places))
     await _check_schema(session, relation, query)
+    if relation.converted == _ORC:
+        stored = additions.columns_of_files(relation.converted, pattern, (file.path for file in files))
+        await _check_order(session, relation, stored, [name for name, type_ in columns.items() if type_ is None])
     return query
 
 
@@ -62,10 +70,20 @@ def _values(
 
 async def _check_schema(session: SqlSession, relation: Relation, query: str) -> None:
     """The table is read with its own columns; the query, with those of the files."""
-    plain = additions.all_rows(relation.name, [name for name, _ in relation.columns])
-    declared, stored = [
-        [(name, kind) for name, kind, *_ in (await session.run(maintenance.query_types(each))).rows]
-        for each in (plain, query)
-    ]
-    if declared != stored:
+    described = (await session.run(maintenance.describe(relation.name))).rows[: len(relation.columns)]
+    stored = [(name, kind) for name, kind, *_ in (await session.run(maintenance.query_types(query))).rows]
+    # Hive writes texts of a fixed length without blanks at the end, which Spark adds when it reads the table.
+    if any(_PADDED.search(kind) for _, kind, *_ in described):
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a column of the type CHAR")
+    declared = [(name, _LIMITED.sub("string", kind)) for name, kind, *_ in described]
+    if declared != stored or any(_SHORTENED in kind for _, kind in stored):
         raise NotIncremental(Reason.PROVIDER, f"the new files of {relation.name} have other types than its columns")
+
+
+async def _check_order(session: SqlSession, relation: Relation, query: str, columns: Sequence[str]) -> None:
+    """Spark reads an ORC file without names, as Hive writes them (`_col0`), by the places of the columns: those of the
+    table, but for `query` those of all columns that it finds in any of the files."""
+    stored = [name.lower() for name, *_ in (await session.run(maintenance.query_types(query))).rows]
+    if stored != [name.lower() for name in columns]:
+        why = f"new files with other columns, or in another order: {', '.join(stored)}"
+        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has {why}")

@@ -194,7 +194,10 @@ class Executor:
         took = int((time.monotonic() - began) * 1000)
         before = known or NO_BASIS
         async with beside(self._publication.check()):
-            held = await self._hold(view, content.marks, inspection)
+            if increment is not None and not content.marks:
+                held = await self._stays(view, inspection)
+            else:
+                held = await self._hold(view, content.marks, inspection)
         if not held:
             raise changed_while_read(view)
         if increment is not None and increment.bytes is not None:
@@ -212,6 +215,11 @@ class Executor:
         except (NotIncremental, StatementFailed, TimeoutError, ValueError) as reason:
             log.info("%s: its base tables cannot be compared: %s", view.name, reason)
             return False
+
+    async def _stays(self, view: MaterializedView, inspection: Inspection) -> bool:
+        """Whether all that the view reads is as it was seen before. Otherwise the rows that were recomputed may be of a
+        later state than those that were copied."""
+        return (await self._proposer.look_anew(view)).snapshots == inspection.snapshots
 
     async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
         names = await aside(len(plan.written), proposal.first_names)

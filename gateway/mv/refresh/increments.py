@@ -54,6 +54,8 @@ _PARSING = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "false",
 }
 """Settings that decide how a definition is read, with the values for which `sql.increments` is right."""
 _FOR_EXECUTION = (
@@ -264,7 +266,7 @@ class Increments:
             created = self._created[view.id] = definition.settings
         known, applied = self._habits.settings, reading(created)
         for name, plain in _PARSING.items():
-            if created.get(name, known.get(name, plain)).lower() != plain:
+            if created.get(name, known.get(name, plain)).lower() != plain.lower():
                 raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
         for spark_view, relation in views.items():
             _check_settings(spark_view, relation.settings, created)
