@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
@@ -219,7 +220,8 @@ class Executor:
     async def _stays(self, view: MaterializedView, inspection: Inspection) -> bool:
         """Whether all that the view reads is as it was seen before. Otherwise the rows that were recomputed may be of a
         later state than those that were copied."""
-        return (await self._proposer.look_anew(view)).snapshots == inspection.snapshots
+        again = await self._proposer.look_anew(view)
+        return await aside(again.partitions, operator.eq, again.snapshots, inspection.snapshots)
 
     async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
         names = await aside(len(plan.written), proposal.first_names)
