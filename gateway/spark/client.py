@@ -55,6 +55,9 @@ ENDED_SESSION = "Invalid SessionHandle"
 """The start of HiveServer2's error message about a session that it does not have, or no longer has."""
 
 State = ttypes.TOperationState
+NO_CONNECTION = "08003"
+"""The SQLSTATE with which Kyuubi refuses statements of a session whose Spark has ended."""
+
 RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
 
 
@@ -434,8 +437,8 @@ class EndpointSource(Protocol):
 class PooledSession(Session):
     """A session of a pool.
 
-    If the server has ended it since its last loan, as servers do with idle sessions, it is opened again at the first
-    statement of the next loan. Checking beforehand would cost each loan a call.
+    If the server has ended it since its last loan, as servers do with idle sessions, or the Spark behind the server has
+    ended, it is opened again at the first statement of the next loan. Checking beforehand would cost each loan a call.
     """
 
     def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]]) -> None:
@@ -452,7 +455,9 @@ class PooledSession(Session):
         try:
             return await super().execute(sql, run_async=run_async)
         except StatementFailed as error:
-            if not str(error).startswith(ENDED_SESSION):
+            if not str(error).startswith(ENDED_SESSION) and error.sqlstate != NO_CONNECTION:
+                if error.sqlstate == protocol.UNTOLD:
+                    self.spoil()
                 raise
             if not untouched:
                 # The borrower's settings in it are gone too.
@@ -462,6 +467,13 @@ class PooledSession(Session):
         session = await self._opened()
         self.connection, self.handle = session.connection, session.handle
         return await super().execute(sql, run_async=run_async)
+
+    async def wait(self, handle: Handle) -> Outcome:
+        outcome = await super().wait(handle)
+        if outcome.error is not None and outcome.error.sqlstate == protocol.UNTOLD:
+            # Kyuubi keeps a session whose Spark it has lost, and each later statement in it would fail.
+            self.spoil()
+        return outcome
 
 
 class SessionPool:
