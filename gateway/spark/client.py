@@ -490,15 +490,19 @@ class SessionPool:
         configuration: Mapping[str, str] | None = None,
         *,
         password: str = "",
+        settings: Mapping[str, str] | None = None,
         greet: Callable[[Session], Awaitable[None]] | None = None,
         dialect: Speaking = lambda: NEWEST,
     ) -> None:
-        """`greet` is called with each new session before it is lent."""
+        """`configuration` is that of OpenSession. `settings` are set by statements afterwards: Kyuubi starts a Spark
+        with the configuration of the session that needs it first, and it would hold for all other sessions. `greet` is
+        called with each new session before it is lent."""
         self._spark = spark
         self._dialect = dialect
         self._greet = greet
         self._user = user
         self._configuration = dict(configuration or {})
+        self._settings = dict(settings or {})
         self._password = password
         self._places = asyncio.Semaphore(size)
         self._idle: list[PooledSession] = []
@@ -538,6 +542,8 @@ class SessionPool:
         )
         try:
             session = await connection.open_session(self._configuration, user=self._user)
+            for name, value in self._settings.items():
+                await session.run(f"SET {name}={value}")
             if self._greet is not None:
                 await self._greet(session)
         except BaseException:

@@ -507,6 +507,24 @@ class OverLostSpark:
         self.alive = False
 
 
+@pytest.mark.parametrize("value", ["dynamic", "static"])
+def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine, value: str) -> None:
+    async def check() -> None:
+        name = "spark.sql.sources.partitionOverwriteMode"
+        greeted = list[str]()
+
+        async def greet(session: Session) -> None:
+            greeted.append(str((await session.run(f"SET {name}")).rows[0][1]))
+
+        pool = SessionPool(FixedSpark(at(engine)), "service", 1, settings={name: value}, greet=greet)
+        async with asyncio.timeout(DEADLINE_SECONDS), pool.session() as session:
+            assert (await session.run(f"SET {name}")).rows[0][1] == value
+        await pool.close()
+        assert greeted == [value]
+
+    asyncio.run(check())
+
+
 class PoolOf(SessionPool):
     """Opens sessions on the given connections, one after the other."""
 
