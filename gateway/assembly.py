@@ -283,15 +283,16 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
     spark = Spark(engine, account, traffic, habits.speaking)
 
-    def pool(size: int, configuration: Mapping[str, str]) -> SessionPool:
+    def pool(size: int, configuration: Mapping[str, str], settings: Mapping[str, str] | None = None) -> SessionPool:
         return SessionPool(
             *(spark, account.user, size, configuration),
             password=account.password,
+            settings=settings,
             greet=habits.greet,
             dialect=habits.speaking,
         )
 
-    refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
+    refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED)
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
     return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), *plans_of(engine))

@@ -94,7 +94,7 @@ class Executions:
             return None
         if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
             return None
-        if session.protocol < COLUMNAR_PROTOCOL:
+        if session.protocol < COLUMNAR_PROTOCOL or session.settings.changes != source.changes:
             return None
         user = "" if self._terms.equal_rights else session.user
         # Its digest stands for the text, which may be long.
@@ -107,7 +107,8 @@ class Executions:
         self, execution: Execution, route: Waiting, key: Hashable, views: frozenset[str], report: Report
     ) -> Recorded | ForwardedOperation:
         """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
-        changes = execution.session.settings.changes
+        assert route.then.source is not None
+        changes = route.then.source.changes
         record = partial(self._record, execution, route, key, report, changes)
         try:
             found, operation = await self._results.get(key, views, record)

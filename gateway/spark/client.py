@@ -55,6 +55,9 @@ ENDED_SESSION = "Invalid SessionHandle"
 """The start of HiveServer2's error message about a session that it does not have, or no longer has."""
 
 State = ttypes.TOperationState
+NO_CONNECTION = "08003"
+"""The SQLSTATE with which Kyuubi refuses statements of a session whose Spark has ended."""
+
 RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
 
 
@@ -434,8 +437,8 @@ class EndpointSource(Protocol):
 class PooledSession(Session):
     """A session of a pool.
 
-    If the server has ended it since its last loan, as servers do with idle sessions, it is opened again at the first
-    statement of the next loan. Checking beforehand would cost each loan a call.
+    If the server has ended it since its last loan, as servers do with idle sessions, or the Spark behind the server has
+    ended, it is opened again at the first statement of the next loan. Checking beforehand would cost each loan a call.
     """
 
     def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]]) -> None:
@@ -452,7 +455,9 @@ class PooledSession(Session):
         try:
             return await super().execute(sql, run_async=run_async)
         except StatementFailed as error:
-            if not str(error).startswith(ENDED_SESSION):
+            if not str(error).startswith(ENDED_SESSION) and error.sqlstate != NO_CONNECTION:
+                if error.sqlstate == protocol.UNTOLD:
+                    self.spoil()
                 raise
             if not untouched:
                 # The borrower's settings in it are gone too.
@@ -462,6 +467,13 @@ class PooledSession(Session):
         session = await self._opened()
         self.connection, self.handle = session.connection, session.handle
         return await super().execute(sql, run_async=run_async)
+
+    async def wait(self, handle: Handle) -> Outcome:
+        outcome = await super().wait(handle)
+        if outcome.error is not None and outcome.error.sqlstate == protocol.UNTOLD:
+            # Kyuubi keeps a session whose Spark it has lost, and each later statement in it would fail.
+            self.spoil()
+        return outcome
 
 
 class SessionPool:
@@ -478,15 +490,19 @@ class SessionPool:
         configuration: Mapping[str, str] | None = None,
         *,
         password: str = "",
+        settings: Mapping[str, str] | None = None,
         greet: Callable[[Session], Awaitable[None]] | None = None,
         dialect: Speaking = lambda: NEWEST,
     ) -> None:
-        """`greet` is called with each new session before it is lent."""
+        """`configuration` is that of OpenSession. `settings` are set by statements afterwards: Kyuubi starts a Spark
+        with the configuration of the session that needs it first, and it would hold for all other sessions. `greet` is
+        called with each new session before it is lent."""
         self._spark = spark
         self._dialect = dialect
         self._greet = greet
         self._user = user
         self._configuration = dict(configuration or {})
+        self._settings = dict(settings or {})
         self._password = password
         self._places = asyncio.Semaphore(size)
         self._idle: list[PooledSession] = []
@@ -526,6 +542,8 @@ class SessionPool:
         )
         try:
             session = await connection.open_session(self._configuration, user=self._user)
+            for name, value in self._settings.items():
+                await session.run(f"SET {name}={value}")
             if self._greet is not None:
                 await self._greet(session)
         except BaseException:

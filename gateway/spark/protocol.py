@@ -37,8 +37,16 @@ _REPEATED_CLASS = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
 _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
 _CAUSE = re.compile(r"\nCaused by: [\w.$]+: (\[[A-Z][A-Z0-9_.]+\] [^\n]*)")
 """A cause with one of Spark's own conditions, which says more than the failure of the task that it ended."""
+_PREFIXES = ("Error running query: ", "Error operating ExecuteStatement: ")
+"""What Spark's Thrift server and Kyuubi put before the reason of a failed statement."""
+_LOST = re.compile(
+    r"Invalid OperationHandle|Socket for SessionHandle \[[^\]\n]*\] is closed|[\w.]+\.TTransportException(?:: |\Z)"
+)
+"""The operation was closed while somebody waited for it, or Kyuubi lost the Spark that ran it."""
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 MESSAGE_CHARACTERS_MAX = 2000  # People read a message; a stack trace of Spark has 9,000 characters.
+UNTOLD = "08007"
+"""The SQLSTATE of an error that leaves open whether the statement was carried out."""
 READ_CHARACTERS_MAX = 20_000
 """How much of a message is searched. The error is followed by plans, stack traces, and the text of the statement, which
 may have megabytes."""
@@ -93,11 +101,12 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
         return StatementFailed(_shortened(text[named.start() : found.end()]), sqlstate or found["sqlstate"])
     causes = _CAUSE.findall(text)
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
-    if text.startswith("Invalid OperationHandle"):
-        # It was closed while somebody waited for it: the outcome of the statement is unknown.
-        sqlstate = "08007"
     while True:
-        bare = _JAVA_CLASS.sub("", text.removeprefix("Error running query: "))
+        if _LOST.match(text):
+            sqlstate = UNTOLD
+        bare = _JAVA_CLASS.sub("", text)
+        for prefix in _PREFIXES:
+            bare = bare.removeprefix(prefix)
         if bare == text:
             if causes and causes[-1] not in bare:
                 bare = f"{_shortened(bare)} Caused by: {causes[-1]}"

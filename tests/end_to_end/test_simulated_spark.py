@@ -109,7 +109,7 @@ class Real:
             async def endpoint(_) -> Endpoint:
                 return self.endpoint
 
-        self._pool = SessionPool(There(), "tester", 4, dict(maintenance.STAGED))
+        self._pool = SessionPool(There(), "tester", 4, settings=maintenance.STAGED)
         self._metastore = SparkMetastore(self._pool)
 
         async def lend() -> list[Any]:

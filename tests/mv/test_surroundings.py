@@ -10,7 +10,18 @@ from views import view_of
 
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import Relation, RelationKind
-from gateway.mv.refresh.habits import APPLICATION, COMMIT_PROTOCOL, DEFAULT_CATALOG, SPARKS_OWN, TIME_ZONE, Habits
+from gateway.mv.refresh.habits import (
+    APPLICATION,
+    COMMIT_PROTOCOL,
+    DEFAULT_CATALOG,
+    INCREMENTAL_COLLECT,
+    KYUUBI_COLLECT,
+    ROWS_LIMIT,
+    SINGLE_SESSION,
+    SPARKS_OWN,
+    TIME_ZONE,
+    Habits,
+)
 from gateway.mv.refresh.surroundings import Surroundings, reading
 from sql.names import quote
 from sql.texts.maintenance import UNPARTITIONED
@@ -164,3 +175,25 @@ async def test_files_at_a_location_are_committed_by_sparks_own_protocol() -> Non
         f"SET {quote(COMMIT_PROTOCOL)}={quote(SPARKS_OWN)}",
         f"RESET {quote(COMMIT_PROTOCOL)}",
     ]
+
+
+@pytest.mark.parametrize(("limit", "lifted"), [("1000", True), ("0", False), (None, False)])
+async def test_a_limit_of_kyuubi_does_not_cut_off_the_rows_of_the_gateway(limit: str | None, lifted: bool) -> None:
+    of_spark = {APPLICATION: "one"} | ({f"spark.{ROWS_LIMIT}": limit} if limit else {})
+    habits = Habits()
+    first, again, restarted = Session(**of_spark), Session(**of_spark), Session(**{APPLICATION: "two"})
+    for session in (first, again, restarted):
+        await habits.greet(session)
+    lifts = [f"SET {ROWS_LIMIT}=0" in session.heard for session in (first, again, restarted)]
+    assert lifts == [lifted, lifted, False]
+    # Before the long answers, which the limit would cut off, too.
+    assert not lifted or first.heard.index(f"SET {ROWS_LIMIT}=0") < first.heard.index("SET")
+
+
+@pytest.mark.parametrize(("collects", "whole"), [("true", False), ("false", True), (None, True)])
+async def test_kyuubi_may_return_rows_before_all_are_there(collects: str | None, whole: bool) -> None:
+    of_spark = {INCREMENTAL_COLLECT: "false", SINGLE_SESSION: "false"}
+    of_kyuubi = {KYUUBI_COLLECT: collects} if collects else {}
+    habits = Habits()
+    await habits.greet(Session(**{APPLICATION: "one"}, **of_spark, **of_kyuubi))
+    assert habits.collects_whole is whole

@@ -25,6 +25,7 @@ from gateway.wire.frame import frame
 from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
+from sql.releases import NEWEST, Dialect
 from tests.wire import calls
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
@@ -473,6 +474,89 @@ class ServerlessPool(SessionPool):
     async def _open(self) -> Session:
         connection = SimpleNamespace(alive=True, ends_sessions=True, close=_nothing)
         return Session(cast(Connection, connection), Handle(b"g" * 16, b"s" * 16))
+
+
+class OverLostSpark:
+    """A connection to a Kyuubi that has lost the Spark of the session: ExecuteStatement fails with `refusal`, or the
+    started statement with `reason`."""
+
+    ends_sessions, busy = True, False
+
+    @staticmethod
+    def dialect() -> Dialect:
+        return NEWEST
+
+    def __init__(self, refusal: StatementFailed | None = None, reason: str = "") -> None:
+        self.alive = True
+        self._refusal = refusal
+        self._reason = reason
+
+    async def call(self, name: str, _: object) -> object:
+        if name == "GetOperationStatus":
+            state = ttypes.TOperationState.ERROR_STATE if self._reason else ttypes.TOperationState.FINISHED_STATE
+            return ttypes.TGetOperationStatusResp(operationState=state, errorMessage=self._reason)
+        if self._refusal is not None:
+            raise self._refusal
+        handle = ttypes.TOperationHandle(ttypes.THandleIdentifier(b"o" * 16, b"s" * 16), 0, True)
+        return ttypes.TExecuteStatementResp(operationHandle=handle)
+
+    def give_up(self) -> None:
+        self.alive = False
+
+    async def close(self) -> None:
+        self.alive = False
+
+
+@pytest.mark.parametrize("value", ["dynamic", "static"])
+def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine, value: str) -> None:
+    async def check() -> None:
+        name = "spark.sql.sources.partitionOverwriteMode"
+        greeted = list[str]()
+
+        async def greet(session: Session) -> None:
+            greeted.append(str((await session.run(f"SET {name}")).rows[0][1]))
+
+        pool = SessionPool(FixedSpark(at(engine)), "service", 1, settings={name: value}, greet=greet)
+        async with asyncio.timeout(DEADLINE_SECONDS), pool.session() as session:
+            assert (await session.run(f"SET {name}")).rows[0][1] == value
+        await pool.close()
+        assert greeted == [value]
+
+    asyncio.run(check())
+
+
+class PoolOf(SessionPool):
+    """Opens sessions on the given connections, one after the other."""
+
+    def __init__(self, *connections: OverLostSpark) -> None:
+        super().__init__(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
+        self.unused = list(connections)
+
+    async def _open(self) -> Session:
+        return Session(cast(Connection, self.unused.pop(0)), Handle(b"g" * 16, b"s" * 16))
+
+
+async def test_a_session_whose_spark_kyuubi_has_lost_is_opened_again_if_the_statement_was_not_sent() -> None:
+    lost, well = OverLostSpark(StatementFailed("connection does not exist", "08003")), OverLostSpark()
+    pool = PoolOf(lost, well)
+    async with pool.session() as session:
+        await session.wait(await session.execute("SELECT 1"))
+    assert (lost.alive, well.alive) == (False, True)
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_session_whose_spark_was_lost_during_a_statement_is_not_lent_again(started: bool) -> None:
+    reason = "Error operating ExecuteStatement: Socket for SessionHandle [x] is closed"
+    lost = OverLostSpark(reason=reason) if started else OverLostSpark(StatementFailed(reason, "08007"))
+    pool = PoolOf(lost, well := OverLostSpark())
+    with pytest.raises(StatementFailed) as failed:
+        async with pool.session() as session:
+            await session.run("INSERT INTO t VALUES (1)")
+    assert failed.value.sqlstate == "08007"
+    assert (lost.alive, pool.unused) == (False, [well])
+    async with pool.session() as session:
+        await session.wait(await session.execute("SELECT 1"))
+    assert pool.unused == []
 
 
 async def _nothing() -> None: ...

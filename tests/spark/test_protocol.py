@@ -69,6 +69,35 @@ def test_a_message_loses_exception_names_and_stack(sent: str | None, kept: str) 
     assert str(protocol.failure(sent)) == kept
 
 
+THRIFT = "org.apache.kyuubi.shaded.thrift.transport.TTransportException"
+KYUUBI = "org.apache.kyuubi.KyuubiSQLException: "
+OPERATING = f"{KYUUBI}Error operating ExecuteStatement: "
+
+
+def test_the_messages_of_kyuubi_are_reduced_to_spark_s() -> None:
+    missing = f"{KYUUBI}{OPERATING}org.apache.spark.sql.catalyst.ExtendedAnalysisException: {MISSING[120:]}"
+    assert protocol.failure(missing).sqlstate == "42P01"
+    assert str(protocol.failure(missing)).startswith("[TABLE_OR_VIEW_NOT_FOUND] The table")
+    assert str(protocol.failure(f"{OPERATING}{OPERATING}java.io.IOException: no\n\tat a.b(C.java:1)")) == "no"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "Invalid OperationHandle [28b21a8e]",
+        f"{OPERATING}Socket for SessionHandle [28b21a8e-96b1] is closed\n\tat a.b(C.java:1)",
+        f"{OPERATING}{THRIFT}: java.net.SocketException: Broken pipe",
+        f"{OPERATING}{THRIFT}\n\tat a.b(C.java:1)",
+    ],
+)
+def test_the_outcome_of_a_statement_is_unknown_if_its_spark_was_lost(sent: str) -> None:
+    assert protocol.failure(sent).sqlstate == "08007"
+
+
+def test_a_lost_spark_named_within_a_reason_is_not_one() -> None:
+    assert protocol.failure("no such path: Socket for SessionHandle [x] is closed").sqlstate == "HY000"
+
+
 @given(st.text(max_size=300))
 def test_any_message_becomes_an_error_with_a_sqlstate(text: str) -> None:
     error = protocol.failure(text)

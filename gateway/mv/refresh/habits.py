@@ -24,6 +24,13 @@ TIME_ZONE = "spark.sql.session.timeZone"
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 CATALOGS = "spark.sql.catalog."
 """Prefix of the settings that register catalogs."""
+KYUUBI_COLLECT = "spark.kyuubi.operation.incremental.collect"
+"""As INCREMENTAL_COLLECT, of a Spark that Kyuubi started."""
+ROWS_LIMIT = "kyuubi.operation.result.max.rows"
+"""How many rows of a result Kyuubi returns; it drops the others silently. A Spark that it started also has the name
+after `spark.`, for what sessions begin with."""
+UNSET = "<undefined>"
+"""What SET shows for a setting that has no value."""
 APPLICATION = "spark.app.id"
 """Another value means that Spark was restarted."""
 
@@ -58,6 +65,7 @@ class Habits:
         """Spark's version as it prints it; empty if that is not known."""
         self.dialect: Dialect = NEWEST
         self._application: str | None = None
+        self._limits_rows = False
         self._catalogs: frozenset[str] = frozenset()
 
     @property
@@ -89,11 +97,15 @@ class Habits:
             )
 
     async def greet(self, session: SqlSession) -> None:
-        """Switches a new service session to Spark's own catalog. If Spark was restarted, learns its configuration
-        again. Raises UpstreamLost."""
+        """Switches a new service session to Spark's own catalog, and makes Kyuubi return all rows in it. If Spark was
+        restarted, learns its configuration again. Raises UpstreamLost."""
         try:
-            found = await session.run(f"SET {APPLICATION}")
-            await self._learn(session, str(found.rows[0][1]))
+            application = await _value(session, APPLICATION)
+            if application != self._application:
+                self._limits_rows = await _value(session, f"spark.{ROWS_LIMIT}") not in {UNSET, "0"}
+            if self._limits_rows:
+                await session.run(f"SET {ROWS_LIMIT}=0")
+            await self._learn(session, application)
             if self.default_catalog != SESSION_CATALOG:
                 await session.run(f"SET {DEFAULT_CATALOG}={SESSION_CATALOG}")
         except UpstreamLost:
@@ -119,11 +131,12 @@ class Habits:
         await self._learn_version(session)
         try:
             found = {
-                name: str((await session.run(f"SET {name}")).rows[0][1])
+                name: await _value(session, name)
                 for name in (
                     *LISTING_CACHES,
                     COMMIT_PROTOCOL,
                     INCREMENTAL_COLLECT,
+                    KYUUBI_COLLECT,
                     SINGLE_SESSION,
                     TIME_ZONE,
                     GLOBAL_TEMPORARY,
@@ -139,9 +152,15 @@ class Habits:
         self.caches_listings = any(found[name] != "0" for name in LISTING_CACHES)
         self.stages_writes = found[COMMIT_PROTOCOL] == SPARKS_OWN
         self.collects_whole = (found[INCREMENTAL_COLLECT], found[SINGLE_SESSION]) == ("false", "false")
+        self.collects_whole &= found[KYUUBI_COLLECT] in {UNSET, "false"}
         self.global_temporary = found[GLOBAL_TEMPORARY].lower()
         self._catalogs = frozenset(name.lower() for name in settings if name.startswith(CATALOGS))
         self.settings, self.defaults = {**settings, TIME_ZONE: found[TIME_ZONE]}, defaults
         if application is not None:
             self._application = application
             self.default_catalog = settings.get(DEFAULT_CATALOG, SESSION_CATALOG)
+
+
+async def _value(session: SqlSession, name: str) -> str:
+    """A setting of the session, or UNSET. Raises what Spark raises."""
+    return str((await session.run(f"SET {name}")).rows[0][1])

@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 
 DATABASE_KEY = "use:database"
 INCREMENTAL_COLLECT = "incrementalcollect"
-"""Part of the name of spark.sql.thriftServer.incrementalCollect."""
+"""Part of the name of spark.sql.thriftServer.incrementalCollect, and, without its points, of
+kyuubi.operation.incremental.collect."""
+_OF_KYUUBI = ("kyuubi", "incremental", "collect")
 CLOSE_SECONDS = 10.0
 """Time for closing a session at Spark."""
 ENDED_TOGETHER = 64
@@ -65,6 +67,11 @@ class Place:
             counter[key] -= 1
             if not counter[key]:
                 del counter[key]
+
+
+def may_collect_in_parts(words: Words) -> bool:
+    """Whether a statement with these lower-case words may change that setting."""
+    return INCREMENTAL_COLLECT in words or all(word in words for word in _OF_KYUUBI)
 
 
 class Session:
@@ -114,7 +121,7 @@ class Session:
         self._drifted = False
         self._has_ended = False  # Whether Spark has closed it, so that nothing depends on its connection.
         self._reopening = asyncio.Lock()
-        self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower() for key in call.configuration)
+        self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower().replace(".", "") for key in call.configuration)
         """Whether Spark may compute this session's rows only when they are fetched, and again from the start for
         earlier rows."""
         self.tied = True

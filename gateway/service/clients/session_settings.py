@@ -11,7 +11,7 @@ class SessionSettings:
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         """`configuration`: what the session was opened with."""
-        self._first = _chained("", *(f"{key}={value}" for key, value in sorted(configuration.items())))
+        self._first = _chained("", *(text for pair in sorted(configuration.items()) for text in pair))
         self.id = self._first
         """Two sessions of a user with equal ids have the same settings: they were opened with the same ones, and have
         run the same statements that may change settings, in the same order."""

@@ -47,6 +47,9 @@ class KnownAnswers:
             return None
         if session.unseen or session.namespace_uncertain or self._scope.temporary(session).mentioned(known.look.words):
             return None
+        if session.namespace != namespace:
+            # It has changed while the read waited for a refresh: Spark will look for the names elsewhere.
+            return None
         for reference in statement.reads:
             view = self._catalog.named(TableName.resolve(reference.parts, namespace))
             if view is None or view.id not in views or reference.perhaps:
@@ -60,7 +63,7 @@ class KnownAnswers:
             return None
         entries = [self._catalog.entry(view) for view in sorted(views)]
         versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
-        return Source(known.text, namespace, tuple(versions))
+        return Source(known.text, namespace, tuple(versions), settings.changes)
 
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""

@@ -22,6 +22,8 @@ class Source:
     versions: tuple[tuple[str, str, int], ...]
     """The materialized views that it reads, in order: id, name and version. It reads nothing else. (Two views may
     exchange their names, and both keep their versions.)"""
+    changes: int
+    """How many statements its session had sent that may change what names mean, when this was found out."""
 
     @property
     def views(self) -> frozenset[str]:

@@ -26,7 +26,7 @@ from gateway.service.answers.commands import Commands
 from gateway.service.clients import own_settings
 from gateway.service.clients.audit import Mentions
 from gateway.service.clients.bounds import spliced
-from gateway.service.clients.session import INCREMENTAL_COLLECT, Session
+from gateway.service.clients.session import Session, may_collect_in_parts
 from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import dependents, rewrite_explanation, script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
@@ -139,7 +139,7 @@ class Router:
 
     def _plain(self, session: Session, known: Understood) -> Route | None:
         look = known.look
-        if INCREMENTAL_COLLECT in look.words:
+        if may_collect_in_parts(look.words):
             session.collects_in_parts = True  # Perhaps not, but this is the safe assumption.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
