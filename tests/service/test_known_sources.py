@@ -1,0 +1,116 @@
+"""What is known of the answer of a read, by what its session has sent before."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import Client, World
+
+from gateway.service.clients.session_settings import SessionSettings
+from gateway.service.routing.outcomes import Source
+from sql.names import Namespace
+from sql.understood import Understood
+
+
+async def stage() -> World:
+    world = World(result_bytes=1 << 20)
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    return world
+
+
+def source(world: World, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> Source | None:
+    """What a read of s.mv in a database depends on, if that is known."""
+    known, session = Understood(text), client.session
+    views = frozenset({world.entry("s.mv").view.id})
+    return world.router._own.known.source(session, Namespace(database), known, known.sparks, views)
+
+
+async def in_s(world: World) -> Client:
+    client = await world.client("ada")
+    await (await client.execute("USE s")).poll()
+    assert source(world, client) is not None
+    return client
+
+
+async def test_settings_that_overlap_are_not_those_of_another_session() -> None:
+    """Spark runs them in any order, and the last one counts."""
+    world = await stage()
+    client = await in_s(world)
+    texts = ["SET spark.sql.ansi.enabled = true", "SET spark.sql.ansi.enabled = false"]
+    world.spark.holds(*texts)
+    for text in texts:
+        await client.execute(text, settle=False)
+    assert source(world, client) is None
+    for text in reversed(texts):
+        world.spark.operation(text).finish()
+    await client.session.settle()
+    assert source(world, client) is None
+
+
+async def test_settings_one_after_the_other_are_known() -> None:
+    world = await stage()
+    first, second = await in_s(world), await in_s(world)
+    for client in (first, second):
+        for text in ("SET spark.sql.ansi.enabled = true", "RESET spark.sql.ansi.enabled"):
+            await (await client.execute(text)).poll()
+    assert source(world, first) is not None
+    assert first.session.settings.id == second.session.settings.id
+    await (await first.execute("RESET")).poll()
+    assert first.session.settings.id != second.session.settings.id
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET VAR a = 1",
+        "SET VARIABLE a = rand()",
+        "DECLARE a INT DEFAULT 1",
+        "DECLARE OR REPLACE VARIABLE a = current_user()",
+        "EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = true'",
+        "BEGIN SET spark.sql.ansi.enabled = true; END",
+        "CREATE TEMPORARY VIEW mv AS SELECT 1 AS n",
+        "EXECUTE IMMEDIATE 'CREATE TEMPORARY VIEW mv AS SELECT 1 AS n'",
+        "BEGIN CREATE TEMPORARY VIEW mv AS SELECT 1 AS n; END",
+        "SET freshgate.result_cache = off",
+    ],
+)
+async def test_what_no_answer_is_known_after(text: str) -> None:
+    world = await stage()
+    client = await in_s(world)
+    await (await client.execute(text)).poll()
+    assert source(world, client) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["USE other", "SET spark.sql.ansi.enabled = true", "CREATE TEMPORARY VIEW mv AS SELECT 1"]
+)
+async def test_nothing_is_known_while_it_runs(text: str) -> None:
+    world = await stage()
+    client = await in_s(world)
+    world.spark.holds(text)
+    await client.execute(text, settle=False)
+    assert source(world, client) is None
+    world.spark.operation(text).finish()
+
+
+async def test_a_database_that_was_chosen_while_a_read_waited() -> None:
+    """Spark looks for its names in the new one."""
+    world = await stage()
+    client = await in_s(world)
+    await (await client.execute("USE other")).poll()
+    assert source(world, client, database="s") is None
+
+
+async def test_a_source_ends_with_the_next_change() -> None:
+    """The statement may be sent before the read reaches Spark."""
+    world = await stage()
+    client = await in_s(world)
+    found = source(world, client)
+    assert found is not None
+    await (await client.execute("SET spark.sql.ansi.enabled = true")).poll()
+    assert found.changes != client.session.settings.changes
+
+
+def test_different_configurations_are_different() -> None:
+    assert SessionSettings({"a": "b=c"}).id != SessionSettings({"a=b": "c"}).id
+    assert SessionSettings({"a": "1", "b": "2"}).id == SessionSettings({"b": "2", "a": "1"}).id
