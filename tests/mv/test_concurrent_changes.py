@@ -99,7 +99,7 @@ async def test_explain_refresh_lays_out_its_statements() -> None:
     storage = made.entry("s.m").view.storage
     place = lines.index("step 2: write version 2")
     assert [line for line in lines[place + 1 :] if "`freshgate_version`)" not in line] == [
-        f"    INSERT OVERWRITE {storage.quoted} PARTITION (freshgate_version) (`a`,",
+        f"    INSERT OVERWRITE {storage.quoted} PARTITION (freshgate_version)",
         "    SELECT *, CAST(2 AS BIGINT)",
         f"    FROM {made.entry('s.m').view.definition.quoted}",
         "step 3: switch readers from version 1 to 2",
