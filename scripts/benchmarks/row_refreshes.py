@@ -14,7 +14,7 @@ from lake import lake_archives, lake_settings
 from processes import STORAGE, Engine, Gateway, wait_until
 
 from benchmarks.figures import Figure, in_turn, shown, timed
-from benchmarks.stand import DRIVER_MEMORY, Stand
+from benchmarks.stand import Stand
 
 DATABASE = "bench_rows"
 ROWS_FACTOR = 40
@@ -22,6 +22,8 @@ ROWS_FACTOR = 40
 GROUPS = 100_000
 RUNS = 5
 IDLE_SECONDS = 0.5
+MEMORY = "6g"
+"""Delta writes whole files anew for an UPDATE."""
 FEW = 4_000
 """A small change: what remains is the fixed price."""
 
@@ -108,14 +110,14 @@ class Place:
     def stored_bytes(self, view: str) -> int:
         """The size of the last version's files."""
         storage = self.engine.data_dir / "warehouse" / f"{STORAGE}.db"
-        (table,) = storage.glob(f"{view.replace('.', '__')}__????????")
+        (table,) = storage.glob(f"{view.lower().replace('.', '__')}__????????")
         last = max(table.glob("freshgate_version=*"), key=lambda each: int(each.name.partition("=")[2]))
         return sum(each.stat().st_size for each in last.rglob("*.parquet"))
 
 
 def figures(stand: Stand) -> Iterator[Figure]:
     home, count = stand.directory / "increments", ROWS_FACTOR * stand.rows
-    spark: dict[str, Any] = {"spark.driver.memory": DRIVER_MEMORY, **lake_settings(home / "lake")}
+    spark: dict[str, Any] = {"spark.driver.memory": MEMORY, **lake_settings(home / "lake")}
     engine = Engine(home / "engine", archives=lake_archives(), **spark)
     try:
         settings: dict[str, Any] = {"result_cache.bytes": 0, "storage.database": STORAGE}
@@ -133,8 +135,6 @@ def figures(stand: Stand) -> Iterator[Figure]:
 
 def _load(cursor: Any, provider: str, count: int) -> None:
     """Each case begins with as many rows."""
-    for row in rows(cursor, "SHOW MATERIALIZED VIEWS"):
-        rows(cursor, f"DROP MATERIALIZED VIEW {row[0]}.{row[1]}")
     more = " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')" if provider == "delta" else ""
     for statement in (
         f"DROP DATABASE IF EXISTS {DATABASE} CASCADE",
@@ -175,6 +175,8 @@ def _case(place: Place, case: Case, count: int, runs: int) -> Iterator[Figure]:
     yield from _figures(f"{one}, complete with states for later ones", percent["states"], percent["complete"], 1.1)
     yield _storage(place, case.name, view)
     yield _read(cursor, case.name, view, runs)
+    for name, _ in ways.values():
+        rows(cursor, f"DROP MATERIALIZED VIEW {name}")
 
 
 def _storage(place: Place, name: str, view: str) -> Figure:
