@@ -19,11 +19,10 @@ from databases import NAP
 from jars import jar
 from metastore import at_metastore, running_metastore
 from processes import Gateway, free_port, wait_until
+from sample_views import CLAUSES, QUERY, check_equal, create, fill, freshness, last_task
 
 pytestmark = pytest.mark.thorough
 
-QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {}.t GROUP BY d"
-CLAUSES = {"plain": "", "daily": "PARTITION BY (d)", "merged": "REFRESH INCREMENTAL"}
 NAPPING = "SELECT a, d, nap('java.lang.Thread', 'sleep', bigint(200)) AS nothing FROM {}.t"
 """Takes a fifth of a second for each row."""
 REFRESH_SECONDS = 120.0
@@ -113,43 +112,6 @@ def cluster(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
             yield running
         finally:
             running.gateway.stop()
-
-
-def fill(cursor: Any, database: str) -> None:
-    """Creates a database with a partitioned table `t` of 30 rows in several files, and makes it the current one."""
-    for statement in (
-        f"CREATE DATABASE {database}",
-        f"USE {database}",
-        "CREATE TABLE t (a INT, d STRING) USING parquet PARTITIONED BY (d)",
-        "INSERT INTO t SELECT /*+ REPARTITION(3) */ CAST(id AS INT), concat('d', id % 3) FROM range(30)",
-    ):
-        rows(cursor, statement)
-
-
-def create(cursor: Any, database: str, *views: str) -> None:
-    for view in views:
-        rows(cursor, f"CREATE MATERIALIZED VIEW {database}.{view} {CLAUSES[view]} AS {QUERY.format(database)}")
-
-
-def check_equal(cursor: Any, database: str, *views: str) -> None:
-    """Checks that each view has the rows of its query."""
-    expected = sorted(rows(cursor, QUERY.format(database)))
-    for view in views:
-        assert sorted(rows(cursor, f"SELECT * FROM {database}.{view}")) == expected, view
-
-
-def freshness(cursor: Any, database: str) -> set[str]:
-    return {str(row[2]) for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {database}")}
-
-
-def last_task(cursor: Any, database: str, view: str) -> tuple[str, ...]:
-    """Mode and partitions of the last task of a view."""
-    found = rows(
-        cursor,
-        f'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
-        f"WHERE MvName = '{view}' AND MvDatabaseName = '{database}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
-    )
-    return found[0]
 
 
 def test_views_live_on_the_cluster(cluster: Cluster) -> None:
