@@ -191,7 +191,7 @@ class Observer:
         listing = asyncio.ensure_future(self._tables.observed(table, expected, None))
         try:
             relation, root = await self._relations(table)
-        except BaseException:
+        except BaseException:  # Also on cancellation: nobody waits for the listing any more.
             await _stopped(listing)
             raise
         if relation == expected:
