@@ -21,6 +21,7 @@ from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from fuzzing.mutation import mutated, pieces
+from gateway.mv.refresh.habits import UNSET
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_PRIOR, Handle, peek
@@ -209,10 +210,12 @@ class Spark:
             rows = [[token, str(number)] for number in range(count)]
             return reply.execute_ok(seqid, self._begin(session, COLUMNS, rows))
         if found := SETTING.fullmatch(sql.strip()):
-            value = "false" if "thriftServer" in found[1] else "0"
+            value = UNSET if "kyuubi" in found[1] else "false" if "thriftServer" in found[1] else "0"
             return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, [[found[1], value]]))
-        if sql == "SET":
+        if sql in ("SET", "SET -v"):
             return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, []))
+        if sql == "SELECT version()":
+            return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], [["4.1.4 revision"]]))
         if sql.startswith("SHOW DATABASES"):
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], [["default"]]))
         if sql.startswith("USE "):

@@ -85,10 +85,13 @@ class Stage:
         self.faults.append(what)
 
     def _read_log(self) -> None:
-        """Checks the log for tracebacks, which show unexpected faults, and for forged lines."""
+        """Checks the log for tracebacks, which show unexpected faults, for forged lines, and for a gateway
+        that does not know the configuration: it would read nothing ahead, and keep nothing."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         if any(line.startswith(FORGED) for line in text.splitlines()):
             self.report("a client has forged a line in the log")
+        if "cannot read Spark's" in text:
+            self.report("the gateway does not know the configuration of the server in Spark's place")
         found = Counter(_last_lines(text))
         for last, count in found.most_common():
             self.report(f"{count} tracebacks in the log that end with: {last}")
