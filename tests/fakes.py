@@ -175,9 +175,10 @@ class FakeMetastore:
     def drop(self, name: TableName) -> None:
         del self.relations[name]
 
-    async def relation(self, name: TableName) -> Relation | None:
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
         await self._ask("relation", name)
-        return self.relations.get(name)
+        found = self.relations.get(name)
+        return replace(found, created="") if found and found.provider == "delta" and not identify else found
 
     async def databases(self) -> frozenset[str]:
         await self._ask("databases", "")

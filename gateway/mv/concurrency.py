@@ -39,6 +39,17 @@ async def gathered(works: Iterable[Coroutine[None, None, T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def both(first: Coroutine[None, None, K], second: Coroutine[None, None, T]) -> tuple[K, T]:
+    """As `gathered`, for two."""
+    one, other = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    try:
+        return await asyncio.gather(one, other)
+    finally:
+        one.cancel()
+        other.cancel()
+        await asyncio.gather(one, other, return_exceptions=True)
+
+
 async def together(keys: Iterable[K], work: Callable[[K], Coroutine[None, None, T]]) -> dict[K, T]:
     """As `gathered`, for the work of each key."""
     listed = list(keys)

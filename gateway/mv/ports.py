@@ -157,8 +157,9 @@ class Function:
 class Metastore(Protocol):
     """Reads and changes Spark's metastore. Every method may raise StatementFailed or UpstreamLost."""
 
-    async def relation(self, name: TableName) -> Relation | None:
-        """The table or view with this name; None if there is none."""
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
+        """The table or view with this name; None if there is none. `identify`: asks for the id of a Delta table, which
+        takes a statement of its own; otherwise `created` is empty."""
         ...
 
     async def databases(self) -> frozenset[str]: ...

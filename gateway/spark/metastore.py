@@ -15,6 +15,7 @@ from typing import Any
 
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
+from gateway.mv.observation.delta_looks import DELTA
 from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
@@ -64,10 +65,10 @@ class SparkMetastore:
         async with self._sessions.session() as session:
             return await session.run(sql)
 
-    async def relation(self, name: TableName) -> Relation | None:
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
         for last in (False, True):
             try:
-                return await self._describe(name)
+                return await self._describe(name, identify=identify)
             except StatementFailed as error:
                 if error.sqlstate not in NOT_FOUND:
                     raise
@@ -77,15 +78,16 @@ class SparkMetastore:
                     raise
         return None
 
-    async def _describe(self, name: TableName) -> Relation:
+    async def _describe(self, name: TableName, *, identify: bool) -> Relation:
         async with self._sessions.session() as session:
             try:
                 answer = await session.run(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
             except StatementFailed as error:
                 if error.sqlstate != NOT_SUPPORTED:
                     raise
-                return await _describe_plainly(session, name)
-        return _relation(name, json.loads(answer.rows[0][0]))
+                return await _describe_plainly(session, name, identify=identify)
+            relation = _relation(name, json.loads(answer.rows[0][0]))
+            return await _identified(session, relation, identify=identify) if relation.provider == DELTA else relation
 
     async def _is_listed(self, name: TableName) -> bool:
         """Whether a table or view exists although Spark reported that it was not found.
@@ -254,13 +256,11 @@ def _function(rows: list[str], namespace: Namespace) -> Function:
 # --- DESCRIBE of tables of other catalogs ------------------------------------------------------------------
 
 
-async def _describe_plainly(session: SqlSession, name: TableName) -> Relation:
+async def _describe_plainly(session: SqlSession, name: TableName, *, identify: bool) -> Relation:
     describe = f"DESCRIBE TABLE EXTENDED {name.quoted}"
     relation = _described(name, (await session.run(describe)).rows)
-    if relation.provider == "delta":
-        detail = await session.run(observation.delta_detail(name))
-        created = detail.rows[0][detail.columns.index("id")]
-        return replace(relation, created=created)
+    if relation.provider == DELTA:
+        return await _identified(session, relation, identify=identify)
     if relation.provider == "iceberg":
         # A session caches tables of Iceberg as it first found them.
         await session.run(observation.renew(name))
@@ -270,6 +270,14 @@ async def _describe_plainly(session: SqlSession, name: TableName) -> Relation:
         columns = relation.partition_columns if spec == "0" else ()
         return replace(relation, reading=reading, partition_columns=columns)
     return relation
+
+
+async def _identified(session: SqlSession, relation: Relation, *, identify: bool) -> Relation:
+    """A Delta table with its own id instead of the time when it was created."""
+    if not identify:
+        return replace(relation, created="")
+    detail = await session.run(observation.delta_detail(relation.name))
+    return replace(relation, created=str(detail.rows[0][detail.columns.index("id")]))
 
 
 async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, str]:

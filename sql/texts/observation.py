@@ -151,6 +151,8 @@ def unescaped(text: str) -> str:
 
 # --- Delta -----------------------------------------------------------------------------------------------
 
+COMMITS_SHOWN = 8
+"""How many of the latest commits of a Delta table a look at it sees."""
 COMMITS_MAX = 1000
 """The maximum number of commits that one observation reads."""
 HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
@@ -166,8 +168,9 @@ def delta_detail(table: TableName) -> str:
     return f"DESCRIBE DETAIL {table.quoted}"
 
 
-def delta_version(table: TableName) -> str:
-    return f"DESCRIBE HISTORY {table.quoted} LIMIT 1"
+def delta_history(table: TableName) -> str:
+    """The latest commits, newest first. Few, because Spark opens the file of each."""
+    return f"DESCRIBE HISTORY {table.quoted} LIMIT {COMMITS_SHOWN}"
 
 
 def delta_commits(location: str, first: int, last: int) -> str:

@@ -67,7 +67,7 @@ def look(table: TableName, identity: str = "i", provider: str = "", **parts: Any
     columns = (("id", INT), ("day", STRING))
     described = {"location": f"file:/w/{table.table}", "columns": columns, **parts}
     relation = Relation(table, RelationKind.TABLE, provider=provider or known[table], **described)
-    return Look(Snapshot(identity, "state"), 0.0, relation=relation)
+    return Look(Snapshot(identity, "state", position="5"), 0.0, relation=relation)
 
 
 # --- files ---------------------------------------------------------------------------------------------
@@ -370,11 +370,10 @@ def file(
 
 
 class Delta(Spark):
-    """A table that had version 3 at the mark, and has version 5."""
+    """A table that had version 3 at the mark, and had version 5 at the look."""
 
     def __init__(self, *rows: tuple[Any, ...], **properties: str) -> None:
         super().__init__()
-        self.say("DESCRIBE HISTORY", (5,))
         self.say("_delta_log", *rows)
         for key in ("delta.enableChangeDataFeed", "delta.columnMapping.mode"):
             given = properties.get(key.rpartition(".")[2], "Table d does not have property")

@@ -44,6 +44,9 @@ SHOWN = Relation(
 class FakeChanges:
     """Implements `Changes` for one table, to which rows are added."""
 
+    def known_size(self, table: object) -> int:
+        return 0
+
     async def size(self, table: object, look: Look) -> int | None:
         return None if look.is_view else 10
 

@@ -34,6 +34,11 @@ NOBODY = cast(Any, None)
 ICEBERG, DELTA = named("lake.i.t"), named("s.d")
 
 
+def commit(version: int, at: str = "then") -> tuple[Any, ...]:
+    """A row of DESCRIBE HISTORY."""
+    return (version, at, None, None, "WRITE")
+
+
 class Spark(FakeMetastore):
     """Its own sessions: what they are asked is answered by patterns."""
 
@@ -97,11 +102,11 @@ class Warehouse(Spark):
         self.listed.set()
         return Answer([(location, 1, 1, 1) for location in ("file:/s/p", "file:/s/q") if f"`{location}`" in text])
 
-    async def relation(self, name: TableName) -> Relation | None:
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
         if self.patient:
             async with asyncio.timeout(10):
                 await self.listed.wait()
-        return await super().relation(name)
+        return await super().relation(name, identify=identify)
 
 
 async def test_files_are_listed_while_the_table_is_described() -> None:
@@ -145,10 +150,11 @@ async def test_a_path_is_its_files() -> None:
 async def test_the_path_of_a_delta_table_is_its_log() -> None:
     spark = Spark()
     name = read("delta.`/Data/D`")
-    spark.say("DESCRIBE HISTORY `delta`.`/Data/D`", (4,))
+    spark.say("DESCRIBE HISTORY `delta`.`/Data/D`", commit(4))
     spark.say("DESCRIBE DETAIL `delta`.`/Data/D`", ("delta", "id-1"), columns=("format", "id"))
     before = (await spark.look(name)).observed
     assert before == Snapshot(cast(Snapshot, before).identity, "v4", "v4", position="4")
+    spark.say("DESCRIBE HISTORY", commit(4, at="later"))
     spark.say("DESCRIBE DETAIL", ("delta", "id-2"), columns=("format", "id"))
     assert cast(Snapshot, (await spark.look(name)).observed).identity != cast(Snapshot, before).identity
 
@@ -225,13 +231,14 @@ async def test_a_table_that_is_called_like_a_branch_is_a_table() -> None:
 async def test_versions_of_delta() -> None:
     spark = Spark()
     fixed, moment, plain = read("d VERSION AS OF 3"), read("d TIMESTAMP AS OF '2024-01-01'"), read("d")
-    spark.say("DESCRIBE HISTORY", (4,))
+    spark.say("DESCRIBE HISTORY", commit(4))
+    spark.say("DESCRIBE DETAIL", ("1",), columns=("id",))
     before = [(await spark.look(name)).observed for name in (fixed, moment, plain)]
-    spark.say("DESCRIBE HISTORY", (5,))
+    spark.say("DESCRIBE HISTORY", commit(5))
     after = [(await spark.look(name)).observed for name in (fixed, moment, plain)]
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
     # Created again it is another table, also in the past.
-    spark.add(replace(spark.relations[DELTA], created="2"))
+    spark.say("DESCRIBE DETAIL", ("2",), columns=("id",))
     assert (await spark.look(fixed)).observed != before[0]
 
 

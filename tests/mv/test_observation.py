@@ -251,6 +251,11 @@ def test_delta_without_partitions(eye: Eye) -> None:
     assert eye.changed("whole", "INSERT INTO whole VALUES (1)") is ANYTHING
     assert eye.changed("whole", "ALTER TABLE whole SET TBLPROPERTIES ('some' = 'text')") == NOTHING
     assert eye.changed("whole", "TRUNCATE TABLE whole") is ANYTHING
+    before = eye.before["whole"]
+    # With a log that is as long, and then longer.
+    writes = (f"INSERT INTO whole VALUES ({number})" for number in range(int(before.position) + 1))
+    assert eye.changed("whole", "DROP TABLE whole", "CREATE TABLE whole (id INT) USING delta", *writes) is ANYTHING
+    assert eye.before["whole"].identity != before.identity
 
 
 @pytest.mark.thorough
@@ -328,7 +333,7 @@ class FakeSpark:
     """Each listing of files that has begun: the test ends it with the number of files, or an error."""
     _began: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def relation(self, name: TableName) -> Relation:
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation:
         return Relation(name, RelationKind.TABLE, created="then", provider="parquet", location="file:/t")
 
     @contextlib.asynccontextmanager

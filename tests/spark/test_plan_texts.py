@@ -110,7 +110,7 @@ CREATED = "2026-01-01T00:00:00Z"
     ("change", "reason"),
     [
         (changed("DESCRIBE QUERY", '"bigint"', '"int"'), "does not show the types of all columns"),
-        (changed("DESCRIBE TABLE", r"\"provider\":\"parquet", r"\"provider\":\"delta"), "of the format delta"),
+        (changed("DESCRIBE TABLE", r"\"provider\":\"parquet", r"\"provider\":\"jdbc"), "of the format jdbc"),
         (changed("DESCRIBE TABLE", r"\"name\":\"x\"", r"\"name\":\"xx\""), "does not show the columns"),
         (changed(EXPLAIN, "sum(x#", "try_sum(x#"), "enough of the function try_sum"),
         (changed(EXPLAIN, "sum(x#", "mine(x#"), "enough of the function mine"),

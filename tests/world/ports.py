@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -123,9 +124,9 @@ class MetastorePort:
         async with self._sessions.session() as session:
             return await session.run(sql)
 
-    async def relation(self, name: TableName) -> Relation | None:
+    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
         found: Relation | None = await self._ask(f"DESCRIBE {name}", lambda at: at.metastore.relation(name))
-        return found
+        return replace(found, created="") if found and found.provider == "delta" and not identify else found
 
     async def databases(self) -> frozenset[str]:
         found: frozenset[str] = await self._ask("SHOW DATABASES", lambda at: frozenset(at.metastore.databases))

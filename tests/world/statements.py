@@ -467,8 +467,11 @@ def _explain_partitions(running: Statement, found: re.Match[str]) -> Answer:
     return [(f"Location: InMemoryFileIndex({len(table.files)} paths)[{paths}], PartitionFilters: []",)]
 
 
-def _delta_version(running: Statement, found: re.Match[str]) -> Answer:
-    return [(running.metastore.tables[_name(found)].version,)]
+def _delta_history(running: Statement, found: re.Match[str]) -> Answer:
+    last = running.metastore.tables[_name(found)].version
+    return [
+        (version, f"at {version}", None, None, "WRITE") for version in range(last, max(-1, last - int(found[3])), -1)
+    ]
 
 
 _COMMITS = re.compile(r"file:/w/(\w+\.\w+)/_delta_log` WITH \('pathGlobFilter' = '\{([\d,]+)\}")
@@ -588,7 +591,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("look", r"SELECT left\(path, .*", _list_files),
     ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),
     ("look", rf"EXPLAIN SELECT 1 FROM {NAME} WHERE .*", _explain_partitions),
-    ("look", rf"DESCRIBE HISTORY {NAME} LIMIT 1", _delta_version),
+    ("look", rf"DESCRIBE HISTORY {NAME} LIMIT (\d+)", _delta_history),
     ("look", r"SELECT kind, detail.*", _delta_commits),
     ("look", r"SELECT grouping\(path\) = 1, .*", _delta_actions),
     ("ask", rf"SHOW TBLPROPERTIES {NAME} \('(.*)'\)", _no_property),

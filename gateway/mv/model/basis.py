@@ -21,6 +21,10 @@ class Keyed:
     """The table's partitions before the version read them."""
 
 
+FIXED_SHARE = 4
+"""A refresh by rows is not estimated to take less than this part of the last one, however few bytes it reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Basis:
     """The state of each base table in a version, by `base_key`: the version has read exactly these rows. Empty if that
@@ -39,9 +43,17 @@ class Basis:
     same_as: int = 0
     """The number of an earlier version that shows the same rows, which were copied into this one; 0: none."""
 
-    def estimate(self, size: int) -> int:
-        """The milliseconds that a refresh by rows takes for so many bytes; 0: unknown."""
-        return self.rows_ms * max(1, size // max(1, self.rows_bytes)) if self.rows_ms else 0
+    def estimate(self, size: int, whole: int) -> int:
+        """The milliseconds that a refresh by rows takes for `size` bytes of changed files; 0: unknown. `whole`: the
+        bytes of the base tables; 0: unknown.
+
+        Most of a small refresh is a fixed price. More bytes cost about what they cost a complete refresh, which reads
+        all of them.
+        """
+        if not (self.rows_ms and whole):
+            return self.rows_ms
+        more = (size - self.rows_bytes) * self.complete_ms // whole
+        return max(self.rows_ms // FIXED_SHARE, self.rows_ms + more)
 
     def after_rows(self, marks: Mapping[str, Mark], took_ms: int, size: int) -> Basis:
         """The basis of the next version, which a refresh by rows wrote."""

@@ -6,16 +6,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.loops import aside
+from gateway.mv.concurrency import both
 from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation import hive_files
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
+from gateway.mv.observation.delta_looks import DELTA
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
     ICEBERG,
@@ -31,8 +33,10 @@ from sql.names import TableName
 from sql.releases import NEWEST, Speaking
 from sql.texts import additions, observation
 
-DELTA = "delta"
 HIVE = "hive"
+WITH_HISTORY = frozenset({DELTA, ICEBERG})
+"""Formats of which an earlier state can be read."""
+T = TypeVar("T")
 FILES_MAX = 2_000
 """How many new files one refresh names in a statement."""
 LISTED_MAX = 20_000
@@ -114,6 +118,11 @@ class Changes:
             self._sizes[table] = known
         return known[1]
 
+    def known_size(self, table: TableName) -> int:
+        """As `size`, as far as it is known without a statement; 0 if it is not."""
+        _, asked = self._sizes.get(table, (0.0, None))
+        return self._observer.size(table) or asked or 0
+
     async def _ask_size(self, table: TableName, provider: str) -> int | None:
         async with self._observer.session() as session:
             if provider == DELTA:
@@ -128,13 +137,15 @@ class Changes:
         _plain(table, look)
 
     async def mark(self, table: TableName, look: Look) -> Mark:
-        """The state of the table now."""
+        """The state of the table: now, or at the look, if it has a history."""
         relation, identity = _plain(table, look)
         provider = provider_of(relation)
         with _refusals(table):
-            if provider in POSITIONS:
+            if provider == DELTA:
+                return Mark(identity, _position(look))
+            if provider == ICEBERG:
                 async with self._observer.session() as session:
-                    return Mark(identity, await POSITIONS[provider](session, table))
+                    return Mark(identity, await _iceberg_snapshot(session, table))
             settled = self._now_ms() - SETTLED_MS
             try:
                 found = await self._list(relation, settled)
@@ -151,8 +162,7 @@ class Changes:
         provider = provider_of(relation)
         with _refusals(table):
             if provider == DELTA:
-                async with self._observer.session() as session:
-                    return await _delta_change(session, table, relation, mark)
+                return await self._delta_change(relation, mark, Mark(identity, _position(look)))
             if provider == ICEBERG:
                 if not self._dialect().takes_options:
                     raise NotIncremental(
@@ -169,7 +179,7 @@ class Changes:
         columns = [name for name, _ in relation.columns]
         if provider_of(relation) == HIVE:
             return additions.all_rows(table, columns)
-        if provider_of(relation) not in POSITIONS:
+        if provider_of(relation) not in WITH_HISTORY:
             return additions.rows_until(table, columns, mark.until)
         if mark.position == observation.NO_SNAPSHOT:
             return f"{additions.all_rows(table, columns)} WHERE false"
@@ -181,7 +191,7 @@ class Changes:
         relation, _ = _plain(table, look)
         provider = provider_of(relation)
         with _refusals(table):
-            if provider in POSITIONS:
+            if provider in WITH_HISTORY:
                 # A version stays what it was, and a query of one fails if its files are gone.
                 return True
             found = await self._list(relation, mark.bound)
@@ -189,6 +199,41 @@ class Changes:
         return found.older == mark.older and mark.younger == {
             file.key for file in found.young if file.modified <= until
         }
+
+    # --- Delta -----------------------------------------------------------------------------------------
+
+    async def _delta_change(self, relation: Relation, mark: Mark, now: Mark) -> Change:
+        table, columns = relation.name, [name for name, _ in relation.columns]
+        first, last = int(mark.position) + 1, int(now.position)
+        before = additions.rows_at(table, columns, mark.position)
+        if last < first:
+            if last < first - 1:
+                raise NotIncremental(Reason.BASE_REPLACED, f"{table} has an earlier version than the view contains")
+            return Change(now, before=before)
+        found, feed = await both(
+            self._asking(lambda session: _delta_log(session, table, relation, first, last)),
+            self._asking(lambda session: _has_property(session, table, FEED, "true")),
+        )
+        if not any(file.added or file.removed for file in found.files):
+            return Change(now, before=before)
+        if not found.appends and not feed:
+            raise NotIncremental(Reason.FEED_NOT_ENABLED, f"rows of {table} were updated or deleted, and {FEED} is off")
+        needed, earlier = await both(
+            self._asking(lambda session: _delta_has(session, relation, found.needed)),
+            self._asking(lambda session: _delta_has(session, relation, found.before, mark.position)),
+        )
+        if not needed:
+            raise NotIncremental(Reason.HISTORY_GONE, f"files of {table} with changed rows were deleted by VACUUM")
+        before, size = before if earlier else "", sum(file.bytes for file in found.added)
+        if feed:
+            plus, minus = (additions.delta_feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
+            return Change(now, plus, None if found.appends else minus, before, size)
+        mapped = not await self._asking(lambda session: _has_property(session, table, MAPPING, "none", absent=True))
+        return Change(now, _delta_added(table, relation, found.added, last, mapped=mapped), None, before, size)
+
+    async def _asking(self, ask: Callable[[SqlSession], Coroutine[None, None, T]]) -> T:
+        async with self._observer.session() as session:
+            return await ask(session)
 
     # --- files -----------------------------------------------------------------------------------------
 
@@ -229,6 +274,11 @@ class Changes:
         return replace(listing, places=found)
 
 
+def _position(look: Look) -> str:
+    """Of a look at a table with a history."""
+    return look.observed.position if isinstance(look.observed, Snapshot) else ""
+
+
 def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
     """The table and its identity. Raises NotIncremental if its changes cannot be found."""
     relation = look.relation
@@ -239,7 +289,7 @@ def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
     provider = provider_of(relation)
     if provider == HIVE and not relation.converted:
         raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes")
-    if provider not in FILE_FORMATS | POSITIONS.keys() or relation.kind is not RelationKind.TABLE:
+    if provider not in FILE_FORMATS | WITH_HISTORY or relation.kind is not RelationKind.TABLE:
         raise NotIncremental(Reason.PROVIDER, f"changes of {table} cannot be found ({relation.provider})")
     if provider != ICEBERG and any(name.lower() == "_metadata" for name, _ in relation.columns):
         raise NotIncremental(Reason.PROVIDER, f"{table} has a column _metadata")
@@ -331,36 +381,6 @@ def _files_change(table: TableName, now: Mark, columns: Sequence[str], new: Sequ
 
 
 # --- Delta -----------------------------------------------------------------------------------------------
-
-
-async def _delta_version(session: SqlSession, table: TableName) -> str:
-    return str(int((await session.run(observation.delta_version(table))).rows[0][0]))
-
-
-async def _delta_change(session: SqlSession, table: TableName, relation: Relation, mark: Mark) -> Change:
-    columns = [name for name, _ in relation.columns]
-    first, last = int(mark.position) + 1, int(await _delta_version(session, table))
-    now, before = Mark(mark.identity, str(last)), additions.rows_at(table, columns, mark.position)
-    if last < first:
-        if last < first - 1:
-            raise NotIncremental(Reason.BASE_REPLACED, f"{table} has an earlier version than the view contains")
-        return Change(now, before=before)
-    found = await _delta_log(session, table, relation, first, last)
-    if not any(file.added or file.removed for file in found.files):
-        return Change(now, before=before)
-    feed = await _has_property(session, table, FEED, "true")
-    if not found.appends and not feed:
-        raise NotIncremental(Reason.FEED_NOT_ENABLED, f"rows of {table} were updated or deleted, and {FEED} is off")
-    if not await _delta_has(session, relation, found.needed):
-        raise NotIncremental(Reason.HISTORY_GONE, f"files of {table} with changed rows were deleted by VACUUM")
-    if not await _delta_has(session, relation, found.before, mark.position):
-        before = ""
-    size = sum(file.bytes for file in found.added)
-    if feed:
-        plus, minus = (additions.delta_feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
-        return Change(now, plus, None if found.appends else minus, before, size)
-    mapped = not await _has_property(session, table, MAPPING, "none", absent=True)
-    return Change(now, _delta_added(table, relation, found.added, last, mapped=mapped), None, before, size)
 
 
 async def _delta_log(session: SqlSession, table: TableName, relation: Relation, first: int, last: int) -> DeltaLog:
@@ -458,7 +478,3 @@ async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, col
         raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
     added = additions.iceberg_appended(table, columns, mark.position, position) if appends else None
     return Change(now, added, None, before)
-
-
-POSITIONS = {DELTA: _delta_version, ICEBERG: _iceberg_snapshot}
-"""Formats with a history, and how to ask for the latest position in it."""

@@ -31,6 +31,7 @@ from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.loops import aside
 from gateway.mv import many
 from gateway.mv.model.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
+from gateway.mv.observation.delta_looks import DELTA, DeltaLooks
 from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.subscribers import Subscribers
 from sql.names import FUNCTION, TableName
@@ -181,16 +182,18 @@ class Observer:
                 remembered.pop(table, None)
 
     async def _described(self, table: TableName) -> tuple[Relation | None, Relation | None, Awaitable[Observed]]:
-        """As `_relations`, with the state. The files of a table are listed while Spark describes it: mostly it is what
-        it was at the last look."""
+        """As `_relations`, with the state. The files of a table are listed, and Delta's history is read, while Spark
+        describes the table: mostly it is what it was at the last look. Of a Delta table, the id is left out."""
         known = self._known.get(table)
         expected = known.look.relation if known is not None else None
-        if expected is None or not is_of_files(expected):
+        if expected is None or not (is_of_files(expected) or is_delta(expected)):
             relation, root = await self._relations(table)
             return relation, root, self._tables.observed(table, relation, root)
+        if is_delta(expected):
+            expected = replace(expected, created="")
         listing = asyncio.ensure_future(self._tables.observed(table, expected, None))
         try:
-            relation, root = await self._relations(table)
+            relation, root = await self._relations(table, identify=not is_delta(expected))
         except BaseException:  # Also on cancellation: nobody waits for the listing any more.
             await _stopped(listing)
             raise
@@ -199,11 +202,12 @@ class Observer:
         await _stopped(listing)
         return relation, root, self._tables.observed(table, relation, root)
 
-    async def _relations(self, table: TableName) -> tuple[Relation | None, Relation | None]:
-        """The relation of this name; and, if it is a branch or metadata table of an Iceberg table, that table."""
+    async def _relations(self, table: TableName, *, identify: bool = True) -> tuple[Relation | None, Relation | None]:
+        """The relation of this name; and, if it is a branch or metadata table of an Iceberg table, that table.
+        `identify`: as in `Metastore.relation`."""
         if table.path:
             return Relation(table, RelationKind.TABLE, provider=table.database, location=table.path), None
-        relation = await self._metastore.relation(table.whole)
+        relation = await self._metastore.relation(table.whole, identify=identify)
         if relation is None or relation.provider != ICEBERG or (above := table.above) is None:
             return relation, None
         root = await self._metastore.relation(above)
@@ -251,6 +255,8 @@ class Observer:
             else:
                 relation, root, state = await self._described(table)
                 observed = await state
+                if relation is not None and provider_of(relation) == DELTA:
+                    relation = self._tables.delta.identified(table, relation)
         except UpstreamLost as error:
             # Spark will soon be back; the next caller tries again.
             observed, remember = Unobserved(str(error)), False
@@ -298,7 +304,8 @@ class _Tables:
         """How many files the last observation found."""
         self.sizes: dict[TableName, int] = {}
         """How many bytes these files have."""
-        self.remembering = (self.last, self.places, self.files, self.sizes)
+        self.delta = DeltaLooks(self.last)
+        self.remembering = (self.last, self.places, self.files, self.sizes, self.delta.seen)
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
         """Sessions with the settings for listing, each with the number of tasks that it lists with."""
 
@@ -310,50 +317,18 @@ class _Tables:
         if is_of_files(relation):
             return await self._files_twice(relation)
         provider = provider_of(relation)
-        if provider not in {"delta", ICEBERG} or (table.path and provider == ICEBERG):
+        if provider not in {DELTA, ICEBERG} or (table.path and provider == ICEBERG):
             what = f"tables of the format {relation.provider}" if relation.provider else "tables without a format"
             return Unobserved(f"{table}: {what} cannot be observed")
         async with self.session() as session:
-            if provider == "delta":
-                snapshot = await self._delta_at(session, table, relation)
+            if provider == DELTA:
+                snapshot = await self.delta.look(session, table, relation)
             elif root is not None or table.aspect:
                 return await self._iceberg_at(session, table, root or relation)
             else:
                 snapshot = await self._iceberg(session, relation)
         self.last[table] = snapshot
         return snapshot
-
-    # --- Delta ---------------------------------------------------------------------------------------
-
-    async def _delta_at(self, session: SqlSession, table: TableName, relation: Relation) -> Snapshot:
-        """Everything that can be read of a table is in its log, and a version in it never changes."""
-        if table.path:
-            detail = await session.run(observation.delta_detail(table))
-            relation = replace(relation, created=str(detail.rows[0][detail.columns.index("id")]))
-        if table.aspect.removeprefix(observation.VERSION_CLAUSE).isdigit():
-            return Snapshot(_delta_identity(relation), table.aspect)
-        return await self._delta(session, relation)
-
-    async def _delta(self, session: SqlSession, relation: Relation) -> Snapshot:
-        identity = _delta_identity(relation)
-        version = int((await session.run(observation.delta_version(relation.name))).rows[0][0])
-        last = self.last.get(relation.name)
-        if last is not None and last.identity == identity and last.position.isdigit():
-            position = int(last.position)
-            if position == version:
-                return last
-            if position < version <= position + observation.COMMITS_MAX:
-                commits = observation.delta_commits(relation.location, position + 1, version)
-                # If the log cannot be read by SQL or was cleaned up, start anew.
-                with contextlib.suppress(StatementFailed):
-                    rows = (await session.run(commits)).rows
-                    followed = await aside(
-                        len(rows) + len(last.partitions), _followed, last, rows, relation.partition_columns, version
-                    )
-                    if followed is not None:
-                        return followed
-        first = f"v{version}"
-        return Snapshot(identity, first, first, position=str(version))
 
     # --- Iceberg -------------------------------------------------------------------------------------
 
@@ -578,6 +553,10 @@ def is_of_files(relation: Relation) -> bool:
     return in_files and bool(relation.location)
 
 
+def is_delta(relation: Relation) -> bool:
+    return provider_of(relation) == DELTA and relation.kind is RelationKind.TABLE
+
+
 def provider_of(relation: Relation) -> str:
     """The short name of the table's format."""
     provider = relation.provider
@@ -592,10 +571,6 @@ def provider_of(relation: Relation) -> str:
 def _files_identity(relation: Relation, root: str) -> str:
     columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
     return fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
-
-
-def _delta_identity(relation: Relation) -> str:
-    return fingerprint("delta", relation.created, observation.plain_path(relation.location))
 
 
 def _view(relation: Relation) -> Snapshot:
@@ -740,30 +715,3 @@ def _inferred(files: Iterable[_Files], root: str, columns: Sequence[str]) -> dic
         if values is not None:
             found.setdefault(values, []).append(part)
     return {values: _state_of(parts) for values, parts in found.items()}
-
-
-def _followed(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> Snapshot | None:
-    """The snapshot of a Delta table at `version`, from an earlier one and the commits since; None if they do not
-    suffice: some are gone, or the table's columns may have changed."""
-    partitions, newest, commits = dict(last.partitions), -1, 0
-    described, harmless = set[int](), set[int]()
-    latest: dict[PartitionValues, int] = {}
-    for kind, detail, changed, versions, number in rows:
-        if kind is None:
-            commits = number
-        elif kind == "data":
-            newest = max(newest, changed)
-            values = observation.delta_values(detail, columns)
-            if columns and values is None:
-                return None
-            if columns and values is not None:
-                latest[values] = max(changed, latest.get(values, -1))
-        elif kind == "schema":
-            described.update(json.loads(versions))
-        elif detail in observation.HARMLESS_OPERATIONS:
-            harmless.update(json.loads(versions))
-    if commits != version - int(last.position) or described - harmless:
-        return None
-    partitions.update((values, f"v{changed}") for values, changed in latest.items())
-    state = f"v{newest}" if newest >= 0 else last.state
-    return Snapshot(last.identity, state, last.default, partitions, str(version))

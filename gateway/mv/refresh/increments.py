@@ -314,7 +314,13 @@ class Increments:
         size = sum(change.bytes for change in changes.values())
         rows, appends = _rows(view, shape, analysed.hidden, summands)
         content = Content(rows, marks, basis.states, shape.filtered, analysed.settings)
-        return Increment(content, appends, empty=not summands, bytes=size)
+        whole = 0 if view.views else self._bytes_of(tables.values())
+        return Increment(content, appends, empty=not summands, bytes=size, whole_bytes=whole)
+
+    def _bytes_of(self, tables: Iterable[TableName]) -> int:
+        """Of all of these tables; 0 if that is not known without asking."""
+        sizes = [self._changes.known_size(table) for table in tables]
+        return sum(sizes) if all(sizes) else 0
 
     def copied(self, view: MaterializedView) -> Increment:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""

@@ -70,6 +70,8 @@ class Increment:
     """The rows are those of the current version."""
     bytes: int | None = 0
     """Of the files with changed rows, as far as they are known; None: rows are recomputed, not merged."""
+    whole_bytes: int = 0
+    """Of the base tables; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

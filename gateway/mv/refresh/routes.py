@@ -212,7 +212,7 @@ def _check_cheaper(view: MaterializedView, method: Method, increment: Increment,
     basis = view.current.basis
     if method is not Method.AUTO or basis is None or not basis.complete_ms:
         return
-    if basis.estimate(increment.bytes or 0) > CHEAPER * _other_ms(basis, extent):
+    if basis.estimate(increment.bytes or 0, increment.whole_bytes) > CHEAPER * _other_ms(basis, extent):
         raise NotIncremental(Reason.DEARER, _estimates(view, increment, extent))
 
 
@@ -226,7 +226,7 @@ def _estimates(view: MaterializedView, increment: Increment, extent: Extent) -> 
     basis = view.current.basis
     if basis is None or not basis.complete_ms:
         return ""
-    rows = basis.estimate(increment.bytes or 0)
+    rows = basis.estimate(increment.bytes or 0, increment.whole_bytes)
     estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
     other = "complete" if extent.chosen.everything else f"{len(extent.chosen.keys)} whole partitions"
     return f"by rows: estimated {estimated}; {other}: {_other_ms(basis, extent) / 1000:.2f} s"
