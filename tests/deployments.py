@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from processes import ROOT
 
 ENVIRONMENT = Path(os.environ.get("FRESHGATE_DEPLOYMENT", ROOT / ".cache" / "deployment"))
@@ -19,7 +20,6 @@ CHART = ROOT / "conf" / "helm" / "freshgate"
 KUBERNETES = "1.31.0"
 """The release that templates are rendered for."""
 PROGRAM_SECONDS = 120
-_TO_JSON = "import json, sys, yaml; json.dump([each for each in yaml.safe_load_all(sys.stdin) if each], sys.stdout)"
 
 
 @functools.cache
@@ -38,15 +38,9 @@ def run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def parsed(yaml: str) -> list[Any]:
+def parsed(text: str) -> list[Any]:
     """The documents of a YAML text that are not empty."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        pytest.skip("PyYAML is not installed: scripts/setup --with-deployment")
-    done = run([str(python), "-c", _TO_JSON], yaml)
-    assert done.returncode == 0, done.stderr
-    documents: list[Any] = json.loads(done.stdout)
-    return documents
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 def helm(values: dict[str, Any], chart: Path = CHART) -> subprocess.CompletedProcess[str]:
