@@ -43,6 +43,7 @@ MEASURES: Mapping[str, Measure] = {
     "fetch-pyhive": fetch.through_pyhive,
     "memory": fetch.memory,
     "refresh": views.refreshes,
+    "chain": views.chains,
     "fresh-read": views.fresh_reads,
     "latency-views": latency.with_views,
     "stale-readers": views.stale_readers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,13 @@ REFRESH_RUNS = 9
 WARM_UP = 2
 READERS = 100
 READERS_RUNS = 3
+CHAIN = (
+    "SELECT l_orderkey, l_suppkey, l_shipmode, sum(l_quantity) AS q, sum(l_extendedprice) AS price "
+    f"FROM {tpch.DATABASE}.lineitem GROUP BY ALL",
+    f"SELECT l_suppkey, l_shipmode, sum(q) AS q, sum(price) AS price FROM {tpch.DATABASE}.chain_1 GROUP BY ALL",
+    f"SELECT l_shipmode, sum(q) AS q, max(price) AS price FROM {tpch.DATABASE}.chain_2 GROUP BY ALL",
+)
+CHAIN_SECONDS = 0.5
 COPY = "bench_copy"
 PEER = "bench_peer"
 BY_HAND = "bench_by_hand"
@@ -75,6 +83,38 @@ def refreshes(stand: Stand) -> Iterator[Figure]:
         drop()
 
 
+def chains(stand: Stand) -> Iterator[Figure]:
+    """A refresh of a view on a view on a view, after a write to the base table, against the three INSERTs by hand."""
+    stand.load_tables()
+    names = [f"{tpch.DATABASE}.chain_{number}" for number in (1, 2, 3)]
+    for name, query in zip(names, CHAIN, strict=True):
+        stand.query(f"CREATE MATERIALIZED VIEW {name} REFRESH COMPLETE AS {query}")
+    by_hand = [_ByHand(stand, name) for name in names]
+    near, far = stand.cursors()
+
+    def before() -> None:
+        table = f"{tpch.DATABASE}.lineitem"
+        rows(near, f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
+        for each in by_hand:
+            each.before()
+
+    def inserts() -> None:
+        for each in by_hand:
+            each.insert()
+
+    first, runs = [stand.version(name) for name in names], stand.runs(REFRESH_RUNS)
+    turns = in_turn(
+        inserts, _reader(far, f"REFRESH MATERIALIZED VIEW {names[-1]}"), runs, before=before, warm_up=WARM_UP
+    )
+    if [stand.version(name) - version for name, version in zip(names, first, strict=True)] != [runs + WARM_UP] * 3:
+        raise SystemExit("bench: a refresh of the chain did not refresh each of its views once.")
+    for each in by_hand:
+        each.drop()
+    direct, through = (statistics.median(each) for each in (turns.direct, turns.gateway))
+    what = f"beyond the three INSERTs of a chain, TPC-H scale {stand.scale:g}"
+    yield Figure("refresh", what, through - direct, "s", CHAIN_SECONDS, shown(direct, "ms"), shown(through, "ms"), runs)
+
+
 def _refresh(stand: Stand, view: str, direct: Work, before: Work, said: str, limit: float) -> Figure:
     _, far = stand.cursors()
     through = _reader(far, f"REFRESH MATERIALIZED VIEW {view}")
@@ -92,8 +132,8 @@ class _ByHand:
     def __init__(self, stand: Stand, view: str) -> None:
         self._cursor, _ = stand.cursors()
         self._version = 0
-        self._table, self._view = f"{STORAGE}.{BY_HAND}", f"{tpch.DATABASE}.{BY_HAND}"
-        begins = view.replace(".", "__") + "__"
+        begins, name = view.replace(".", "__") + "__", view.rpartition(".")[2]
+        self._table, self._view = f"{STORAGE}.{BY_HAND}_{name}", f"{tpch.DATABASE}.{BY_HAND}_{name}"
         found = [str(row[1]) for row in rows(self._cursor, f"SHOW VIEWS IN {STORAGE}")]
         (self._definition,) = (f"{STORAGE}.{each}" for each in found if each.startswith(begins))
         self.drop()
@@ -107,10 +147,14 @@ class _ByHand:
     def before(self) -> None:
         self._version += 1
 
+    def insert(self) -> None:
+        query = f"SELECT *, {self._version}L FROM {self._definition}"
+        rows(self._cursor, f"INSERT OVERWRITE {self._table} PARTITION (version) {query}")
+
     def run(self) -> None:
+        self.insert()
         number, properties = self._version, ", ".join(f"'bench.{each}' = '{'x' * 200}'" for each in range(5))
         for statement in (
-            f"INSERT OVERWRITE {self._table} PARTITION (version) SELECT *, {number}L FROM {self._definition}",
             f"ALTER TABLE {self._table} SET TBLPROPERTIES ({properties})",
             f"ALTER VIEW {self._view} AS SELECT * FROM {self._table} WHERE version = {number}",
         ):
