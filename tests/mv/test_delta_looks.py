@@ -18,10 +18,11 @@ from gateway.mv.ports import Relation, RelationKind, Rows
 from sql.texts import observation
 
 NAME = named("s.d")
+NOTHING = "MERGE of nothing"
 WRITES, MOVES, DESCRIBES = ("WRITE", "MERGE", "DELETE"), ("OPTIMIZE", "VACUUM END"), ("RESTORE", "CHANGE COLUMN")
 REPLACES = ("CREATE OR REPLACE TABLE AS SELECT",)
 CREATED = "created again"
-OPERATIONS = (*WRITES, *MOVES, *DESCRIBES, *REPLACES, "SET TBLPROPERTIES", "CLONE", CREATED)
+OPERATIONS = (*WRITES, NOTHING, *MOVES, *DESCRIBES, *REPLACES, "SET TBLPROPERTIES", "CLONE", CREATED)
 
 
 class Answer:
@@ -51,9 +52,11 @@ class Table:
             self.log: list[tuple[Any, ...]] = []
         if operation in (CREATED, "CLONE", *REPLACES):
             self.id = f"id {number}"
-        if operation not in (*MOVES, "SET TBLPROPERTIES"):
+        if operation not in (NOTHING, *MOVES, "SET TBLPROPERTIES"):
             self.content = number
-        self.log.append((len(self.log), f"at {number}", None, None, operation))
+        measures = json.dumps({"numTargetRowsUpdated": "1" if operation in WRITES else "0", "numSourceRows": "4"})
+        name = operation.removesuffix(" of nothing")
+        self.log.append((len(self.log), f"at {number}", *[None] * 2, name, *[None] * 7, measures, operation))
 
     async def run(self, sql: str) -> Rows:
         self.asked.append(sql)
@@ -69,7 +72,7 @@ class Table:
         versions = [int(each) for each in listed[1].split(",")]
         found: list[tuple[Any, ...]] = [(None, None, None, None, len([v for v in versions if v < len(self.log)]))]
         for version in versions:
-            operation = self.log[version][4] if version < len(self.log) else ""
+            operation = self.log[version][-1] if version < len(self.log) else ""
             if operation in (*WRITES, *REPLACES, "RESTORE", CREATED):
                 pairs = [["day", str(version % 2)]] if self.partitioned else []
                 found.append(("data", json.dumps(pairs), version, None, 0))
@@ -132,6 +135,16 @@ def test_the_id_is_not_asked_for_again() -> None:
     table.play("RESTORE")
     table.look(identify=False)
     assert sum("DETAIL" in sql for sql in table.asked) == 1
+
+
+def test_a_write_of_no_rows_is_no_change() -> None:
+    table = Table(partitioned=False)
+    first = table.look(identify=True)
+    table.play(NOTHING)
+    assert table.look(identify=False).state == first.state
+    for operation in ("WRITE", NOTHING):
+        table.play(operation)
+    assert table.look(identify=False).state != first.state
 
 
 def test_partitions_are_read_from_the_log() -> None:

@@ -25,8 +25,16 @@ _WRITES = frozenset({"WRITE", "STREAMING UPDATE", "DELETE", "UPDATE", "MERGE"})
 _MOVES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
 """Operations that change no rows."""
 
+_ROWS = (
+    *("numOutputRows", "numUpdatedRows", "numDeletedRows"),
+    *("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+)
+"""Measures of these operations: one that is not 0 means that rows were written or deleted."""
+_VERSION, _OPERATION, _MEASURES = 0, 4, 12
+"""Columns of DESCRIBE HISTORY (`DeltaHistory` in Delta's sources): the measures are a map of texts, as JSON."""
+
 Commit = tuple[Any, ...]
-"""A row of DESCRIBE HISTORY: version, time, user, operation, its parameters and measures, …"""
+"""A row of DESCRIBE HISTORY, with its version, time, operation and measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class DeltaLooks:
         if seen is None or last is None or seen.location != relation.location:
             return None
         identity = _identity(seen.id, relation)
-        if (last.identity, last.position) != (identity, str(seen.commit[0])):
+        if (last.identity, last.position) != (identity, str(seen.commit[_VERSION])):
             return None
         commits = await _commits(session, relation)
         snapshot = await _followed(session, relation, last, commits) if seen.commit in commits else None
@@ -78,7 +86,7 @@ class DeltaLooks:
         # The id first: if the table is created again in between, the next look notices it.
         created = relation.created or await _id(session, relation)
         commits = await _commits(session, relation)
-        identity, version = _identity(created, relation), f"v{int(commits[0][0])}"
+        identity, version = _identity(created, relation), f"v{int(commits[0][_VERSION])}"
         self.seen[table] = _Seen(created, relation.location, commits[0])
         last = self._last.get(table)
         if last is not None and last.identity == identity and last.position.isdigit():
@@ -106,7 +114,7 @@ async def _followed(
     session: SqlSession, relation: Relation, last: Snapshot, commits: Sequence[Commit]
 ) -> Snapshot | None:
     """The snapshot after the newest of the commits, from an earlier one; None if its changes are not known."""
-    version, position = int(commits[0][0]), int(last.position)
+    version, position = int(commits[0][_VERSION]), int(last.position)
     if position == version:
         return last
     if not position < version <= position + observation.COMMITS_MAX:
@@ -125,13 +133,26 @@ async def _followed(
 
 
 def _by_operations(last: Snapshot, commits: Sequence[Commit]) -> Snapshot | None:
-    """The snapshot of a table without partitions; None if one of the operations tells too little."""
-    position, version = int(last.position), int(commits[0][0])
-    later = {int(number): operation for number, _, _, _, operation, *_ in commits if int(number) > position}
-    if len(later) != version - position or not frozenset(later.values()) <= _WRITES | _MOVES:
+    """The snapshot of a table without partitions; None if the operations tell too little: perhaps none of them has
+    changed a row."""
+    position, version = int(last.position), int(commits[0][_VERSION])
+    later = [commit for commit in commits if int(commit[_VERSION]) > position]
+    if len(later) != version - position or not {commit[_OPERATION] for commit in later} <= _WRITES | _MOVES:
         return None
-    newest = max((number for number, operation in later.items() if operation in _WRITES), default=None)
-    return Snapshot(last.identity, last.state if newest is None else f"v{newest}", last.default, position=str(version))
+    writes = [commit for commit in later if commit[_OPERATION] in _WRITES]
+    if writes and not any(map(_has_written, writes)):
+        return None
+    state = f"v{int(writes[0][_VERSION])}" if writes else last.state
+    return Snapshot(last.identity, state, last.default, position=str(version))
+
+
+def _has_written(commit: Commit) -> bool:
+    """Whether a commit has certainly written or deleted rows."""
+    try:
+        measures = json.loads(commit[_MEASURES])
+        return any(int(measures.get(name, 0)) > 0 for name in _ROWS)
+    except (LookupError, TypeError, ValueError):
+        return False
 
 
 def _by_actions(
