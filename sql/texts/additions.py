@@ -167,9 +167,9 @@ def table_property(table: TableName, name: str) -> str:
 
 def delta_files(location: str, columns: Iterable[str], names: Sequence[str]) -> str:
     """The rows of Parquet files of a Delta table that has neither partitions nor mapped columns. Other files of the
-    directory are not opened."""
-    pattern = safe_literal("{" + ",".join(names) + "}")
-    return f"{_select(columns)} FROM parquet.{identifier_of(plain_path(location))} WITH ('pathGlobFilter' = {pattern})"
+    directory are not opened. The schema is that of all the files."""
+    options = f"'pathGlobFilter' = {safe_literal('{' + ','.join(names) + '}')}, 'mergeSchema' = 'true'"
+    return f"{_select(columns)} FROM parquet.{identifier_of(plain_path(location))} WITH ({options})"
 
 
 def is_plain(path: str) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +144,34 @@ def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
         lake.run(insert(name, first, 10))
         for view, definition in made.items():
             assert lake.check(view, definition).startswith("INCREMENTAL"), view
+
+
+def append_file(lake: Lake, name: str, query: str, scratch: Path) -> None:
+    """Appends a file as it is, as Delta does with that of a DataFrame: without the table's other columns, and with an
+    INT for a BIGINT."""
+    rows(lake.direct, f"INSERT OVERWRITE DIRECTORY '{scratch}' USING parquet {query}")
+    described = rows(lake.direct, f"DESCRIBE TABLE EXTENDED {name}")
+    table = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    (file,) = scratch.glob("part-*.parquet")
+    shutil.copy(file, table)
+    action = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "dataChange": True}
+    log = table / "_delta_log"
+    commit = log / f"{len(list(log.glob('*.json'))):020}.json"
+    commit.write_text(json.dumps({"add": {**action, "modificationTime": time.time_ns() // 10**6}}), encoding="utf-8")
+
+
+def test_files_of_delta_with_other_columns(lake: Lake, tmp_path: Path) -> None:
+    name = f"{lake.name}.narrow"
+    lake.run(f"CREATE TABLE {name} (id BIGINT, item STRING) USING delta", f"INSERT INTO {name} VALUES (1, 'a')")
+    made = views(lake, name, product="SELECT id * 1000000 AS p, item FROM {t}", best="SELECT max(id) AS m FROM {t}")
+    for number, query in enumerate(("SELECT CAST(5000000 AS INT) AS id", "SELECT 'b' AS item", "SELECT 3L AS id")):
+        append_file(lake, name, query, tmp_path / str(number))
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("INCREMENTAL"), view
+    append_file(lake, name, "SELECT CAST(7 AS INT) AS id", tmp_path / "int")
+    lake.run(f"INSERT INTO {name} VALUES (8, 'c')")
+    for view, definition in made.items():
+        assert lake.check(view, definition).startswith("INCREMENTAL"), view
 
 
 def test_iceberg(lake: Lake) -> None:

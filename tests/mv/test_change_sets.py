@@ -310,6 +310,12 @@ def test_types_of_a_hive_table_that_its_files_do_not_have() -> None:
     assert spark.since(PLAIN, Mark("i"), there).added
 
 
+def test_files_of_a_hive_table_that_lack_a_column() -> None:
+    spark = HiveDirectory(young("file:/w/t/a"))
+    spark.answers.say("DESCRIBE QUERY", StatementFailed("There is no column `id`.", "42703"))
+    assert spark.refusal(PLAIN, Mark("i"), look(PLAIN, columns=(("id", INT),), **HIVE)) is Reason.PROVIDER
+
+
 @pytest.mark.parametrize("stored", [("_col0", "id"), ("id", "more")])
 def test_orc_files_whose_columns_have_other_places(stored: Sequence[str]) -> None:
     """Spark reads an ORC file with names such as `_col0` by the places of the columns."""
@@ -374,6 +380,7 @@ class Delta(Spark):
 
     def __init__(self, *rows: tuple[Any, ...], **properties: str) -> None:
         super().__init__()
+        self.say("DESCRIBE (TABLE|QUERY)", ("id", "int"), ("day", "string"))
         self.say("DESCRIBE HISTORY", (5,))
         self.say("_delta_log", *rows)
         for key in ("delta.enableChangeDataFeed", "delta.columnMapping.mode"):
@@ -396,6 +403,21 @@ def test_appends_to_delta() -> None:
     assert change.added == additions.delta_files("file:/w/d", ["id", "day"], [PART])
     assert (change.removed, change.bytes) == (None, 10)
     assert change.before.endswith("VERSION AS OF 3")
+
+
+@pytest.mark.parametrize("stored", [[("id", "smallint"), ("day", "string")], StatementFailed("No `day`.", "42703")])
+def test_files_of_delta_with_other_columns_are_read_through_the_table(stored: Any) -> None:
+    """As Delta writes those of a DataFrame that lacks a column, or has a narrower one."""
+    spark = Delta(commits(), file())
+    spark.answers.say("DESCRIBE QUERY", stored if isinstance(stored, StatementFailed) else Answer(stored))
+    assert (spark.change().added or "").endswith(f"VERSION AS OF 5 WHERE _metadata.file_name IN ('{PART}')")
+
+
+def test_files_of_delta_that_cannot_be_looked_at() -> None:
+    spark = Delta(commits(), file())
+    spark.answers.say("DESCRIBE QUERY", StatementFailed("It is lost.", "08S01"))
+    with pytest.raises(StatementFailed, match="lost"):
+        spark.change()
 
 
 def test_commits_without_rows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation import hive_files
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
+from gateway.mv.observation.file_schemas import difference
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
     ICEBERG,
@@ -31,6 +33,7 @@ from sql.names import TableName
 from sql.releases import NEWEST, Speaking
 from sql.texts import additions, observation
 
+log = logging.getLogger(__name__)
 DELTA = "delta"
 HIVE = "hive"
 FILES_MAX = 2_000
@@ -360,7 +363,8 @@ async def _delta_change(session: SqlSession, table: TableName, relation: Relatio
         plus, minus = (additions.delta_feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
         return Change(now, plus, None if found.appends else minus, before, size)
     mapped = not await _has_property(session, table, MAPPING, "none", absent=True)
-    return Change(now, _delta_added(table, relation, found.added, last, mapped=mapped), None, before, size)
+    added = await _delta_added(session, relation, found.added, last, mapped=mapped)
+    return Change(now, added, None, before, size)
 
 
 async def _delta_log(session: SqlSession, table: TableName, relation: Relation, first: int, last: int) -> DeltaLog:
@@ -397,22 +401,34 @@ async def _delta_has(session: SqlSession, relation: Relation, files: Sequence[De
     return True
 
 
-def _delta_added(table: TableName, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool) -> str:
+async def _delta_added(
+    session: SqlSession, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool
+) -> str:
     """The query for the rows of added files. A file that the last version no longer has, because its rows were moved,
     is read in the latest version that has it."""
+    table = relation.name
     if len(files) > FILES_MAX:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(files)} new files")
     columns, by = [name for name, _ in relation.columns], relation.partition_columns
-    direct, through = list[str](), dict[int, list[DeltaFile]]()
-    for file in files:
-        if file.gone is None and not by and not mapped and additions.is_plain(file.path):
-            direct.append(file.path)
-        elif additions.is_unique(file.name):
-            through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
+    queries, direct = list[str](), set[str]()
+    if not by and not mapped:
+        direct = {file.path for file in files if file.gone is None and additions.is_plain(file.path)}
+    if direct:
+        query = additions.delta_files(relation.location, columns, sorted(direct))
+        # Delta leaves out the columns that a DataFrame does not have, and keeps an INT for a BIGINT as it is.
+        if why := await difference(session, relation, query):
+            log.info("%s; they are read through the table", why)
+            direct = set()
         else:
+            queries.append(query)
+    through: dict[int, list[DeltaFile]] = {}
+    for file in files:
+        if file.path in direct:
+            continue
+        if not additions.is_unique(file.name):
             raise NotIncremental(Reason.PROVIDER, f"{table} has a new file whose name may not be unique: {file.path}")
+        through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
     kinds = {} if mapped else {name: kind for name, kind in relation.columns if name in by}
-    queries = [additions.delta_files(relation.location, columns, direct)] if direct else []
     for version, read in sorted(through.items()):
         filters = additions.partition_filters(kinds, [file.values for file in read])
         queries.append(additions.delta_files_at(table, columns, [file.name for file in read], version, filters))
