@@ -236,6 +236,17 @@ def iceberg_appended(table: TableName, columns: Iterable[str], first: str, last:
     )
 
 
+def iceberg_schema_ids(metadata_file: str, snapshot: str) -> str:
+    """The ids of the table's schema and of the snapshot's, with which a query of the snapshot reads it. NULL: it is
+    read with the table's. Raises ValueError if the path cannot be quoted."""
+    types = "STRUCT<snapshots: ARRAY<STRUCT<`snapshot-id`: BIGINT, `schema-id`: INT>>>"
+    return (
+        "SELECT CAST(get_json_object(value, '$.current-schema-id') AS INT), "
+        f"filter(from_json(value, '{types}').snapshots, s -> s.`snapshot-id` = {int(snapshot)})[0].`schema-id` "
+        f"FROM text.{identifier_of(plain_path(metadata_file))}"
+    )
+
+
 def iceberg_bytes(table: TableName) -> str:
     return f"SELECT sum(file_size_in_bytes) FROM {metadata_table(table, 'files')}"
 

@@ -147,8 +147,7 @@ def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
 
 
 def append_file(lake: Lake, name: str, query: str, scratch: Path) -> None:
-    """Appends a file as it is, as Delta does with that of a DataFrame: without the table's other columns, and with an
-    INT for a BIGINT."""
+    """Appends a file as it is. Delta does so with that of a DataFrame which lacks columns of the table."""
     rows(lake.direct, f"INSERT OVERWRITE DIRECTORY '{scratch}' USING parquet {query}")
     described = rows(lake.direct, f"DESCRIBE TABLE EXTENDED {name}")
     table = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
@@ -186,3 +185,25 @@ def test_iceberg(lake: Lake) -> None:
         said = lake.check(view, definition)
         assert said.startswith("COMPLETE"), said
         assert "ROWS_REMOVED" in said
+
+
+def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
+    """A query of the last snapshot has the columns of its time."""
+    name = table(lake, "iceberg")
+    made = views(lake, name, grouped=GROUPS, filtered="SELECT id, item FROM {t} WHERE qty IS NULL", total=TOTAL)
+    for change in (
+        [f"ALTER TABLE {name} DROP COLUMN qty", f"ALTER TABLE {name} ADD COLUMN qty INT"],
+        [f"ALTER TABLE {name} ADD COLUMN more INT"],
+        [
+            f"ALTER TABLE {name} RENAME COLUMN id TO other",
+            f"ALTER TABLE {name} RENAME COLUMN qty TO id",
+            f"ALTER TABLE {name} RENAME COLUMN other TO qty",
+        ],
+    ):
+        lake.run(*change)
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("COMPLETE"), view
+        for mode in ("COMPLETE", "INCREMENTAL"):
+            lake.run(f"INSERT INTO {name} (id, item, qty, price) VALUES (7, 'i1', 2, 1.5)")
+            for view, definition in made.items():
+                assert lake.check(view, definition).startswith(mode), (view, mode)

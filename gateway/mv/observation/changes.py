@@ -137,7 +137,10 @@ class Changes:
         with _refusals(table):
             if provider in POSITIONS:
                 async with self._observer.session() as session:
-                    return Mark(identity, await POSITIONS[provider](session, table))
+                    position = await POSITIONS[provider](session, table)
+                    if provider == ICEBERG:
+                        await _check_schema(session, relation, position)
+                    return Mark(identity, position)
             settled = self._now_ms() - SETTLED_MS
             try:
                 found = await self._list(relation, settled)
@@ -150,7 +153,6 @@ class Changes:
         relation, identity = _plain(table, look)
         if identity != mark.identity:
             raise NotIncremental(Reason.BASE_REPLACED, f"{table} was replaced, or its columns have changed")
-        columns = [name for name, _ in relation.columns]
         provider = provider_of(relation)
         with _refusals(table):
             if provider == DELTA:
@@ -162,7 +164,7 @@ class Changes:
                         Reason.PROVIDER, "this release of Spark cannot name snapshots of Iceberg in FROM"
                     )
                 async with self._observer.session() as session:
-                    return await _iceberg_change(session, table, mark, columns)
+                    return await _iceberg_change(session, relation, mark)
             return await self._files_since(table, relation, mark)
 
     def rows(self, table: TableName, look: Look, mark: Mark) -> str:
@@ -415,7 +417,7 @@ async def _delta_added(
         direct = {file.path for file in files if file.gone is None and additions.is_plain(file.path)}
     if direct:
         query = additions.delta_files(relation.location, columns, sorted(direct))
-        # Delta leaves out the columns that a DataFrame does not have, and keeps an INT for a BIGINT as it is.
+        # Delta leaves out the columns that a DataFrame does not have; the files of other writers may have narrower ones.
         if why := await difference(session, relation, query):
             log.info("%s; they are read through the table", why)
             direct = set()
@@ -449,10 +451,38 @@ async def _iceberg_snapshot(session: SqlSession, table: TableName) -> str:
     return str((await session.run(observation.iceberg_snapshot(table))).rows[0][1])
 
 
-async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, columns: Sequence[str]) -> Change:
+async def _check_schema(session: SqlSession, relation: Relation, snapshot: str) -> None:
+    """A query of a snapshot has the columns that the table had then. Raises NotIncremental if it has others now."""
+    if snapshot == observation.NO_SNAPSHOT:
+        return
+    ids = await _schema_ids(session, relation.name, snapshot)
+    if ids is not None:
+        of_table, of_snapshot = ids
+        same = of_snapshot is None or of_snapshot == of_table
+    else:
+        columns = [name for name, _ in relation.columns]
+        same = not await difference(session, relation, additions.rows_at(relation.name, columns, snapshot))
+    if not same:
+        raise NotIncremental(Reason.BASE_REPLACED, f"the columns of {relation.name} have changed since its last write")
+
+
+async def _schema_ids(session: SqlSession, table: TableName, snapshot: str) -> tuple[Any, Any] | None:
+    """The ids of the table's schema, and of the snapshot's (None: it has none); None if the metadata file cannot be
+    read from SQL."""
+    try:
+        files = (await session.run(observation.iceberg_metadata_files(table))).rows
+        found = (await session.run(additions.iceberg_schema_ids(files[-1][0], snapshot))).rows if files else []
+    except (StatementFailed, ValueError):
+        return None
+    return (found[0][0], found[0][1]) if len(found) == 1 and found[0][0] is not None else None
+
+
+async def _iceberg_change(session: SqlSession, relation: Relation, mark: Mark) -> Change:
+    table, columns = relation.name, [name for name, _ in relation.columns]
     position = await _iceberg_snapshot(session, table)
     now = Mark(mark.identity, position)
     if mark.position == observation.NO_SNAPSHOT:
+        await _check_schema(session, relation, position)
         empty = f"{additions.all_rows(table, columns)} WHERE false"
         added = None if position == mark.position else additions.rows_at(table, columns, position)
         return Change(now, added, None, empty)
@@ -472,6 +502,7 @@ async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, col
         appends, at = appends + (operation == "append"), str(parent)
     if mark.position not in history:
         raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
+    await _check_schema(session, relation, position)
     added = additions.iceberg_appended(table, columns, mark.position, position) if appends else None
     return Change(now, added, None, before)
 
