@@ -167,9 +167,9 @@ def table_property(table: TableName, name: str) -> str:
 
 def delta_files(location: str, columns: Iterable[str], names: Sequence[str]) -> str:
     """The rows of Parquet files of a Delta table that has neither partitions nor mapped columns. Other files of the
-    directory are not opened."""
-    pattern = safe_literal("{" + ",".join(names) + "}")
-    return f"{_select(columns)} FROM parquet.{identifier_of(plain_path(location))} WITH ('pathGlobFilter' = {pattern})"
+    directory are not opened. The schema is that of all the files."""
+    options = f"'pathGlobFilter' = {safe_literal('{' + ','.join(names) + '}')}, 'mergeSchema' = 'true'"
+    return f"{_select(columns)} FROM parquet.{identifier_of(plain_path(location))} WITH ({options})"
 
 
 def is_plain(path: str) -> bool:
@@ -233,6 +233,17 @@ def iceberg_appended(table: TableName, columns: Iterable[str], first: str, last:
     return (
         f"{_select(columns)} FROM {table.quoted} "
         f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}')"
+    )
+
+
+def iceberg_schema_ids(metadata_file: str, snapshot: str) -> str:
+    """The ids of the table's schema and of the snapshot's, with which a query of the snapshot reads it. NULL: it is
+    read with the table's. Raises ValueError if the path cannot be quoted."""
+    types = "STRUCT<snapshots: ARRAY<STRUCT<`snapshot-id`: BIGINT, `schema-id`: INT>>>"
+    return (
+        "SELECT CAST(get_json_object(value, '$.current-schema-id') AS INT), "
+        f"filter(from_json(value, '{types}').snapshots, s -> s.`snapshot-id` = {int(snapshot)})[0].`schema-id` "
+        f"FROM text.{identifier_of(plain_path(metadata_file))}"
     )
 
 

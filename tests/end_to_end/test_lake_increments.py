@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +146,33 @@ def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
             assert lake.check(view, definition).startswith("INCREMENTAL"), view
 
 
+def append_file(lake: Lake, name: str, query: str, scratch: Path) -> None:
+    """Appends a file as it is. Delta does so with that of a DataFrame which lacks columns of the table."""
+    rows(lake.direct, f"INSERT OVERWRITE DIRECTORY '{scratch}' USING parquet {query}")
+    described = rows(lake.direct, f"DESCRIBE TABLE EXTENDED {name}")
+    table = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    (file,) = scratch.glob("part-*.parquet")
+    shutil.copy(file, table)
+    action = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "dataChange": True}
+    log = table / "_delta_log"
+    commit = log / f"{len(list(log.glob('*.json'))):020}.json"
+    commit.write_text(json.dumps({"add": {**action, "modificationTime": time.time_ns() // 10**6}}), encoding="utf-8")
+
+
+def test_files_of_delta_with_other_columns(lake: Lake, tmp_path: Path) -> None:
+    name = f"{lake.name}.narrow"
+    lake.run(f"CREATE TABLE {name} (id BIGINT, item STRING) USING delta", f"INSERT INTO {name} VALUES (1, 'a')")
+    made = views(lake, name, product="SELECT id * 1000000 AS p, item FROM {t}", best="SELECT max(id) AS m FROM {t}")
+    for number, query in enumerate(("SELECT CAST(5000000 AS INT) AS id", "SELECT 'b' AS item", "SELECT 3L AS id")):
+        append_file(lake, name, query, tmp_path / str(number))
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("INCREMENTAL"), view
+    append_file(lake, name, "SELECT CAST(7 AS INT) AS id", tmp_path / "int")
+    lake.run(f"INSERT INTO {name} VALUES (8, 'c')")
+    for view, definition in made.items():
+        assert lake.check(view, definition).startswith("INCREMENTAL"), view
+
+
 def test_iceberg(lake: Lake) -> None:
     name = table(lake, "iceberg")
     made = views(lake, name, grouped=GROUPS, filtered=FILTER, kept=HAVING)
@@ -154,3 +185,25 @@ def test_iceberg(lake: Lake) -> None:
         said = lake.check(view, definition)
         assert said.startswith("COMPLETE"), said
         assert "ROWS_REMOVED" in said
+
+
+def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
+    """A query of the last snapshot has the columns of its time."""
+    name = table(lake, "iceberg")
+    made = views(lake, name, grouped=GROUPS, filtered="SELECT id, item FROM {t} WHERE qty IS NULL", total=TOTAL)
+    for change in (
+        [f"ALTER TABLE {name} DROP COLUMN qty", f"ALTER TABLE {name} ADD COLUMN qty INT"],
+        [f"ALTER TABLE {name} ADD COLUMN more INT"],
+        [
+            f"ALTER TABLE {name} RENAME COLUMN id TO other",
+            f"ALTER TABLE {name} RENAME COLUMN qty TO id",
+            f"ALTER TABLE {name} RENAME COLUMN other TO qty",
+        ],
+    ):
+        lake.run(*change)
+        for view, definition in made.items():
+            assert lake.check(view, definition).startswith("COMPLETE"), view
+        for mode in ("COMPLETE", "INCREMENTAL"):
+            lake.run(f"INSERT INTO {name} (id, item, qty, price) VALUES (7, 'i1', 2, 1.5)")
+            for view, definition in made.items():
+                assert lake.check(view, definition).startswith(mode), (view, mode)

@@ -36,8 +36,27 @@ FORMATS = {
     "partitions": "USING parquet PARTITIONED BY (a)",
     "delta": "USING delta",
     "feed": "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    "mapped": "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name')",
     "iceberg": "USING iceberg",
+    "vectors": "USING iceberg TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read', "
+    "'write.update.mode' = 'merge-on-read', 'write.merge.mode' = 'merge-on-read')",
+    "hive": "STORED AS PARQUET",
+    "hive orc": "STORED AS ORC",
 }
+DELTA, IN_CATALOG = {"delta", "feed", "mapped"}, {"iceberg", "vectors"}
+BELOW = {
+    "view": ("CREATE VIEW {name} AS", "SELECT a, b, v, w, f FROM {t} WHERE a IS NULL OR a < 3"),
+    "rows": ("CREATE MATERIALIZED VIEW {name} REFRESH INCREMENTAL FALLBACK AS", "SELECT v, a, b, w, f FROM {t}"),
+    "groups": (
+        "CREATE MATERIALIZED VIEW {name} REFRESH INCREMENTAL FALLBACK AS",
+        "SELECT a, b, max(v) AS v, max(w) AS w, min(f) AS f FROM {t} GROUP BY a, b",
+    ),
+    "totals": (
+        "CREATE MATERIALIZED VIEW {name} REFRESH INCREMENTAL FALLBACK AS",
+        "SELECT a, b, CAST(count(v) AS INT) AS v, CAST(sum(w) AS DECIMAL(8,2)) AS w, 0.5D AS f FROM {t} GROUP BY a, b",
+    ),
+}
+"""What some views read in place of t: how it is created, and its query."""
 _numbers = itertools.count(1)
 
 
@@ -50,18 +69,46 @@ class Tables:
     kinds: dict[str, str]
     direct: Any
     through: Any
+    below: str = ""
+    """Which of BELOW there is; empty: none."""
     told: list[str] = field(default_factory=list)
 
     def name(self, table: str) -> str:
-        catalog = f"{ICEBERG}." if self.kinds[table] == "iceberg" else ""
+        catalog = f"{ICEBERG}." if self.kinds[table] in IN_CATALOG else ""
         return f"{catalog}{self.database}.{table}"
 
+    @property
+    def between(self) -> str:
+        """The name of what is between t and the views."""
+        return f"{self.database}.between"
+
     def create(self) -> None:
-        if "iceberg" in self.kinds.values():
+        if IN_CATALOG & set(self.kinds.values()):
             self.run(f"CREATE DATABASE {ICEBERG}.{self.database}")
         for table, kind in self.kinds.items():
             self.run(f"CREATE TABLE {self.name(table)} ({COLUMNS}) {FORMATS[kind]}")
             self.insert(table)
+        if self.below:
+            self._lay()
+
+    def _lay(self, *, again: bool = False) -> None:
+        create, query = BELOW[self.below]
+        create = create.format(name=self.between)
+        create = create.replace("CREATE", "CREATE OR REPLACE") if again else create
+        self.run(f"{create} {query.format(t=self.name('t'))}", past=False)
+
+    def drop_between(self) -> None:
+        if self.below:
+            kind = "VIEW" if self.below == "view" else "MATERIALIZED VIEW"
+            rows(self.through, f"DROP {kind} IF EXISTS {self.between}")
+
+    def texts(self, template: str) -> tuple[str, str]:
+        """A view's definition, and what it means in terms of tables alone."""
+        names = {table: self.name(table) for table in self.kinds}
+        if not self.below or self.chance.random() < 0.2:
+            return template.format(**names), template.format(**names)
+        query = BELOW[self.below][1].format(**names)
+        return template.format(**{**names, "t": self.between}), template.format(**{**names, "t": f"({query})"})
 
     def run(self, statement: str, *, past: bool = True) -> None:
         self.told.append(statement)
@@ -96,10 +143,14 @@ class Tables:
         table = self.chance.choice(("t", "t", "t", "u"))
         kind = self.kinds[table]
         verbs = ["insert"] * 5 + ["race", "evolve"]
-        if kind in ("delta", "feed", "iceberg"):
+        if kind in DELTA | IN_CATALOG:
             verbs += ["delete", "update", "merge", "compact"]
-        if kind in ("files", "orc", "partitions"):
+        else:
             verbs += ["late", "twin", "vanish", "truncate", "overwrite"]
+        if kind in IN_CATALOG:
+            verbs += ["roll_back", "expire"]
+        if self.below:
+            verbs += ["below", "below"]
         getattr(self, f"_{self.chance.choice(verbs)}", self.insert)(table)
 
     # --- what happens
@@ -135,10 +186,29 @@ class Tables:
         )
 
     def _compact(self, table: str) -> None:
-        if self.kinds[table] == "iceberg":
+        if self.kinds[table] in IN_CATALOG:
             self.run(f"CALL {ICEBERG}.system.rewrite_data_files(table => '{self.database}.{table}')")
         else:
             self.run(f"OPTIMIZE {self.name(table)}")
+
+    def _roll_back(self, table: str) -> None:
+        snapshots = rows(self.direct, f"SELECT snapshot_id FROM {self.name(table)}.snapshots ORDER BY committed_at")
+        chosen = int(self.chance.choice(snapshots)[0])
+        self.run(f"CALL {ICEBERG}.system.set_current_snapshot('{self.database}.{table}', {chosen})")
+
+    def _expire(self, table: str) -> None:
+        kept = self.chance.choice((1, 2))
+        options = f"older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => {kept}"
+        self.run(f"CALL {ICEBERG}.system.expire_snapshots(table => '{self.database}.{table}', {options})")
+
+    def _below(self, _: str) -> None:
+        """The view below changes, or only its version does."""
+        if self.below == "view" or self.chance.random() < 0.3:
+            self._lay(again=True)
+        elif self.chance.random() < 0.5:
+            self.run(f"REFRESH MATERIALIZED VIEW {self.between} COMPLETE", past=False)
+        else:
+            self.run(f"SELECT count(*) FROM {self.between}", past=False)
 
     def _truncate(self, table: str) -> None:
         self.run(f"TRUNCATE TABLE {self.name(table)}")
@@ -181,11 +251,12 @@ class Tables:
 @dataclass
 class Views:
     tables: Tables
-    definitions: dict[str, str]
+    definitions: dict[str, tuple[str, str]]
+    """By name, the text of each view and what it means."""
     modes: Counter[str] = field(default_factory=Counter)
 
     def create(self) -> None:
-        for view, definition in self.definitions.items():
+        for view, (definition, _) in self.definitions.items():
             create = f"CREATE MATERIALIZED VIEW {self.tables.database}.{view} REFRESH INCREMENTAL FALLBACK"
             if (
                 " p.a AS k0" in definition
@@ -213,8 +284,8 @@ class Views:
             rows(tables.direct, f"REFRESH TABLE {tables.name(table)}")
         for view in some:
             shown = plain(rows(tables.through, f"SELECT * FROM {tables.database}.{view}"))
-            meant = plain(rows(tables.direct, self.definitions[view]))
-            assert shown == meant, (view, self.definitions[view], shown - meant, meant - shown, tables.told)
+            meant = plain(rows(tables.direct, self.definitions[view][1]))
+            assert shown == meant, (view, self.definitions[view][0], shown - meant, meant - shown, tables.told)
 
     def count(self) -> None:
         found = rows(self.tables.through, 'SELECT RefreshMode, MvDatabaseName FROM tasks("type"="mv")')
@@ -255,12 +326,13 @@ def test_random_histories(lake_engine: Engine, gateway: Gateway) -> None:
 
 def history(seed: int, through: Any, direct: Any, peer: tuple[str, int]) -> Counter[str]:
     chance = random.Random(seed)
-    kinds = {"t": chance.choice(list(FORMATS)), "u": chance.choice(("files", "delta", "feed"))}
-    tables = Tables(chance, f"history{seed}", kinds, direct, through)
+    kinds = {"t": chance.choice(list(FORMATS)), "u": chance.choice(("files", "delta", "feed", "hive"))}
+    below = chance.choice(("", "", "", *BELOW))
+    tables = Tables(chance, f"history{seed}", kinds, direct, through, below)
     tables.peer = peer
     rows(through, f"CREATE DATABASE {tables.database}")
-    names = {table: tables.name(table) for table in kinds}
-    definitions = {f"v{number}": random_definition(chance, names) for number in range(4)}
+    holes = {table: f"{{{table}}}" for table in kinds}
+    definitions = {f"v{number}": tables.texts(random_definition(chance, holes)) for number in range(4)}
     views = Views(tables, definitions)
     try:
         tables.create()
@@ -276,9 +348,10 @@ def history(seed: int, through: Any, direct: Any, peer: tuple[str, int]) -> Coun
             tables.racing.join()
         for view in views.definitions:
             rows(through, f"DROP MATERIALIZED VIEW IF EXISTS {tables.database}.{view}")
+        tables.drop_between()
         for table in kinds:
             rows(direct, f"DROP TABLE IF EXISTS {tables.name(table)}")
         rows(through, f"DROP DATABASE {tables.database} CASCADE")
-        if "iceberg" in kinds.values():
+        if IN_CATALOG & set(kinds.values()):
             rows(direct, f"DROP DATABASE {ICEBERG}.{tables.database} CASCADE")
     return views.modes

@@ -310,6 +310,12 @@ def test_types_of_a_hive_table_that_its_files_do_not_have() -> None:
     assert spark.since(PLAIN, Mark("i"), there).added
 
 
+def test_files_of_a_hive_table_that_lack_a_column() -> None:
+    spark = HiveDirectory(young("file:/w/t/a"))
+    spark.answers.say("DESCRIBE QUERY", StatementFailed("There is no column `id`.", "42703"))
+    assert spark.refusal(PLAIN, Mark("i"), look(PLAIN, columns=(("id", INT),), **HIVE)) is Reason.PROVIDER
+
+
 @pytest.mark.parametrize("stored", [("_col0", "id"), ("id", "more")])
 def test_orc_files_whose_columns_have_other_places(stored: Sequence[str]) -> None:
     """Spark reads an ORC file with names such as `_col0` by the places of the columns."""
@@ -374,6 +380,7 @@ class Delta(Spark):
 
     def __init__(self, *rows: tuple[Any, ...], **properties: str) -> None:
         super().__init__()
+        self.say("DESCRIBE (TABLE|QUERY)", ("id", "int"), ("day", "string"))
         self.say("_delta_log", *rows)
         for key in ("delta.enableChangeDataFeed", "delta.columnMapping.mode"):
             given = properties.get(key.rpartition(".")[2], "Table d does not have property")
@@ -395,6 +402,21 @@ def test_appends_to_delta() -> None:
     assert change.added == additions.delta_files("file:/w/d", ["id", "day"], [PART])
     assert (change.removed, change.bytes) == (None, 10)
     assert change.before.endswith("VERSION AS OF 3")
+
+
+@pytest.mark.parametrize("stored", [[("id", "smallint"), ("day", "string")], StatementFailed("No `day`.", "42703")])
+def test_files_of_delta_with_other_columns_are_read_through_the_table(stored: Any) -> None:
+    """As Delta writes those of a DataFrame that lacks a column."""
+    spark = Delta(commits(), file())
+    spark.answers.say("DESCRIBE QUERY", stored if isinstance(stored, StatementFailed) else Answer(stored))
+    assert (spark.change().added or "").endswith(f"VERSION AS OF 5 WHERE _metadata.file_name IN ('{PART}')")
+
+
+def test_files_of_delta_that_cannot_be_looked_at() -> None:
+    spark = Delta(commits(), file())
+    spark.answers.say("DESCRIBE QUERY", StatementFailed("It is lost.", "08S01"))
+    with pytest.raises(StatementFailed, match="lost"):
+        spark.change()
 
 
 def test_commits_without_rows() -> None:
@@ -482,8 +504,11 @@ def test_a_log_of_very_many_files() -> None:
 # --- Iceberg ---------------------------------------------------------------------------------------------
 
 
-def iceberg(current: str, *history: tuple[Any, ...]) -> Spark:
+def iceberg(current: str, *history: tuple[Any, ...], schemas: tuple[Any, Any] = (1, 1)) -> Spark:
+    """`schemas`: the ids of the table's schema and the current snapshot's."""
     spark = Spark()
+    spark.say("metadata_log_entries", ("file:/w/i/v0.json",), ("file:/w/i/v1.json",))
+    spark.say("FROM text.*v1.json", schemas)
     spark.say("current-snapshot-id", ("current-snapshot-id", current))
     spark.say(r"\.snapshots", *history)
     return spark
@@ -513,6 +538,27 @@ def test_appends_to_iceberg() -> None:
 )
 def test_iceberg_histories_that_say_no_more(current: str, history: list[tuple[Any, ...]], reason: Reason) -> None:
     assert iceberg(current, *history).refusal(ICEBERG, Mark("i", "1")) is reason
+
+
+@pytest.mark.parametrize("schemas", [(2, 1), (None, None)])
+def test_iceberg_snapshots_of_other_columns(schemas: tuple[Any, Any]) -> None:
+    """A query of a snapshot has the columns of that time, and a column that was added again under its name is another.
+    If the metadata is not readable, names and types are compared."""
+    history = [(1, None, "append"), (2, 1, "append")]
+    for mark in ("1", "none"):
+        spark = iceberg("2", *history, schemas=schemas)
+        spark.say("DESCRIBE TABLE", ("id", "int"), ("day", "string"))
+        spark.say("DESCRIBE QUERY", ("id", "int"))
+        assert spark.refusal(ICEBERG, Mark("i", mark)) is Reason.BASE_REPLACED
+        with pytest.raises(NotIncremental, match="have changed since its last write"):
+            spark.mark(ICEBERG)
+        spark.say("DESCRIBE QUERY", ("id", "int"), ("day", "string"))
+        assert schemas[0] is not None or spark.mark(ICEBERG) == Mark("i", "2")
+
+
+def test_old_iceberg_snapshots_without_a_schema() -> None:
+    assert iceberg("2", (1, None, "append"), schemas=(3, None)).mark(ICEBERG) == Mark("i", "2")
+    assert iceberg("none", schemas=(3, 2)).mark(ICEBERG) == Mark("i", "none")
 
 
 def test_positions_hold() -> None:

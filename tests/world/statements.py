@@ -243,7 +243,9 @@ _UNTIL = re.compile(
     r"(?: AND _metadata\.file_path NOT IN \(([^)]*)\))?"
 )
 _AT_VERSION = re.compile(r"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` VERSION AS OF (\d+)")
-_DELTA_FILES = re.compile(r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}'\)")
+_DELTA_FILES = re.compile(
+    r"parquet\.`file:/w/(\w+\.\w+)` WITH \('pathGlobFilter' = '\{([^}]*)\}', 'mergeSchema' = 'true'\)"
+)
 _TOKENS = re.compile(r"p(\d+)\.parquet")
 _PREDICATE = r"(freshgate_version (?:= \d+|<= \d+ AND \([^()]*\)(?: AND CASE freshgate_version .*? END)?))"
 _STORED = re.compile(rf"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE {_PREDICATE}(?: AND NOT \({_PREDICATE}\))?")
@@ -409,6 +411,11 @@ def _refresh_table(running: Statement, found: re.Match[str]) -> None:
 def _types(_: Statement, found: re.Match[str]) -> Answer:
     """Each column is a number."""
     return [(name, "bigint", None) for name in dict.fromkeys(re.findall(r"`(t\d+)`", found[0]))]
+
+
+def _delta_columns(*_: object) -> Answer:
+    """Of a table of Delta's, and of its files."""
+    return [("k", "bigint", None)]
 
 
 def _explain_definition(*_: object) -> Answer:
@@ -596,6 +603,8 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("look", r"SELECT grouping\(path\) = 1, .*", _delta_actions),
     ("ask", rf"SHOW TBLPROPERTIES {NAME} \('(.*)'\)", _no_property),
     ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _types),
+    ("ask", r"DESCRIBE QUERY SELECT `k` FROM parquet\..*", _delta_columns),
+    ("ask", rf"DESCRIBE TABLE {NAME}", _delta_columns),
     ("read", r"SELECT \* FROM (\w+)\.(\w+)", _select),
     ("write", r"INSERT (INTO|OVERWRITE) (\w+)\.(\w+) VALUES \((.*)\)", _write),
     ("write", r"TRUNCATE TABLE()? (\w+)\.(\w+)()?", _write),

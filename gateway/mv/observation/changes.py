@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fin
 from gateway.mv.observation import hive_files
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
 from gateway.mv.observation.delta_looks import DELTA
+from gateway.mv.observation.file_schemas import difference
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
     ICEBERG,
@@ -33,6 +35,7 @@ from sql.names import TableName
 from sql.releases import NEWEST, Speaking
 from sql.texts import additions, observation
 
+log = logging.getLogger(__name__)
 HIVE = "hive"
 WITH_HISTORY = frozenset({DELTA, ICEBERG})
 """Formats of which an earlier state can be read."""
@@ -145,7 +148,9 @@ class Changes:
                 return Mark(identity, _position(look))
             if provider == ICEBERG:
                 async with self._observer.session() as session:
-                    return Mark(identity, await _iceberg_snapshot(session, table))
+                    position = await _iceberg_snapshot(session, table)
+                    await _check_schema(session, relation, position)
+                    return Mark(identity, position)
             settled = self._now_ms() - SETTLED_MS
             try:
                 found = await self._list(relation, settled)
@@ -158,7 +163,6 @@ class Changes:
         relation, identity = _plain(table, look)
         if identity != mark.identity:
             raise NotIncremental(Reason.BASE_REPLACED, f"{table} was replaced, or its columns have changed")
-        columns = [name for name, _ in relation.columns]
         provider = provider_of(relation)
         with _refusals(table):
             if provider == DELTA:
@@ -169,7 +173,7 @@ class Changes:
                         Reason.PROVIDER, "this release of Spark cannot name snapshots of Iceberg in FROM"
                     )
                 async with self._observer.session() as session:
-                    return await _iceberg_change(session, table, mark, columns)
+                    return await _iceberg_change(session, relation, mark)
             return await self._files_since(table, relation, mark)
 
     def rows(self, table: TableName, look: Look, mark: Mark) -> str:
@@ -229,7 +233,8 @@ class Changes:
             plus, minus = (additions.delta_feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
             return Change(now, plus, None if found.appends else minus, before, size)
         mapped = not await self._asking(lambda session: _has_property(session, table, MAPPING, "none", absent=True))
-        return Change(now, _delta_added(table, relation, found.added, last, mapped=mapped), None, before, size)
+        added = await self._asking(lambda session: _delta_added(session, relation, found.added, last, mapped=mapped))
+        return Change(now, added, None, before, size)
 
     async def _asking(self, ask: Callable[[SqlSession], Coroutine[None, None, T]]) -> T:
         async with self._observer.session() as session:
@@ -417,22 +422,34 @@ async def _delta_has(session: SqlSession, relation: Relation, files: Sequence[De
     return True
 
 
-def _delta_added(table: TableName, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool) -> str:
+async def _delta_added(
+    session: SqlSession, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool
+) -> str:
     """The query for the rows of added files. A file that the last version no longer has, because its rows were moved,
     is read in the latest version that has it."""
+    table = relation.name
     if len(files) > FILES_MAX:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(files)} new files")
     columns, by = [name for name, _ in relation.columns], relation.partition_columns
-    direct, through = list[str](), dict[int, list[DeltaFile]]()
-    for file in files:
-        if file.gone is None and not by and not mapped and additions.is_plain(file.path):
-            direct.append(file.path)
-        elif additions.is_unique(file.name):
-            through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
+    queries, direct = list[str](), set[str]()
+    if not by and not mapped:
+        direct = {file.path for file in files if file.gone is None and additions.is_plain(file.path)}
+    if direct:
+        query = additions.delta_files(relation.location, columns, sorted(direct))
+        # Delta leaves out columns that a DataFrame does not have; files of other writers may have narrower ones.
+        if why := await difference(session, relation, query):
+            log.info("%s; they are read through the table", why)
+            direct = set()
         else:
+            queries.append(query)
+    through: dict[int, list[DeltaFile]] = {}
+    for file in files:
+        if file.path in direct:
+            continue
+        if not additions.is_unique(file.name):
             raise NotIncremental(Reason.PROVIDER, f"{table} has a new file whose name may not be unique: {file.path}")
+        through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
     kinds = {} if mapped else {name: kind for name, kind in relation.columns if name in by}
-    queries = [additions.delta_files(relation.location, columns, direct)] if direct else []
     for version, read in sorted(through.items()):
         filters = additions.partition_filters(kinds, [file.values for file in read])
         queries.append(additions.delta_files_at(table, columns, [file.name for file in read], version, filters))
@@ -453,10 +470,38 @@ async def _iceberg_snapshot(session: SqlSession, table: TableName) -> str:
     return str((await session.run(observation.iceberg_snapshot(table))).rows[0][1])
 
 
-async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, columns: Sequence[str]) -> Change:
+async def _check_schema(session: SqlSession, relation: Relation, snapshot: str) -> None:
+    """A query of a snapshot has the columns that the table had then. Raises NotIncremental if it has others now."""
+    if snapshot == observation.NO_SNAPSHOT:
+        return
+    ids = await _schema_ids(session, relation.name, snapshot)
+    if ids is not None:
+        of_table, of_snapshot = ids
+        same = of_snapshot is None or of_snapshot == of_table
+    else:
+        columns = [name for name, _ in relation.columns]
+        same = not await difference(session, relation, additions.rows_at(relation.name, columns, snapshot))
+    if not same:
+        raise NotIncremental(Reason.BASE_REPLACED, f"the columns of {relation.name} have changed since its last write")
+
+
+async def _schema_ids(session: SqlSession, table: TableName, snapshot: str) -> tuple[Any, Any] | None:
+    """The ids of the table's schema, and of the snapshot's (None: it has none); None if the metadata file cannot be
+    read from SQL."""
+    try:
+        files = (await session.run(observation.iceberg_metadata_files(table))).rows
+        found = (await session.run(additions.iceberg_schema_ids(files[-1][0], snapshot))).rows if files else []
+    except (StatementFailed, ValueError):
+        return None
+    return (found[0][0], found[0][1]) if len(found) == 1 and found[0][0] is not None else None
+
+
+async def _iceberg_change(session: SqlSession, relation: Relation, mark: Mark) -> Change:
+    table, columns = relation.name, [name for name, _ in relation.columns]
     position = await _iceberg_snapshot(session, table)
     now = Mark(mark.identity, position)
     if mark.position == observation.NO_SNAPSHOT:
+        await _check_schema(session, relation, position)
         empty = f"{additions.all_rows(table, columns)} WHERE false"
         added = None if position == mark.position else additions.rows_at(table, columns, position)
         return Change(now, added, None, empty)
@@ -476,5 +521,6 @@ async def _iceberg_change(session: SqlSession, table: TableName, mark: Mark, col
         appends, at = appends + (operation == "append"), str(parent)
     if mark.position not in history:
         raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
+    await _check_schema(session, relation, position)
     added = additions.iceberg_appended(table, columns, mark.position, position) if appends else None
     return Change(now, added, None, before)

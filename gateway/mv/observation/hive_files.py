@@ -4,21 +4,17 @@ row, so the files are named by their paths."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.mv.model.marks import YoungFile
 from gateway.mv.model.snapshot import PartitionValues
+from gateway.mv.observation.file_schemas import difference
 from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Relation, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import additions, maintenance, observation
 
 _ORC = "orc"
-_PADDED = re.compile(r"\bchar\(\d+\)")
-_LIMITED = re.compile(r"\bvarchar\(\d+\)")
-_SHORTENED = " more fields"
-"""In the text of a type of which Spark does not print all."""
 
 
 async def added(
@@ -34,7 +30,8 @@ async def added(
         raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file outside its location: {outside.path}")
     pattern = additions.pattern_of(root, (file.directory for file in files))
     query = additions.converted_files(relation.converted, pattern, columns, _values(relation, root, files, places))
-    await _check_schema(session, relation, query)
+    if why := await difference(session, relation, query):
+        raise NotIncremental(Reason.PROVIDER, why)
     if relation.converted == _ORC:
         stored = additions.columns_of_files(relation.converted, pattern, (file.path for file in files))
         await _check_order(session, relation, stored, [name for name, type_ in columns.items() if type_ is None])
@@ -66,18 +63,6 @@ def _values(
             raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a new file {where}")
         found[file.path] = here[0]
     return found
-
-
-async def _check_schema(session: SqlSession, relation: Relation, query: str) -> None:
-    """The table is read with its own columns; the query, with those of the files."""
-    described = (await session.run(maintenance.describe(relation.name))).rows[: len(relation.columns)]
-    stored = [(name, kind) for name, kind, *_ in (await session.run(maintenance.query_types(query))).rows]
-    # Hive writes texts of a fixed length without blanks at the end, which Spark adds when it reads the table.
-    if any(_PADDED.search(kind) for _, kind, *_ in described):
-        raise NotIncremental(Reason.PROVIDER, f"{relation.name} has a column of the type CHAR")
-    declared = [(name, _LIMITED.sub("string", kind)) for name, kind, *_ in described]
-    if declared != stored or any(_SHORTENED in kind for _, kind in stored):
-        raise NotIncremental(Reason.PROVIDER, f"the new files of {relation.name} have other types than its columns")
 
 
 async def _check_order(session: SqlSession, relation: Relation, query: str, columns: Sequence[str]) -> None:

@@ -45,8 +45,9 @@ CONVERSIONS = {
 keep them, so those of the service sessions apply."""
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
-VANISHED = frozenset({PATH_NOT_FOUND, "42KD9"})
-"""SQLSTATEs for files that are gone, and for directories in which no file is left (UNABLE_TO_INFER_SCHEMA)."""
+VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
+"""SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
+that another program drops and creates again."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
