@@ -8,8 +8,9 @@ from gateway.errors import StatementFailed
 from gateway.mv.ports import Relation, SqlSession
 from sql.texts import maintenance
 
-REFUSED = "42"
-"""The class of SQLSTATEs for statements that Spark cannot analyze."""
+REFUSED = ("42", "58030")
+"""The class of SQLSTATEs for statements that Spark cannot analyze, and that of a query of files for which Spark finds no
+schema (FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY): their types cannot be merged."""
 _PADDED = re.compile(r"\bchar\(\d+\)")
 _LIMITED = re.compile(r"\bvarchar\(\d+\)")
 _SHORTENED = " more fields"
