@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 from clients import SPARK_HOME
-from jvm import JAVA_OPTIONS, spark_options
+from jvm import spark_options
 from metastore import at_metastore
 from processes import STOP_SECONDS, descendants, free_port, need_spark, none_alive, wait_until
 
