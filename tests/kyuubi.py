@@ -74,6 +74,8 @@ class Kyuubi:
             "kyuubi.zookeeper.embedded.client.port": str(free_port()),
             "kyuubi.zookeeper.embedded.client.port.address": self.host,
             "kyuubi.zookeeper.embedded.client.use.hostname": "false",
+            # Until the session of a dead Spark ends, Kyuubi sends new sessions to it.
+            "kyuubi.zookeeper.embedded.max.session.timeout": "5000",
             "kyuubi.zookeeper.embedded.directory": str(zookeeper),
             "kyuubi.zookeeper.embedded.data.dir": str(zookeeper / "data"),
             "kyuubi.zookeeper.embedded.data.log.dir": str(zookeeper / "log"),
