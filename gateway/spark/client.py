@@ -12,7 +12,7 @@ import itertools
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
@@ -466,17 +466,26 @@ class PooledSession(Session):
         return await self._send(sql, run_async)
 
     async def _send(self, sql: str, run_async: bool) -> Handle:
-        try:
+        with self._noting():
             return await super().execute(sql, run_async=run_async)
-        except StatementFailed as error:
-            self._note(error)
-            raise
+
+    async def _fetch(self, handle: Handle) -> Rows:
+        with self._noting():
+            return await super()._fetch(handle)
 
     async def wait(self, handle: Handle) -> Outcome:
         outcome = await super().wait(handle)
         if outcome.error is not None:
             self._note(outcome.error)
         return outcome
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except StatementFailed as error:
+            self._note(error)
+            raise
 
     def _note(self, error: StatementFailed) -> None:
         """Spoils the session if no later statement in it can succeed, and if its operation vanished."""

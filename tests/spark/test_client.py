@@ -488,10 +488,13 @@ class OverLostSpark:
 
     def __init__(self, refusal: StatementFailed | None = None, reason: str = "") -> None:
         self.alive = True
+        self.failing = ""
         self.refusal = refusal
         self._reason = reason
 
     async def call(self, name: str, _: object) -> object:
+        if name == self.failing:
+            raise SparkLost("Broken pipe", "08007")
         if name == "GetOperationStatus":
             state = ttypes.TOperationState.ERROR_STATE if self._reason else ttypes.TOperationState.FINISHED_STATE
             return ttypes.TGetOperationStatusResp(operationState=state, errorMessage=self._reason)
@@ -554,6 +557,16 @@ async def test_a_later_statement_of_a_loan_is_not_repeated_in_another_session() 
         with pytest.raises(SparkLost):
             await session.execute("SELECT 1")
     assert (lost.alive, pool.unused) == (False, [well])
+
+
+async def test_a_session_whose_spark_was_lost_while_rows_were_fetched_is_not_lent_again() -> None:
+    lost = OverLostSpark()
+    lost.failing = "GetResultSetMetadata"
+    pool = PoolOf(lost)
+    with pytest.raises(SparkLost):
+        async with pool.session() as session:
+            await session.run("SELECT 1")
+    assert not lost.alive
 
 
 async def test_the_idle_sessions_of_a_lost_spark_are_not_lent_again() -> None:
