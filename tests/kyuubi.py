@@ -18,6 +18,7 @@ from clients import SPARK_HOME
 from jvm import spark_options
 from metastore import at_metastore
 from processes import STOP_SECONDS, descendants, free_port, need_spark, none_alive, wait_until
+from spark_releases import OF_SHELLS
 
 HOME = "FRESHGATE_KYUUBI_HOME"
 START_SECONDS = 120.0
@@ -48,13 +49,14 @@ class Kyuubi:
         places = {"CONF_DIR": "conf", "LOG_DIR": "logs", "PID_DIR": "pid", "WORK_DIR_ROOT": "work"}
         variables = {f"KYUUBI_{name}": str(directory / place) for name, place in places.items()}
         variables |= {"KYUUBI_HOME": str(home), "KYUUBI_SCALA_VERSION": "2.13", "SPARK_HOME": str(SPARK_HOME)}
+        inherited = {name: value for name, value in os.environ.items() if name not in OF_SHELLS}
         with (directory / "server.log").open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
                 [str(home / "bin" / "kyuubi"), "run"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **variables},
+                env={**inherited, **variables},
                 cwd=directory,
             )
         try:
