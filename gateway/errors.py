@@ -102,6 +102,11 @@ class StatementFailed(FreshgateError):
     """Spark refused or failed a statement. Carries Spark's own message and SQLSTATE."""
 
 
+class SparkLost(StatementFailed):
+    """Kyuubi has no Spark for the session, so each later statement in it would fail too. The SQLSTATE is 08003
+    if the statement certainly was not sent to Spark, and 08007 if it may have been carried out."""
+
+
 class Overtaken(FreshgateError):
     """A text that stood in for a client's has ended, but a write meanwhile may have made its rows wrong."""
 

@@ -12,14 +12,14 @@ import itertools
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
 
 from TCLIService import ttypes
 
-from gateway.errors import StatementFailed, UpstreamLost, UpstreamProtocolMismatch
+from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.spark import older, protocol
 from gateway.spark.row_list import Rows
 from gateway.wire.connection import UpstreamEnd
@@ -54,10 +54,10 @@ _ABOUT_VIEWS = ("CREATE VIEW ", "DROP VIEW ", "SHOW VIEWS ")
 ENDED_SESSION = "Invalid SessionHandle"
 """The start of HiveServer2's error message about a session that it does not have, or no longer has."""
 
-State = ttypes.TOperationState
-NO_CONNECTION = "08003"
-"""The SQLSTATE with which Kyuubi refuses statements of a session whose Spark has ended."""
+_REPEATABLE = frozenset({"SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "USE", "SET", "REFRESH"})
+"""First words of the gateway's own statements that may be carried out twice. None of them writes."""
 
+State = ttypes.TOperationState
 RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
 
 
@@ -439,11 +439,13 @@ class PooledSession(Session):
 
     If the server has ended it since its last loan, as servers do with idle sessions, or the Spark behind the server has
     ended, it is opened again at the first statement of the next loan. Checking beforehand would cost each loan a call.
+    `on_loss` is called when Kyuubi says that it has lost the Spark.
     """
 
-    def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]]) -> None:
+    def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]], on_loss: Callable[[], None]) -> None:
         super().__init__(session.connection, session.handle)
         self._opened = opened
+        self._on_loss = on_loss
         self._untouched = True
 
     def lend(self) -> Self:
@@ -453,27 +455,44 @@ class PooledSession(Session):
     async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
         untouched, self._untouched = self._untouched, False
         try:
-            return await super().execute(sql, run_async=run_async)
+            return await self._send(sql, run_async)
         except StatementFailed as error:
-            if not str(error).startswith(ENDED_SESSION) and error.sqlstate != NO_CONNECTION:
-                if error.sqlstate == protocol.UNTOLD:
-                    self.spoil()
-                raise
-            if not untouched:
-                # The borrower's settings in it are gone too.
-                self.spoil()
+            # Later statements of a loan would miss what the borrower has set.
+            if not untouched or not _may_be_repeated(sql, error):
                 raise
         await self.connection.close()
         session = await self._opened()
         self.connection, self.handle = session.connection, session.handle
-        return await super().execute(sql, run_async=run_async)
+        return await self._send(sql, run_async)
+
+    async def _send(self, sql: str, run_async: bool) -> Handle:
+        with self._noting():
+            return await super().execute(sql, run_async=run_async)
+
+    async def _fetch(self, handle: Handle) -> Rows:
+        with self._noting():
+            return await super()._fetch(handle)
 
     async def wait(self, handle: Handle) -> Outcome:
         outcome = await super().wait(handle)
-        if outcome.error is not None and outcome.error.sqlstate == protocol.UNTOLD:
-            # Kyuubi keeps a session whose Spark it has lost, and each later statement in it would fail.
-            self.spoil()
+        if outcome.error is not None:
+            self._note(outcome.error)
         return outcome
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except StatementFailed as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: StatementFailed) -> None:
+        """Spoils the session if no later statement in it can succeed, and if its operation vanished."""
+        if isinstance(error, SparkLost):
+            self._on_loss()
+        if isinstance(error, SparkLost) or _is_ended(error) or error.sqlstate == protocol.UNTOLD:
+            self.spoil()
 
 
 class SessionPool:
@@ -515,7 +534,7 @@ class SessionPool:
         """Lends a session; waits while all are lent. A broken session is never lent again, a `fresh` one only once.
         Raises UpstreamLost."""
         async with self._places:
-            session = PooledSession(await self._open(), self._open) if fresh else await self._take()
+            session = self._pooled(await self._open()) if fresh else await self._take()
             self._lent.add(session)
             try:
                 yield session
@@ -534,7 +553,15 @@ class SessionPool:
             await self._discard(session)
         if self._closed:
             raise UpstreamLost("The gateway is being stopped. Connect again later.")
-        return PooledSession(await self._open(), self._open)
+        return self._pooled(await self._open())
+
+    def _pooled(self, session: Session) -> PooledSession:
+        return PooledSession(session, self._open, self._spoil_idle)
+
+    def _spoil_idle(self) -> None:
+        """The Spark that Kyuubi has lost is that of all sessions of the user."""
+        for session in self._idle:
+            session.spoil()
 
     async def _open(self) -> Session:
         connection = await Connection.open(
@@ -546,6 +573,9 @@ class SessionPool:
                 await session.run(f"SET {name}={value}")
             if self._greet is not None:
                 await self._greet(session)
+        except SparkLost as error:
+            await connection.close()
+            raise UpstreamLost(str(error)) from error
         except BaseException:
             await connection.close()
             raise
@@ -573,6 +603,17 @@ class SessionPool:
         self._closed = True
         for session in (*self._idle, *self._lent):
             session.connection.cut_off()
+
+
+def _is_ended(error: StatementFailed) -> bool:
+    return str(error).startswith(ENDED_SESSION)
+
+
+def _may_be_repeated(sql: str, error: StatementFailed) -> bool:
+    """Whether a statement that failed with this error in one session can be executed in another."""
+    if isinstance(error, SparkLost):
+        return error.sqlstate == protocol.UNSENT or sql.split(maxsplit=1)[0].upper() in _REPEATABLE
+    return _is_ended(error)
 
 
 async def _end(session: Session) -> None:

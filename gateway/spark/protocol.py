@@ -11,7 +11,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, SparkLost, StatementFailed, UpstreamLost
 from gateway.wire import rowset
 from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
@@ -37,16 +37,20 @@ _REPEATED_CLASS = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
 _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
 _CAUSE = re.compile(r"\nCaused by: [\w.$]+: (\[[A-Z][A-Z0-9_.]+\] [^\n]*)")
 """A cause with one of Spark's own conditions, which says more than the failure of the task that it ended."""
-_PREFIXES = ("Error running query: ", "Error operating ExecuteStatement: ")
+_CLOSED = "Invalid OperationHandle"
+"""The operation was closed while somebody waited for it."""
+_LOST = re.compile(r"Socket for SessionHandle \[[^\]\n]*\] is closed|[\w.]+\.TTransportException(?:: |\Z)")
+"""Kyuubi lost its connection to the Spark that ran the statement."""
+_NOT_LAUNCHED = "Error operating LaunchEngine: "
+"""What Kyuubi puts before the reason if it found no Spark for a new session. Each statement of the session fails so."""
+_PREFIXES = ("Error running query: ", "Error operating ExecuteStatement: ", _NOT_LAUNCHED)
 """What Spark's Thrift server and Kyuubi put before the reason of a failed statement."""
-_LOST = re.compile(
-    r"Invalid OperationHandle|Socket for SessionHandle \[[^\]\n]*\] is closed|[\w.]+\.TTransportException(?:: |\Z)"
-)
-"""The operation was closed while somebody waited for it, or Kyuubi lost the Spark that ran it."""
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 MESSAGE_CHARACTERS_MAX = 2000  # People read a message; a stack trace of Spark has 9,000 characters.
 UNTOLD = "08007"
 """The SQLSTATE of an error that leaves open whether the statement was carried out."""
+UNSENT = "08003"
+"""The SQLSTATE with which Kyuubi refuses statements of a session whose Spark has ended."""
 READ_CHARACTERS_MAX = 20_000
 """How much of a message is searched. The error is followed by plans, stack traces, and the text of the statement, which
 may have megabytes."""
@@ -101,17 +105,26 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
         return StatementFailed(_shortened(text[named.start() : found.end()]), sqlstate or found["sqlstate"])
     causes = _CAUSE.findall(text)
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
+    lost, unsent = False, sqlstate == UNSENT
     while True:
-        if _LOST.match(text):
+        lost = lost or _LOST.match(text) is not None
+        unsent = unsent or text.startswith(_NOT_LAUNCHED)
+        if text.startswith(_CLOSED):
             sqlstate = UNTOLD
         bare = _JAVA_CLASS.sub("", text)
         for prefix in _PREFIXES:
             bare = bare.removeprefix(prefix)
         if bare == text:
+            if lost or unsent:
+                return _lost(bare, UNSENT if unsent else UNTOLD)
             if causes and causes[-1] not in bare:
                 bare = f"{_shortened(bare)} Caused by: {causes[-1]}"
             return StatementFailed(_shortened(bare), sqlstate or FreshgateError.sqlstate)
         text = bare
+
+
+def _lost(reason: str, sqlstate: str) -> SparkLost:
+    return SparkLost(_shortened(f"Kyuubi has no Spark for the session: {reason}".removesuffix(": ")), sqlstate)
 
 
 def _shortened(text: str) -> str:

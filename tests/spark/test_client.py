@@ -14,7 +14,7 @@ import uvloop
 from processes import Engine
 from TCLIService import ttypes
 
-from gateway.errors import StatementFailed, UpstreamLost
+from gateway.errors import SparkLost, StatementFailed, UpstreamLost
 from gateway.spark import client
 from gateway.spark.client import Connection, Session, SessionPool
 from gateway.spark.row_list import Rows
@@ -488,15 +488,18 @@ class OverLostSpark:
 
     def __init__(self, refusal: StatementFailed | None = None, reason: str = "") -> None:
         self.alive = True
-        self._refusal = refusal
+        self.failing = ""
+        self.refusal = refusal
         self._reason = reason
 
     async def call(self, name: str, _: object) -> object:
+        if name == self.failing:
+            raise SparkLost("Broken pipe", "08007")
         if name == "GetOperationStatus":
             state = ttypes.TOperationState.ERROR_STATE if self._reason else ttypes.TOperationState.FINISHED_STATE
             return ttypes.TGetOperationStatusResp(operationState=state, errorMessage=self._reason)
-        if self._refusal is not None:
-            raise self._refusal
+        if self.refusal is not None:
+            raise self.refusal
         handle = ttypes.TOperationHandle(ttypes.THandleIdentifier(b"o" * 16, b"s" * 16), 0, True)
         return ttypes.TExecuteStatementResp(operationHandle=handle)
 
@@ -528,26 +531,72 @@ def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine,
 class PoolOf(SessionPool):
     """Opens sessions on the given connections, one after the other."""
 
-    def __init__(self, *connections: OverLostSpark) -> None:
-        super().__init__(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
+    def __init__(self, *connections: OverLostSpark, size: int = 1) -> None:
+        super().__init__(FixedSpark(Endpoint("nowhere", 1)), "service", size)
         self.unused = list(connections)
 
     async def _open(self) -> Session:
         return Session(cast(Connection, self.unused.pop(0)), Handle(b"g" * 16, b"s" * 16))
 
 
-async def test_a_session_whose_spark_kyuubi_has_lost_is_opened_again_if_the_statement_was_not_sent() -> None:
-    lost, well = OverLostSpark(StatementFailed("connection does not exist", "08003")), OverLostSpark()
+@pytest.mark.parametrize(("sqlstate", "sql"), [("08003", "INSERT INTO t VALUES (1)"), ("08007", "SHOW TABLES")])
+async def test_a_session_whose_spark_kyuubi_has_lost_is_opened_again(sqlstate: str, sql: str) -> None:
+    lost, well = OverLostSpark(SparkLost("connection does not exist", sqlstate)), OverLostSpark()
     pool = PoolOf(lost, well)
     async with pool.session() as session:
-        await session.wait(await session.execute("SELECT 1"))
+        await session.wait(await session.execute(sql))
     assert (lost.alive, well.alive) == (False, True)
+
+
+async def test_a_later_statement_of_a_loan_is_not_repeated_in_another_session() -> None:
+    lost, well = OverLostSpark(), OverLostSpark()
+    pool = PoolOf(lost, well)
+    async with pool.session() as session:
+        await session.execute("SET a=1")
+        lost.refusal = SparkLost("connection does not exist", "08003")
+        with pytest.raises(SparkLost):
+            await session.execute("SELECT 1")
+    assert (lost.alive, pool.unused) == (False, [well])
+
+
+async def test_a_session_whose_spark_was_lost_while_rows_were_fetched_is_not_lent_again() -> None:
+    lost = OverLostSpark()
+    lost.failing = "GetResultSetMetadata"
+    pool = PoolOf(lost)
+    with pytest.raises(SparkLost):
+        async with pool.session() as session:
+            await session.run("SELECT 1")
+    assert not lost.alive
+
+
+async def test_the_idle_sessions_of_a_lost_spark_are_not_lent_again() -> None:
+    lost, idle, well = OverLostSpark(), OverLostSpark(), OverLostSpark()
+    pool = PoolOf(lost, idle, well, size=2)
+    async with pool.session() as first:
+        async with pool.session():
+            pass
+        lost.refusal = SparkLost("Broken pipe", "08007")
+        with pytest.raises(SparkLost):
+            await first.execute("INSERT INTO t VALUES (1)")
+    assert (lost.alive, idle.alive) == (False, False)
+    async with pool.session() as session:
+        assert session.connection is cast(Connection, well)
+
+
+async def test_a_new_session_for_which_kyuubi_finds_no_spark_counts_as_a_lost_server(engine: Engine) -> None:
+    async def greet(_: Session) -> None:
+        raise SparkLost("Connection reset", "08003")
+
+    pool = SessionPool(FixedSpark(at(engine)), "service", 1, greet=greet)
+    with pytest.raises(UpstreamLost, match="Connection reset"):
+        await _same_session(pool)
+    await pool.close()
 
 
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_session_whose_spark_was_lost_during_a_statement_is_not_lent_again(started: bool) -> None:
     reason = "Error operating ExecuteStatement: Socket for SessionHandle [x] is closed"
-    lost = OverLostSpark(reason=reason) if started else OverLostSpark(StatementFailed(reason, "08007"))
+    lost = OverLostSpark(reason=reason) if started else OverLostSpark(SparkLost(reason, "08007"))
     pool = PoolOf(lost, well := OverLostSpark())
     with pytest.raises(StatementFailed) as failed:
         async with pool.session() as session:

@@ -13,7 +13,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from gateway.errors import StatementFailed, UpstreamLost
+from gateway.errors import SparkLost, StatementFailed, UpstreamLost
 from gateway.spark import protocol
 from gateway.wire import reply
 from gateway.wire.message import Handle
@@ -84,14 +84,36 @@ def test_the_messages_of_kyuubi_are_reduced_to_spark_s() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        "Invalid OperationHandle [28b21a8e]",
         f"{OPERATING}Socket for SessionHandle [28b21a8e-96b1] is closed\n\tat a.b(C.java:1)",
         f"{OPERATING}{THRIFT}: java.net.SocketException: Broken pipe",
         f"{OPERATING}{THRIFT}\n\tat a.b(C.java:1)",
     ],
 )
 def test_the_outcome_of_a_statement_is_unknown_if_its_spark_was_lost(sent: str) -> None:
-    assert protocol.failure(sent).sqlstate == "08007"
+    error = protocol.failure(sent)
+    assert (type(error), error.sqlstate) == (SparkLost, "08007")
+    assert str(error).startswith("Kyuubi has no Spark for the session")
+
+
+def test_the_outcome_of_a_statement_is_unknown_if_its_operation_is() -> None:
+    error = protocol.failure("Invalid OperationHandle [28b21a8e]")
+    assert (type(error), error.sqlstate) == (StatementFailed, "08007")
+
+
+@pytest.mark.parametrize(
+    ("sent", "sqlstate"),
+    [
+        ("connection does not exist", "08003"),
+        (
+            f"Error operating LaunchEngine: {THRIFT}: java.net.SocketException: Connection reset\n\tat a.b(C.java:1)",
+            None,
+        ),
+    ],
+)
+def test_a_statement_was_not_sent_if_its_session_has_no_spark(sent: str, sqlstate: str | None) -> None:
+    error = protocol.failure(sent, sqlstate)
+    assert (type(error), error.sqlstate) == (SparkLost, "08003")
+    assert str(error).endswith((": connection does not exist", ": Connection reset"))
 
 
 def test_a_lost_spark_named_within_a_reason_is_not_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, SparkLost, UpstreamLost
 from gateway.mv.ports import Sessions, SqlSession
 from sql.names import SESSION_CATALOG
 from sql.releases import NEWEST, OLDEST, Dialect, dialect_of, release_of
@@ -98,7 +98,7 @@ class Habits:
 
     async def greet(self, session: SqlSession) -> None:
         """Switches a new service session to Spark's own catalog, and makes Kyuubi return all rows in it. If Spark was
-        restarted, learns its configuration again. Raises UpstreamLost."""
+        restarted, learns its configuration again. Raises UpstreamLost and SparkLost."""
         try:
             application = await _value(session, APPLICATION)
             if application != self._application:
@@ -108,16 +108,16 @@ class Habits:
             await self._learn(session, application)
             if self.default_catalog != SESSION_CATALOG:
                 await session.run(f"SET {DEFAULT_CATALOG}={SESSION_CATALOG}")
-        except UpstreamLost:
+        except (UpstreamLost, SparkLost):
             raise
         except FreshgateError as error:
             log.warning("cannot determine whether Spark was restarted: %s", error)
 
     async def _learn_version(self, session: SqlSession) -> None:
-        """A Spark that does not tell its version counts as the newest one. Raises UpstreamLost."""
+        """A Spark that does not tell its version counts as the newest one. Raises UpstreamLost and SparkLost."""
         try:
             self.version = str((await session.run("SELECT version()")).rows[0][0])
-        except UpstreamLost:
+        except (UpstreamLost, SparkLost):
             raise
         except (FreshgateError, LookupError) as error:
             log.warning("cannot read Spark's version, so it counts as the newest one: %s", error)
@@ -144,7 +144,7 @@ class Habits:
             }
             settings = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
             defaults = {str(name): str(value) for name, value, *_ in (await session.run("SET -v")).rows}
-        except UpstreamLost:
+        except (UpstreamLost, SparkLost):
             raise
         except FreshgateError as error:
             log.warning("cannot read Spark's configuration: %s", error)
