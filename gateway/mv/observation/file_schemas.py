@@ -9,7 +9,7 @@ from gateway.mv.ports import Relation, SqlSession
 from sql.texts import maintenance
 
 REFUSED = ("42", "58030")
-"""The class of SQLSTATEs for statements that Spark cannot analyze, and that of a query of files for which Spark finds no
+"""The class of SQLSTATEs for statements that Spark cannot analyze, and that of queries of files for which it finds no
 schema (FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY): their types cannot be merged."""
 _PADDED = re.compile(r"\bchar\(\d+\)")
 _LIMITED = re.compile(r"\bvarchar\(\d+\)")
