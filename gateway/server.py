@@ -8,7 +8,7 @@ import logging
 from gateway import loops
 from gateway.assembly import Engine, assemble
 from gateway.config import OFF, Address, Settings
-from gateway.errors import FreshgateError, UpstreamLost, UpstreamProtocolMismatch
+from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
@@ -130,7 +130,7 @@ class Server:
                 return await self._views.loading.load()
             except UpstreamProtocolMismatch:
                 raise
-            except UpstreamLost as error:
+            except (UpstreamLost, SparkLost) as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
                 if not warned:

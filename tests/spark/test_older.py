@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, SparkLost, StatementFailed, UpstreamLost
 from gateway.mv.model.properties import write_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.mv.refresh.habits import SINGLE_SESSION, Habits, TooOld
@@ -307,3 +307,11 @@ def test_a_server_that_does_not_tell_its_version_counts_as_the_newest() -> None:
     asyncio.run(habits.ask(Scripted(SET=SET, SELECT_version=StatementFailed("no such function"))))  # type: ignore[arg-type]
     assert habits.speaking() == NEWEST
     assert (release_of(""), dialect_of(None)) == (None, NEWEST)
+
+
+def test_a_server_that_has_lost_its_spark_tells_nothing_about_it() -> None:
+    lost = SparkLost("Broken pipe", "08007")
+    with pytest.raises(SparkLost):
+        asyncio.run(Habits().ask(Scripted(SET=SET, SELECT_version=lost)))  # type: ignore[arg-type]
+    with pytest.raises(SparkLost):
+        asyncio.run(Habits().greet(Scripted(SET=lost)))  # type: ignore[arg-type]

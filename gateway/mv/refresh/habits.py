@@ -86,7 +86,7 @@ class Habits:
         return self.dialect
 
     async def ask(self, sessions: Sessions) -> None:
-        """Learns the configuration from a session. Raises UpstreamLost, and TooOld for a Spark before 3.5."""
+        """Learns the configuration from a session. Raises UpstreamLost, SparkLost, and TooOld before Spark 3.5."""
         async with sessions.session() as session:
             await self._learn(session, None)
         release = release_of(self.version)
