@@ -404,7 +404,14 @@ def test_appends_to_delta() -> None:
     assert change.before.endswith("VERSION AS OF 3")
 
 
-@pytest.mark.parametrize("stored", [[("id", "smallint"), ("day", "string")], StatementFailed("No `day`.", "42703")])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [("id", "smallint"), ("day", "string")],
+        StatementFailed("There is no column `day`.", "42703"),
+        StatementFailed("The types of `id` cannot be merged.", "58030"),
+    ],
+)
 def test_files_of_delta_with_other_columns_are_read_through_the_table(stored: Any) -> None:
     """As Delta writes those of a DataFrame that lacks a column."""
     spark = Delta(commits(), file())
