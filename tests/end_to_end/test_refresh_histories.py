@@ -192,6 +192,8 @@ class Tables:
             self.run(f"OPTIMIZE {self.name(table)}")
 
     def _roll_back(self, table: str) -> None:
+        # The session may know the table as it was before writes of others.
+        rows(self.direct, f"REFRESH TABLE {self.name(table)}")
         snapshots = rows(self.direct, f"SELECT snapshot_id FROM {self.name(table)}.snapshots ORDER BY committed_at")
         chosen = int(self.chance.choice(snapshots)[0])
         self.run(f"CALL {ICEBERG}.system.set_current_snapshot('{self.database}.{table}', {chosen})")
