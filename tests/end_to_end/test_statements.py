@@ -662,8 +662,11 @@ def test_the_state_follows_the_base_tables(base: Database) -> None:
     assert "t" in refused(base, "REFRESH MATERIALIZED VIEW m")[1]
     base.run("ALTER TABLE moved RENAME TO t", "REFRESH MATERIALIZED VIEW m")
     assert infos(base, state) == ("NORMAL", "SUCCESS", True)
-    base.run("DROP TABLE t", "CREATE TABLE t (a STRING) USING parquet")
+    base.run("DROP TABLE t", "CREATE TABLE t (a BIGINT) USING parquet", "INSERT INTO t VALUES (5000000000)")
     assert infos(base, "State") == ("SCHEMA_CHANGE",)
+    sqlstate, message = refused(base, "REFRESH MATERIALIZED VIEW m")
+    assert sqlstate == "22003"
+    assert re.search("What it reads has changed: .* was replaced .* CREATE OR REPLACE MATERIALIZED VIEW if", message), message
 
 
 @pytest.mark.thorough

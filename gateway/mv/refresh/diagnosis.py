@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 GONE = frozenset({"42P01", "42704", "42703", "51024"})
 """SQLSTATEs with which Spark reports that something a definition reads no longer exists: a table, its database, a
 column, or a column of a view with its old type."""
+DATA = "22"
+"""The class of SQLSTATEs for values that cannot be computed or stored."""
 
 
 class BaseTableMissing(RefreshFailed):
@@ -49,6 +51,10 @@ class Diagnosis:
             except StatementFailed as failed:
                 log.warning("cannot determine what %s reads that no longer exists: %s", view.name, failed)
         advice = f"Fix the cause, then run REFRESH MATERIALIZED VIEW {view.name}, or read again."
+        if error.sqlstate.startswith(DATA) and (changes := await self._schemas.changes(view)):
+            # The view keeps the types that it was created with, so a wider type below may not fit.
+            problem += f"What it reads has changed: {changes}. "
+            advice = "Replace the view with CREATE OR REPLACE MATERIALIZED VIEW if its columns need other types."
         # What is missing may exist when it is tried again.
         sqlstate = RefreshFailed.sqlstate if error.sqlstate in GONE else error.sqlstate
         return RefreshFailed(problem + advice, sqlstate=sqlstate, cause=cause)
