@@ -83,11 +83,12 @@ OF_DAYS = {
 
 
 def route(database: Database, view: str) -> tuple[str, str]:
-    """The mode of the last task of a view, and what it says of its route."""
+    """The mode of the last task of a view that has ended, and what it says of its route."""
     found = rows(
         database.cursor,
         'SELECT RefreshMode, Route FROM tasks("type"="mv") '
-        f"WHERE MvName = '{view}' AND MvDatabaseName = '{database.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+        f"WHERE MvName = '{view}' AND MvDatabaseName = '{database.name}' AND Status IN ('SUCCESS', 'FAILED') "
+        "ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
     )
     return str(found[0][0]), str(found[0][1])
 
