@@ -258,7 +258,14 @@ def _function(rows: list[str], namespace: Namespace) -> Function:
 
 async def _describe_plainly(session: SqlSession, name: TableName, *, identify: bool) -> Relation:
     describe = f"DESCRIBE TABLE EXTENDED {name.quoted}"
-    relation = _described(name, (await session.run(describe)).rows)
+    try:
+        relation = _described(name, (await session.run(describe)).rows)
+    except StatementFailed as error:
+        if error.sqlstate in NOT_FOUND:
+            raise
+        # Spark reads files of the table that the session has cached. Since it was created again, they may be gone.
+        await session.run(observation.renew(name))
+        relation = _described(name, (await session.run(describe)).rows)
     if relation.provider == DELTA:
         return await _identified(session, relation, identify=identify)
     if relation.provider == "iceberg":

@@ -295,6 +295,10 @@ def test_iceberg(eye: Eye) -> None:
     field = f"ALTER TABLE {table} ADD PARTITION FIELD n"
     eye.changed(table, f"DROP TABLE {table}", unpartitioned, f"INSERT INTO {table} VALUES (1, 1, NULL)", field)
     assert eye.changed(table, f"INSERT INTO {table} VALUES (2, 2, NULL)") is ANYTHING
+    # Sessions have cached the table, whose files are gone.
+    for number in range(3):
+        anew = f"INSERT INTO {table} VALUES ({number}, 2, NULL)"
+        assert eye.changed(table, f"DROP TABLE {table} PURGE", unpartitioned, anew) is ANYTHING
 
 
 def test_a_relation_of_delta_and_iceberg(eye: Eye) -> None:
