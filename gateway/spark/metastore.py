@@ -15,7 +15,7 @@ from typing import Any
 
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
-from gateway.mv.observation.delta_looks import DELTA
+from gateway.mv.observation.delta_looks import DELTA, table_id
 from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
@@ -281,10 +281,7 @@ async def _describe_plainly(session: SqlSession, name: TableName, *, identify: b
 
 async def _identified(session: SqlSession, relation: Relation, *, identify: bool) -> Relation:
     """A Delta table with its own id instead of the time when it was created."""
-    if not identify:
-        return replace(relation, created="")
-    detail = await session.run(observation.delta_detail(relation.name))
-    return replace(relation, created=str(detail.rows[0][detail.columns.index("id")]))
+    return replace(relation, created=await table_id(session, relation.name) if identify else "")
 
 
 async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, str]:

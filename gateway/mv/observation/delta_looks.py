@@ -63,7 +63,9 @@ class DeltaLooks:
         """Everything that can be read of a table is in its log, and a version in it never changes. `relation`: with the
         table's id, or without it, which is then asked for if that is necessary."""
         if table.aspect.removeprefix(observation.VERSION_CLAUSE).isdigit():
-            return Snapshot(_identity(relation.created or await _id(session, relation), relation), table.aspect)
+            return Snapshot(
+                _identity(relation.created or await table_id(session, relation.name), relation), table.aspect
+            )
         continued = await self._continued(session, table, relation) if not relation.created else None
         return continued or await self._anew(session, table, relation)
 
@@ -84,7 +86,7 @@ class DeltaLooks:
 
     async def _anew(self, session: SqlSession, table: TableName, relation: Relation) -> Snapshot:
         # The id first: if the table is created again in between, the next look notices it.
-        created = relation.created or await _id(session, relation)
+        created = relation.created or await table_id(session, relation.name)
         commits = await _commits(session, relation)
         identity, version = _identity(created, relation), f"v{int(commits[0][_VERSION])}"
         self.seen[table] = _Seen(created, relation.location, commits[0])
@@ -96,8 +98,9 @@ class DeltaLooks:
         return Snapshot(identity, version, version, position=version[1:])
 
 
-async def _id(session: SqlSession, relation: Relation) -> str:
-    detail = await session.run(observation.delta_detail(relation.name))
+async def table_id(session: SqlSession, table: TableName) -> str:
+    """The id of a Delta table, which no other table has. Raises what Spark raises."""
+    detail = await session.run(observation.delta_detail(table))
     return str(detail.rows[0][detail.columns.index("id")])
 
 
