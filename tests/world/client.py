@@ -135,7 +135,11 @@ class Client:
             route.abandon(End.SUCCEEDED)
             self._world.oracle.end_read(sent.read, *answer)
             return
-        await self._at_spark(gateway, session, route, sent)
+        try:
+            await self._at_spark(gateway, session, route, sent)
+        except asyncio.CancelledError:  # The client goes when its statement has ended and its rows are not all read.
+            route.abandon()
+            raise
 
     async def _waited(self, waiting: Waiting) -> Route:
         try:
