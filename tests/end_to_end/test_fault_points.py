@@ -29,6 +29,7 @@ from tiers import EVERYTHING, sampled
 
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.model.properties import PREFIX
+from gateway.mv.refresh.tasks import COMPACTED_FROM
 from sql.names import TableName
 from sql.texts import maintenance
 
@@ -132,6 +133,14 @@ ACTS = (
         lambda v: {v: 2},
     ),
 )
+SCATTER = Act(
+    "compact",
+    (BY_ROWS + "SELECT a FROM {v}_t", *(MORE, INCREMENTAL) * (COMPACTED_FROM - 2), MORE),
+    INCREMENTAL,
+    lambda v: {v: COMPACTED_FROM - 1},
+    lambda v: {v: COMPACTED_FROM},
+)
+"""Its refresh leaves so many versions that the gateway copies them into one in the background."""
 OF_SUITE = {"refresh", "merge"}
 """The acts that the suite runs."""
 SELECTED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
@@ -618,3 +627,46 @@ def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(world: Wor
         world.check(batch, settling=True)
     world.check_nothing_is_left()
     print(f"{len(world.tested)} points were tested")
+
+
+def _compaction(world: World) -> range:
+    """The numbers of the statements that copy the versions of a view into one and drop them."""
+    (append,) = (act for act in ACTS if act.name == "append")
+    refresh = world.sends(append)
+    (point,) = world.points(SCATTER, [0])
+    world.proxy.plan({})
+    assert world.run(point) is None
+    routes = f"SELECT Route FROM tasks(\"type\"=\"mv\") WHERE MvName = '{point.view}' AND Status = 'SUCCESS'"
+    with world.connected() as cursor:
+        wait_until(lambda: (f"copies {COMPACTED_FROM} versions into one",) in rows(cursor, routes), 60)
+        storage = f"SELECT storage_table FROM freshgate.materialized_views WHERE name = '{point.view}'"
+        ((table,),) = rows(cursor, storage)
+        wait_until(lambda: len(rows(cursor, f"SHOW PARTITIONS {table}")) == 1, 60, "the other versions to be dropped")
+    return range(refresh + 1, world.proxy.counts[point.view] + 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("killed", ["gateway", "spark"])
+def test_a_kill_at_each_step_of_a_compaction_leaves_all_rows(world: World, killed: str) -> None:
+    """The copy of many small versions runs in the background: no client waits for it."""
+    numbers = list(_compaction(world))
+    assert len(numbers) >= 4
+    for start in range(0, len(numbers), TOGETHER):
+        points = [point for number in numbers[start : start + TOGETHER] for point in world.points(SCATTER, [number])]
+        world.proxy.plan({point.key: Fault.STALL for point in points})
+        with ThreadPoolExecutor(len(points)) as pool:
+            running = [pool.submit(world.run, point) for point in points]
+            with suppress(AssertionError):
+                wait_until(lambda: len(world.proxy.stalled) == len(points), 60)  # noqa: B023
+            assert len(world.proxy.stalled) * 2 >= len(points), (points, world.proxy.stalled)
+            world.tested += [f"{view} kill" for view in world.proxy.stalled]
+            (world.gateway.kill if killed == "gateway" else world.engine.program.process.kill)()
+            world.proxy.release()
+            for act in running:
+                act.result(90)
+        if killed == "gateway":
+            world.restart()
+        else:
+            world.restart_engine()
+        world.check(points, settling=killed == "spark")
+    world.check_nothing_is_left()

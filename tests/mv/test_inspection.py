@@ -12,6 +12,7 @@ from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.basis import Basis, Keyed
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import NEVER_BUILT, Contents, Version, base_key
 from gateway.mv.observation.inspection import ICEBERG, Inspection, Inspector
@@ -87,7 +88,8 @@ class World:
 
 def version(number: int, table: TableName) -> Version:
     contents = Contents(None, ((NEVER_BUILT, {base_key(table): Snapshot("id", "1")}),))
-    return Version.whole(number, 0, 0, {}, contents=contents)
+    basis = Basis({}, keyed=Keyed("day", base_key(table), Snapshot("id", "1")))
+    return Version.whole(number, 0, 0, {}, contents=contents, basis=basis)
 
 
 def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]]) -> None:
@@ -171,6 +173,7 @@ def test_rows_that_were_added_beside_a_refresh_and_removed_later_are_looked_for(
         assert world.entry.drift is not None
         assert world.entry.drift.tables == {base_key(SALES)}
         assert world.entry.ledger.stale
+        assert not _is_keyed(world.entry)
         # A refresh beside which nothing runs is believed again.
         world.catalog.end_write(removing)
         await world.publish(3, looked_at=11.0, contains=world.entry.ledger.events)
@@ -179,8 +182,16 @@ def test_rows_that_were_added_beside_a_refresh_and_removed_later_are_looked_for(
         world.catalog.end_write(another)
         await world.inspector.check(["v"])
         assert world.entry.drift is None
+        assert _is_keyed(world.entry)
 
     asyncio.run(story())
+
+
+def _is_keyed(entry: Entry) -> bool:
+    """Whether a refresh may recompute only what belongs to partitions that have changed since the version."""
+    basis = entry.view.current.basis
+    assert basis is not None
+    return basis.keyed is not None
 
 
 def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:

@@ -223,9 +223,8 @@ class Entry:
         version, it may contain rows of theirs that no observation has shown. With those removed, the tables look as
         they did before the refresh, so the next refresh writes everything."""
         if self._beside and self._view.built:
-            current = self._view.current
-            doubtful = replace(current, contents=current.contents.doubtful(current.number))
-            self._view, self._compared, self._beside = replace(self._view, current=doubtful), None, False
+            self._view = replace(self._view, current=self._view.current.doubted)
+            self._compared, self._beside = None, False
 
     def shorten(self, shown: Shown) -> None:
         """Records a shorter text of the public view, which shows the same rows. Needs the lock."""
