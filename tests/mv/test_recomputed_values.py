@@ -1,4 +1,5 @@
-"""A refresh that recomputes the rows with some values, and copies the others: both must be of the same states."""
+"""A refresh that recomputes the rows with some values, and copies the others: both must be of the same states. What a
+later one compares by must be the state of the rows."""
 
 from __future__ import annotations
 
@@ -10,15 +11,17 @@ import pytest
 from views import view_of
 
 from gateway.mv.model.basis import Keyed
+from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Version
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.executor import Executor, Unfit
 from gateway.mv.refresh.planner import Content, Increment
-from sql.texts.maintenance import Rows
+from sql.texts.maintenance import ALL, Rows
 
 SEEN = Snapshot("t", "1", partitions={("a",): "1", ("b",): "2"})
 CONTENT = Content(Rows("SELECT 1"), keyed=Keyed("d", "s.t", SEEN), copies=True)
+LATER = replace(SEEN, state="2", partitions={**SEEN.partitions, ("c",): "3"})
 
 
 class Stage:
@@ -26,6 +29,7 @@ class Stage:
 
     def __init__(self, now: Snapshot) -> None:
         self.now = now
+        self.disturbed = False
         self.executor = Executor(None, self, None, self, None, None, None, self)  # type: ignore[arg-type]
         self.defaults: dict[str, str] = {}
 
@@ -39,12 +43,15 @@ class Stage:
 
     async def write(self) -> None: ...
 
-    async def written(self) -> Any:
-        increment = Increment(CONTENT, appends=False, bytes=None)
-        plan = SimpleNamespace(content=CONTENT, increment=increment)
+    async def written(self, content: Content | None = CONTENT, *, increment: bool = True) -> Any:
+        some = Increment(CONTENT, appends=False, bytes=None) if increment else None
+        plan = SimpleNamespace(content=content, increment=some, chosen=ALL, inserts=True)
         before = Inspection({"s.t": SEEN}, {})
         view = view_of(Version.whole(1, 1, 1, {}))
-        return await self.executor._written(view, cast(Any, plan), before, cast(Any, self), self.write)
+        written = self.executor._written
+        read = await written(view, cast(Any, plan), before, cast(Any, self), self.write, lambda: self.disturbed)
+        self.after = read.after
+        return read.basis
 
 
 async def test_a_table_that_has_not_changed() -> None:
@@ -53,6 +60,24 @@ async def test_a_table_that_has_not_changed() -> None:
 
 async def test_a_partition_that_came_before_the_rows_were_read() -> None:
     """Its rows are not written, but rows of others that changed later may be."""
-    later = replace(SEEN, state="2", partitions={**SEEN.partitions, ("c",): "3"})
     with pytest.raises(Unfit, match="CHANGED_WHILE_READ"):
-        await Stage(later).written()
+        await Stage(LATER).written()
+
+
+@pytest.mark.parametrize("marks", [{"s.t": Mark("t", "")}, {}], ids=["marked", "not marked"])
+@pytest.mark.parametrize(("now", "keyed"), [(SEEN, CONTENT.keyed), (LATER, None)], ids=["the same", "another"])
+async def test_all_rows_are_recomputed_beside_a_write(
+    now: Snapshot, keyed: Keyed | None, marks: dict[str, Mark]
+) -> None:
+    """Its rows may be among those that were read. If they go before the next look, the partitions look as they did."""
+    basis = await Stage(now).written(replace(CONTENT, marks=marks, copies=False), increment=False)
+    assert basis.keyed == keyed
+
+
+@pytest.mark.parametrize("content", [replace(CONTENT, keyed=None), None], ids=["for later refreshes", "plainly"])
+@pytest.mark.parametrize("disturbed", [False, True])
+async def test_tables_that_are_written_meanwhile_are_looked_at_again(content: Content | None, disturbed: bool) -> None:
+    stage = Stage(LATER)
+    stage.disturbed = disturbed
+    await stage.written(content and replace(content, copies=False), increment=False)
+    assert (stage.after and stage.after.snapshots) == ({"s.t": LATER} if disturbed else None)

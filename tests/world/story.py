@@ -50,7 +50,12 @@ THEMES = {
     "rows": Theme(
         {"read": 7, "insert": 6, "overwrite": 1, "ask": 1}, {"wait": 1}, (0, 1), outside=(2, 3, 4), by_rows=True
     ),
-    "empty tables": Theme({"read": 5, "insert": 3, "truncate": 5}, plans=("one table", "partitions")),
+    "empty tables": Theme(
+        {"read": 5, "insert": 3, "truncate": 5},
+        {"kill gateway": 4, "wait": 1},
+        (0, 0, 1),
+        plans=("one table", "partitions", "values of partitions"),
+    ),
     "parts": Theme({"read": 5, "insert": 5, "ask": 4}, plans=("partitions", "partitions beside a table")),
     "looks": Theme({"read": 8, "insert": 1}, {"wait": 1}, (1, 2), outside=(1, 2)),
     "unpolled": Theme({"read": 6, "fire": 6, "insert": 1, "ask": 1}, {"wait": 1}, (0, 1)),

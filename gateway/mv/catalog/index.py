@@ -243,7 +243,6 @@ class Catalog:
         at, tables = self._now_ms(), write.tables or frozenset()
         noted = self._noted(write)
         stale = [entry.view.id for entry in noted if entry.ledger.end(write.number, at, tables)]
-        _doubt_rows(write, noted)
         if stale:
             self.news.stale.tell(stale, ", ".join(map(str, sorted(tables))))
 
@@ -269,7 +268,6 @@ class Catalog:
         noted = self._noted(write)
         for entry in noted:
             entry.ledger.touch(self._now_ms(), write.tables or frozenset())
-        _doubt_rows(write, noted)
 
     def suspect_write(self, write: Write) -> Write:
         """Records that a write was cancelled or lost: it counts as ended and as a new one that is still open.
@@ -411,13 +409,6 @@ def _gone_message(name: TableName, *, replaced: bool) -> str:
 def _note(write: Write, entry: Entry) -> None:
     write.noted.add(entry.view.id)
     entry.ledger.begin(write.number, removes=write.removes)
-
-
-def _doubt_rows(write: Write, noted: Iterable[Entry]) -> None:
-    """Handles a write that may have removed rows, at its end or if its outcome is unknown."""
-    if write.removes:
-        for entry in noted:
-            entry.remove_rows()
 
 
 def _blind(entry: Entry) -> bool:

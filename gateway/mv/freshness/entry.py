@@ -27,7 +27,6 @@ class Entry:
     """One view."""
 
     __slots__ = (
-        "_beside",
         "_changed",
         "_compared",
         "_drift",
@@ -73,7 +72,6 @@ class Entry:
         self._compared: Compared | None = None
         self._seen = 0
         self._fresh_at: int | None = None
-        self._beside = False
         self._uncertain = False
         self._late_until = 0.0
 
@@ -183,8 +181,6 @@ class Entry:
         view = before if reads is None else before.reading(reads)
         self._view = view.published(version, reserved)
         self._tell(before)
-        began = self.ledger.contains if contains is None else contains
-        self._beside = self.ledger.written_since(began) or (contains is None and self._beside)
         if contains is None:
             self._compared = None
         else:
@@ -192,9 +188,6 @@ class Entry:
             self._drift, self._compared, self._fresh_at = unseen(self._view), compared, version.started_at
         if altered:
             self._drift, self._compared = CHANGED, None
-        if self.ledger.removed_since(began):
-            # Perhaps only after the version's contents were determined.
-            self.remove_rows()
 
     def confirm(self, contents: Contents, contains: int | None, compared: Compared, at: int) -> None:
         """Records that a refresh that began `at` (milliseconds since the epoch) found nothing to write: the current
@@ -217,14 +210,6 @@ class Entry:
         self.ledger.publish(max(contains, self.ledger.contains))
         self._fresh_at = at
         return was_stale and not self.ledger.stale
-
-    def remove_rows(self) -> None:
-        """Handles the end of a write that may have removed rows. If writes ran beside the refresh of the current
-        version, it may contain rows of theirs that no observation has shown. With those removed, the tables look as
-        they did before the refresh, so the next refresh writes everything."""
-        if self._beside and self._view.built:
-            self._view = replace(self._view, current=self._view.current.doubted)
-            self._compared, self._beside = None, False
 
     def shorten(self, shown: Shown) -> None:
         """Records a shorter text of the public view, which shows the same rows. Needs the lock."""

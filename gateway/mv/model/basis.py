@@ -18,7 +18,7 @@ class Keyed:
     base: str
     """The table's `base_key`."""
     snapshot: Snapshot
-    """The table's partitions before the version read them."""
+    """The table's partitions as the version has read them."""
 
 
 FIXED_SHARE = 4

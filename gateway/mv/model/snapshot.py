@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.mv.many import in_order
@@ -49,7 +49,23 @@ class Snapshot:
         # All partitions are equal although the table has changed: the change is not in a known partition.
         return found if found or before.state == MIXED else None
 
+    def until(self, after: Snapshot | None) -> Snapshot:
+        """What rows contain that were read between this look and the look `after`: this snapshot, in which whatever
+        differs equals no other look. For rows that came in between were perhaps read, and may go again.
 
+        A table with a log is never in the same state again.
+        """
+        changed = None if after is None else after.changed(self)
+        if self.position or changed == frozenset():
+            return self
+        if changed is None:
+            return replace(self, identity=self.identity + PASSED)
+        passed = {values: self.of_partition(values) + PASSED for values in changed}
+        return replace(self, state=self.state + PASSED, partitions={**self.partitions, **passed})
+
+
+PASSED = "~"
+"""Ends a state that the table had when the rows were not read yet, and no more when they had been."""
 GONE = Snapshot("", "gone")
 """For a name that does not exist and that may be any word of a text."""
 MISSING = Snapshot("", "missing")

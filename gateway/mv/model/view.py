@@ -143,13 +143,6 @@ class Version:
         return len(self.manifest.exceptions) + hidden + sum(len(each.partitions) for each in snapshots if each)
 
     @property
-    def doubted(self) -> Version:
-        """This version, changed so that it equals no later observation: its rows may not match the snapshots. They do
-        match the marks of its basis, because these were compared after the rows were read."""
-        basis = self.basis and replace(self.basis, keyed=None)
-        return replace(self, contents=self.contents.doubtful(self.number), basis=basis)
-
-    @property
     def complete(self) -> bool:
         """Whether all existing partitions were written. A first refresh of single partitions omits the others."""
         return NEVER_BUILT not in {self.number, self.manifest.default}

@@ -88,6 +88,14 @@ class Inspection:
     def snapshots(self) -> dict[str, Snapshot]:
         return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot) and look != MISSING}
 
+    def until(self, after: Inspection | None) -> dict[str, Snapshot]:
+        """What rows contain that were read since this inspection, and before `after`; None: nothing was written then
+        to what it shows."""
+        if after is None:
+            return self.snapshots
+        later = after.snapshots
+        return {base: look.until(later.get(base)) for base, look in self.snapshots.items()}
+
 
 Situation = Mapping[str, tuple[object, ...]]
 """What a refresh of a view would find, by the ids of the view and of those below it. Only for comparison."""

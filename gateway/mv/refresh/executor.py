@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import operator
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Set
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import aside
-from gateway.mv.concurrency import beside
-from gateway.mv.model.basis import NO_BASIS, Basis
+from gateway.mv.concurrency import beside, both
+from gateway.mv.model.basis import NO_BASIS, Basis, Keyed
 from gateway.mv.model.marks import Mark
+from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.increments import REFUSED, Increments
-from gateway.mv.refresh.planner import RefreshPlan
+from gateway.mv.refresh.planner import Content, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
@@ -41,6 +41,16 @@ class Unfit(RefreshFailed):
     """What was computed by rows, or for later refreshes by rows, is of no use: the view must be recomputed."""
 
     sqlstate = "40001"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRead:
+    """What is known of the rows that a refresh has read and written."""
+
+    basis: Basis | None = None
+    """What the version contains exactly; None if that is not known."""
+    after: Inspection | None = None
+    """The base tables after that, if anything was written to them meanwhile."""
 
 
 def changed_while_read(view: MaterializedView) -> Unfit:
@@ -159,11 +169,11 @@ class Executor:
         await self._plan_task(run, proposal, plan)
         run(f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
-        basis = await self._written(
-            view, plan, proposal.inspection, session, partial(self._writer.write, run, plan, session)
-        )
-        present = await self._proposer.present(view)
-        written = await self._publication.written(run, start, proposal, plan, present, basis)
+        write = partial(self._writer.write, run, plan, session)
+        disturbed = partial(entry.ledger.written_since, start.contains)
+        read = await self._written(view, plan, proposal.inspection, session, write, disturbed)
+        present, proposal = await self._proposer.present(view), replace(proposal, after=read.after)
+        written = await self._publication.written(run, start, proposal, plan, present, read.basis)
         await self._publication.publish(written, session)
 
     async def _written(
@@ -173,16 +183,19 @@ class Executor:
         inspection: Inspection,
         session: SqlSession,
         write: Callable[[], Coroutine[object, object, None]],
-    ) -> Basis | None:
-        """Writes the rows; returns what the version contains exactly, or None if that is not known. Raises
+        disturbed: Callable[[], bool],
+    ) -> RowsRead:
+        """Writes the rows. `disturbed`: whether anything was written to the base tables since the inspection. Raises
         Unfit if a version that is computed from changed rows is not what it must be."""
         content, increment, known = plan.content, plan.increment, view.current.basis
         if increment is not None and increment.copies:
             await write()
-            return known and replace(known, same_as=view.current.number)
+            return RowsRead(known and replace(known, same_as=view.current.number))
         if content is None:
             await write()
-            return None if plan.inserts else known
+            if not plan.inserts:
+                return RowsRead(known)
+            return RowsRead(after=await self._proposer.look_anew(view) if disturbed() else None)
         began = time.monotonic()
         try:
             async with with_settings(session, content.settings, self._increments.defaults):
@@ -195,19 +208,35 @@ class Executor:
         took = int((time.monotonic() - began) * 1000)
         before = known or NO_BASIS
         async with beside(self._publication.check()):
-            if increment is not None and not content.marks:
-                held = await self._stays(view, inspection)
-            else:
-                held = await self._hold(view, content.marks, inspection)
-        if not held:
-            raise changed_while_read(view)
+            copies, looks = increment is not None, disturbed()
+            keyed, after = await self._checked(view, content, inspection, copies=copies, looks=looks)
         if increment is not None and increment.bytes is not None:
             basis = before.after_rows(content.marks, took, increment.bytes)
         elif increment is None and plan.chosen.everything:
             basis = before.after_complete(content.marks, content.states, took)
         else:
             basis = before.after_parts(content.marks, content.states)
-        return replace(basis, keyed=content.keyed)
+        return RowsRead(replace(basis, keyed=keyed), after)
+
+    async def _checked(
+        self, view: MaterializedView, content: Content, inspection: Inspection, *, copies: bool, looks: bool
+    ) -> tuple[Keyed | None, Inspection | None]:
+        """What the written rows can be compared by, and, if it `looks`, how the base tables are now. Raises Unfit if
+        the rows are not of the state that `content` names. `copies`: some of them are of an earlier state."""
+        keyed, marks = content.keyed, content.marks
+        unmarked = copies and not marks
+        looks = looks or unmarked or keyed is not None
+        held, after = await both(self._hold(view, marks, inspection), self._after(view, looks))
+        if not held or (unmarked and not await self._stays(inspection, after)):
+            raise changed_while_read(view)
+        # Marks may be younger than the inspection: what came between may go again, and must not be believed to have
+        # never been there.
+        if keyed is not None and not await self._stays(inspection, after, {keyed.base}):
+            keyed = None
+        return keyed, after
+
+    async def _after(self, view: MaterializedView, looks: bool) -> Inspection | None:
+        return await self._proposer.look_anew(view) if looks else None
 
     async def _hold(self, view: MaterializedView, marks: Mapping[str, Mark], inspection: Inspection) -> bool:
         """Whether the tables still have the rows of their marks; False if that cannot be told."""
@@ -217,11 +246,15 @@ class Executor:
             log.info("%s: its base tables cannot be compared: %s", view.name, reason)
             return False
 
-    async def _stays(self, view: MaterializedView, inspection: Inspection) -> bool:
-        """Whether all that the view reads is as it was seen before. Otherwise the rows that were recomputed may be of a
-        later state than those that were copied."""
-        again = await self._proposer.look_anew(view)
-        return await aside(again.partitions, operator.eq, again.snapshots, inspection.snapshots)
+    async def _stays(self, before: Inspection, after: Inspection | None, bases: Set[str] | None = None) -> bool:
+        """Whether these tables, or all that the view reads, are as they were seen before."""
+        if after is None:
+            return False
+
+        def seen(by: Inspection) -> Mapping[str, Snapshot]:
+            return {base: each for base, each in by.snapshots.items() if bases is None or base in bases}
+
+        return await aside(after.partitions, lambda: seen(after) == seen(before))
 
     async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
         names = await aside(len(plan.written), proposal.first_names)
@@ -231,21 +264,22 @@ class Executor:
             self._log.amend(run.entry, run.number, known.writing(names, len(plan.written)))
 
     async def first_write(
-        self, view: MaterializedView, progress: Progress, report: Report
-    ) -> tuple[Inspection, RefreshPlan, Basis | None]:
-        """Writes the rows of a new view's first version. Returns the observations made before that."""
+        self, view: MaterializedView, progress: Progress, report: Report, disturbed: Callable[[], bool]
+    ) -> tuple[Inspection, RefreshPlan, RowsRead]:
+        """Writes the rows of a new view's first version. Returns the observations made before that. `disturbed`:
+        whether anything was written to the base tables since this was called."""
         # Observe just before, with no earlier observations: a change made before the rows are read must not count as
         # included, nor a change since an observation for another view.
         inspection = await self._proposer.look_anew(view)
         async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
             try:
-                plan, basis = await self._first(view, inspection, progress, session)
+                plan, read = await self._first(view, inspection, progress, session, disturbed)
             except Unfit as unfit:
                 log.info("%s Building it plainly.", unfit)
                 # Otherwise rows of the first attempt would stay if there are none now.
                 await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
-                plan, basis = await self._first(view, inspection, progress, session, plainly=True)
-        return inspection, plan, basis
+                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=True)
+        return inspection, plan, read
 
     async def _first(
         self,
@@ -253,9 +287,10 @@ class Executor:
         inspection: Inspection,
         progress: Progress,
         session: SqlSession,
+        disturbed: Callable[[], bool],
         *,
         plainly: bool = False,
-    ) -> tuple[RefreshPlan, Basis | None]:
+    ) -> tuple[RefreshPlan, RowsRead]:
         plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         write = partial(self._writer.write_first, plan, progress, session)
-        return plan, await self._written(view, plan, inspection, session, write)
+        return plan, await self._written(view, plan, inspection, session, write, disturbed)

@@ -80,6 +80,8 @@ class Proposal:
     """Only named partitions are refreshed; nothing new is known about the others."""
     no_rows: bool = False
     """The base tables have changed, but none of the rows that the view reads."""
+    after: Inspection | None = None
+    """The base tables after the rows were written, if anything was written to them meanwhile."""
 
     @property
     def partitions(self) -> int:
@@ -100,7 +102,7 @@ class Proposal:
         chosen = self.plan.chosen if self.plan else Selection(all_but=False)
         if self.no_rows:
             chosen = ALL
-        return next_contents(self.view, version, chosen, self.inspection.snapshots, self.keys.of)
+        return next_contents(self.view, version, chosen, self.inspection.until(self.after), self.keys.of)
 
     def first_names(self) -> tuple[str, ...]:
         """The names of the first partitions that are recomputed, in order, as far as they are known; empty if all are

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import next_contents
@@ -77,8 +78,9 @@ class Building:
         report(f"Building materialized view {view.name}")
         number, _ = self._log.begin(entry, cause)
         self._log.start(entry, number)
-        inspection, plan, basis = await self._executor.first_write(view, progress, report)
-        contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
+        disturbed = partial(entry.ledger.written_since, contains)
+        inspection, plan, read = await self._executor.first_write(view, progress, report, disturbed)
+        contents, basis = next_contents(view, 1, maintenance.ALL, inspection.until(read.after), {}), read.basis
         if entry.ledger.removed_since(contains):
             contents, basis = contents.doubtful(1), None
         rest = {"contents": contents, "shown": plan.shown(()), "basis": basis}
