@@ -73,6 +73,9 @@ ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
 def main() -> int:
     """Prints the table and writes the JSON file. The exit code does not depend on targets."""
     options = _parser().parse_args()
+    if options.table:
+        print(table(figure for path in options.table for figure in _read(path)))
+        return 0
     # Without this, SIGTERM would leave Spark and the gateway running.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     wire = None if options.wire is None else Wire(options.wire)
@@ -130,6 +133,9 @@ def _parser() -> argparse.ArgumentParser:
         "--metastore", choices=("embedded", "service"), default="embedded", help="inside Spark, or a separate service"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", metavar="FILE", help="measure nothing: print one table of such files"
+    )
     return parser
 
 
@@ -173,6 +179,13 @@ def _reported(name: str, figures: Iterator[Figure]) -> Iterator[Figure]:
     for figure in figures:
         print(f"bench:   {figure.subject}: {figure.value:.4g} {figure.unit}", file=sys.stderr, flush=True)
         yield figure
+
+
+def _read(path: Path) -> list[Figure]:
+    """The figures that an earlier run wrote."""
+    names = {field.name for field in dataclasses.fields(Figure)}
+    written = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return [Figure(**{name: value for name, value in each.items() if name in names}) for each in written]
 
 
 def _report(options: argparse.Namespace, figures: list[Figure]) -> dict[str, object]:

@@ -24,6 +24,10 @@ STORAGE = "jobs_bench_storage"
 IDLE_SECONDS = 60.0
 REST_SECONDS = 150.0
 WRITES = 20
+CHANGES = 10
+START_SECONDS = {500: 5.0, 5000: 40.0}
+"""The goals, by the number of views."""
+KIB_OF_A_VIEW = 8.0
 BUILT = 5
 """Views per table that are built, for writes to their base tables."""
 WRITES_BELOW = 5
@@ -36,15 +40,19 @@ def many_jobs(stand: Stand) -> Iterator[Figure]:
     views = stand.runs(VIEWS)
     empty = Gateway(stand.directory / "jobs-empty.log", upstream=upstream, **WATCH)
     bare = psutil.Process(empty.pid).memory_info().rss
-    _create(stand, empty, views)
+    _create_tables(stand)
+    before = _changes(empty)
+    _create(empty, views)
     empty.stop()
     began = time.perf_counter()
     gateway = Gateway(stand.directory / "jobs.log", upstream=upstream, **WATCH)
-    yield Figure("start with jobs", f"{views} views", time.perf_counter() - began, "s")
+    yield Figure("start with jobs", f"{views} views", time.perf_counter() - began, "s", START_SECONDS.get(views))
     try:
         process = psutil.Process(gateway.pid)
         held = process.memory_info().rss
-        yield Figure("memory of jobs", f"{views} views", (held - bare) / views / 1024, "KiB a view")
+        yield Figure("memory of jobs", f"{views} views", (held - bare) / views / 1024, "KiB a view", KIB_OF_A_VIEW)
+        taken = {"direct": before, "gateway": _changes(gateway)}
+        yield _compared("CREATE and DROP beside jobs", f"no other views / {views}", taken)
         yield _idle("idle minute with jobs", f"{views} views", [process])
         yield _write(stand.engine, gateway, views)
         for scheduled in (True, False):
@@ -72,11 +80,23 @@ def _looks(stand: Stand, views: int) -> Iterator[Figure]:
         watching.stop()
 
 
-def _create(stand: Stand, gateway: Gateway, views: int) -> None:
+def _create_tables(stand: Stand) -> None:
     stand.query(f"CREATE DATABASE {DATABASE}", direct=True)
     for number in range(TABLES):
         stand.query(f"CREATE TABLE {DATABASE}.t{number} (a INT) USING parquet", direct=True)
 
+
+def _changes(gateway: Gateway) -> list[float]:
+    """Seconds for which another view, of no rows yet, is created and dropped again."""
+    create = "CREATE MATERIALIZED VIEW another BUILD DEFERRED AS SELECT a FROM t0"
+    with pyhive(gateway.host, gateway.port, database=DATABASE) as cursor:
+        return [
+            timed(lambda: (rows(cursor, create), rows(cursor, "DROP MATERIALIZED VIEW another")))
+            for _ in range(CHANGES)
+        ]
+
+
+def _create(gateway: Gateway, views: int) -> None:
     def create(numbers: Sequence[int]) -> None:
         with pyhive(gateway.host, gateway.port, database=DATABASE) as cursor:
             for number in numbers:
