@@ -38,7 +38,7 @@ _RAW = r"""[rR](?:'[^']*'|"[^"]*")"""
 _STRING = r"""'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*\""""
 _QUOTED = r"`[^`]*(?:``[^`]*)*`"
 _LINE_COMMENT = r"--(?:\\\n|[^\r\n])*+"
-_PLAIN_COMMENT = r"/\*(?!\+)(?:[^*/]|\*(?!/)|/(?!\*))*+\*/"
+_PLAIN_COMMENT = r"/\*(?!\+)[^*/]*+(?:(?:\*(?!/)|/(?!\*))[^*/]*+)*\*/"
 """One in which no other one begins."""
 _BLANK = re.compile(rf"(?:\s+|{_LINE_COMMENT})+")
 _COMMENT = re.compile(r"/\*(?!\+)")

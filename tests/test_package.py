@@ -6,7 +6,7 @@ import asyncio
 import importlib.metadata
 import json
 import re
-import tarfile
+import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -100,8 +100,7 @@ def test_no_module_is_named_in_a_string() -> None:
 
 
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(build_sdist(tmp_path)) as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xzf", build_sdist(tmp_path), "-C", tmp_path], check=True)
     (tree,) = tmp_path.glob("freshgate-*/")
     assert {path.name for path in tree.iterdir()} >= {"gateway", "sql", "scripts", "LICENSE", "CHANGELOG.md"}
     assert contents(build_wheel(tree, tmp_path / "again")) == contents(wheel)

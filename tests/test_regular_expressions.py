@@ -1,4 +1,5 @@
-"""Tests that every regular expression takes linear time, because texts come from clients and from Spark.
+"""Tests that every regular expression takes linear time, because texts come from clients and from Spark, and matches
+the same on every Python from 3.11.0 on.
 
 Each pattern of a module is applied to long repetitions of its own parts. It fails if a text of four times the length
 takes many times as long.
@@ -185,6 +186,74 @@ def _texts(units: Sequence[str], *, anywhere: bool) -> Iterator[Callable[[int], 
             yield lambda times, one=one, other=other: (one + other) * times  # type: ignore[misc]
             if not anywhere or one == other:
                 yield lambda times, one=one, other=other: one + other * times + "\0"  # type: ignore[misc]
+
+
+# --- what Pythons before 3.11.5 match wrongly ---------------------------------------------------------------
+
+_STILL = frozenset({codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN, codes.AT, codes.GROUPREF})
+"""Nodes that do not move the engine's place in the text when they, or those behind them, fail."""
+
+
+def late_failures(nodes: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
+    """Possessive repetitions whose body can fail behind its beginning. Pythons before 3.11.5 (Debian 12 has 3.11.2)
+    then continue where the body failed, and not where it began: `(?:a(?!b))*+` takes the `a` of `ab`."""
+    for node in nodes:
+        if node[0] is codes.POSSESSIVE_REPEAT and _fails_late(node[1][2]):
+            yield node
+        for inner in _inner(node):
+            yield from late_failures(inner)
+
+
+def _fails_late(nodes: Iterable[tuple[Any, Any]], *, read: bool = False, moved: bool = False) -> bool:
+    nodes = list(nodes)
+    for place, node in enumerate(nodes):
+        kind, value = node
+        rest = nodes[place + 1 :]
+        if kind in {codes.SUBPATTERN, codes.ATOMIC_GROUP}:
+            return _fails_late([*_inner(node)[0], *rest], read=read, moved=moved)
+        if kind is codes.BRANCH and not read:
+            return any(_fails_late([*branch, *rest], moved=moved) for branch in value[1])
+        if _can_fail(node) and (moved or (read and kind not in _STILL)):
+            return True
+        reads = kind not in {codes.ASSERT, codes.ASSERT_NOT, codes.AT}
+        moved = moved or (kind not in _STILL and (read or reads))
+        read = read or reads
+    return False
+
+
+def _can_fail(node: tuple[Any, Any]) -> bool:
+    kind, value = node
+    if kind in _REPEATS:
+        return value[0] > 0 and any(map(_can_fail, value[2]))
+    if kind is codes.BRANCH:
+        return all(any(map(_can_fail, branch)) for branch in value[1])
+    if kind in {codes.SUBPATTERN, codes.ATOMIC_GROUP}:
+        return any(map(_can_fail, _inner(node)[0]))
+    return True
+
+
+def test_no_pattern_matches_otherwise_on_older_pythons() -> None:
+    found = [
+        name for name, (each, _) in _patterns().items() if any(late_failures(parser.parse(each.pattern, each.flags)))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "late"),
+    [
+        (r"(?:ab?c)++", True),
+        (r"(?:a(?!b))*+", True),
+        (r"\w++(?:\s*+\.\s*+\w++)*+", True),
+        (r"(?:[^*/]|\*(?!/)|/(?!\*))*+", True),
+        (r"(?:\(([^()]*+)\))?+", True),
+        (r"(?:ab?c)+", False),
+        (r"`(?:[^`]|``)*+`", False),
+        (r"(?:(?:\\.|'')[^']*+)*+", False),
+    ],
+)
+def test_a_repetition_that_fails_late_is_found(expression: str, late: bool) -> None:
+    assert any(late_failures(parser.parse(expression))) == late
 
 
 # --- measuring ---------------------------------------------------------------------------------------------

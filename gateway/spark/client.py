@@ -420,7 +420,8 @@ class Session:
                 await self.cancel(handle)
                 await asyncio.sleep(LATE_JOB_SECONDS)
                 await self.close_operation(handle)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):
+            # Pythons before 3.11.3 report a timeout as CancelledError, because this task has been cancelled already.
             if handle is None:
                 self.spoil()
         except (StatementFailed, UpstreamLost):

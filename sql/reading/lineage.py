@@ -102,9 +102,9 @@ _READ_ONLY = frozenset(
 _NEVER_CHANGING = frozenset({"select", "values", "table", "describe", "desc", "show"})
 _CHANGING = frozenset({"insert", "merge", "update", "delete"})
 _PART = r"(?:\w++|`(?:[^`]|``)*+(?:`|\Z))"
-_PLAIN_CHAIN = re.compile(r"\w++(?:\s*+\.\s*+\w++)*+")
+_PLAIN_CHAIN = re.compile(r"\w++(?:\s*+\.\s*+\w++)*")
 _STEP = rf"""\s*+\.\s*+(?:{_PART}|"[^"]++")"""
-_QUOTED_CHAIN = re.compile(rf"""{_PART}(?:{_STEP})*+|"[^"]++"(?:{_STEP})++""")
+_QUOTED_CHAIN = re.compile(rf"""{_PART}(?:{_STEP})*|"[^"]++"(?:{_STEP})+""")
 _DOUBLE_QUOTED_PART = re.compile(r"""\.\s*+"|"\s*+\.""")
 
 

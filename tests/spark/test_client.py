@@ -342,6 +342,21 @@ def test_a_session_whose_cancelled_statement_may_still_start_is_abandoned(monkey
     asyncio.run(check())
 
 
+def test_a_session_whose_statement_is_cancelled_twice_is_abandoned() -> None:
+    async def check() -> None:
+        async with silent_spark() as session:
+            statement = asyncio.create_task(session.run("INSERT INTO t VALUES (1)"))
+            await asyncio.sleep(0)
+            statement.cancel()
+            await asyncio.sleep(0)
+            statement.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await statement
+            assert not session.connection.alive
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_a_server_that_reads_nothing_does_not_delay_close(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
