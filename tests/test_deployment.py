@@ -133,14 +133,14 @@ def test_the_services_find_each_other_and_are_not_reached_from_elsewhere() -> No
 @pytest.mark.parametrize("files", [COMPOSE[:1], COMPOSE], ids=["spark", "superset"])
 def test_compose_reads_the_files(files: tuple[str, ...]) -> None:
     command = [str(program("podman-compose"))]
+    if shutil.which("podman") is None:
+        pytest.skip("podman-compose does nothing without podman")
     for name in files:
         command += ["-f", str(CONF / name)]
     environment = {"PATH": f"{ENVIRONMENT / 'bin'}:{os.environ['PATH']}", "SUPERSET_PASSWORD": "a secret"}
     done = subprocess.run(
         [*command, "config"], capture_output=True, text=True, timeout=60, check=False, env=environment
     )
-    if "podman" in done.stderr and "not found" in done.stderr:
-        pytest.skip("podman-compose does nothing without podman")
     assert done.returncode == 0, done.stderr
     (merged,) = parsed(done.stdout)
     expected = {name for file in files for name in parsed(text(file))[0]["services"]}
