@@ -248,8 +248,7 @@ class Relay(asyncio.Protocol):
             await self._settle()
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
-        except Exception:
-            # Whatever the dispatcher's clean-up raises, the connections must be released.
+        except Exception:  # Whatever the dispatcher's clean-up raises, the connections must be released.
             log.exception("clean-up of client %s failed", self._peer())
         finally:
             self._release_upstream()

@@ -13,6 +13,8 @@ PartitionValues = tuple[str | None, ...]
 """The values of a table's partition columns, in order, as Spark's texts; None is NULL."""
 
 
+PASSED = "~"
+"""Ends a state that a table had before its rows were read, and no longer had afterwards."""
 MIXED = ""
 """The state of a table whose partitions come from different observations: only the partitions can be compared."""
 
@@ -62,10 +64,6 @@ class Snapshot:
             return replace(self, identity=self.identity + PASSED)
         passed = {values: self.of_partition(values) + PASSED for values in changed}
         return replace(self, state=self.state + PASSED, partitions={**self.partitions, **passed})
-
-
-PASSED = "~"
-"""Ends a state that the table had when the rows were not read yet, and no more when they had been."""
 GONE = Snapshot("", "gone")
 """For a name that does not exist and that may be any word of a text."""
 MISSING = Snapshot("", "missing")
