@@ -64,6 +64,8 @@ class Snapshot:
             return replace(self, identity=self.identity + PASSED)
         passed = {values: self.of_partition(values) + PASSED for values in changed}
         return replace(self, state=self.state + PASSED, partitions={**self.partitions, **passed})
+
+
 GONE = Snapshot("", "gone")
 """For a name that does not exist and that may be any word of a text."""
 MISSING = Snapshot("", "missing")
