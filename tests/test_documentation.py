@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gateway.spark import host
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
 from sql.increments.reasons import Reason
@@ -123,3 +124,35 @@ def test_every_picture_of_a_screen_is_small_and_used(picture: Path) -> None:
 def shown() -> set[Path]:
     """The targets of all links and pictures of the pages."""
     return {(page.parent / link).resolve() for page in PAGES for link in links(page)}
+
+
+def test_the_page_of_a_thrift_server_has_the_settings_of_the_embedded_engine() -> None:
+    """The engine sets them for reasons that apply to any server."""
+    own = {
+        "spark.master",
+        "spark.app.name",
+        "spark.driver.memory",
+        "spark.driver.host",
+        "spark.driver.bindAddress",
+        "spark.ui.enabled",
+        "spark.ui.showConsoleProgress",
+        "spark.sql.catalogImplementation",
+        "spark.local.dir",
+        f"spark.hadoop.{host.CONNECTION_URL}",
+        "spark.hadoop.hive.exec.scratchdir",
+        "spark.hadoop.hive.server2.transport.mode",
+        "spark.hadoop.hive.server2.thrift.bind.host",
+        "spark.hadoop.hive.server2.thrift.port",
+        "spark.hadoop.hive.server2.async.exec.threads",  # Hive's own default.
+    }
+    page = (DOCS / "how-to" / "thrift-server.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^    (spark\.\S+) +(.+)$", page, re.MULTILINE))
+    expected = host.spark_settings(host.Options(Path("/srv/spark"), "local[*]", "2g", 1, {}))
+    assert shown.keys() == expected.keys() - own
+    differing = {"spark.sql.warehouse.dir", "spark.driver.extraJavaOptions"}
+    assert {name: shown[name] for name in shown.keys() - differing} == {
+        name: expected[name] for name in shown.keys() - differing
+    }
+    for option in ("-Dderby.storage.useDefaultFilePermissions=false", "-XX:+ExitOnOutOfMemoryError"):
+        assert option in shown["spark.driver.extraJavaOptions"]
+        assert option in expected["spark.driver.extraJavaOptions"].replace('"', "")
