@@ -43,9 +43,11 @@ def parser() -> argparse.ArgumentParser:
         help="show the materialized views, refreshes and next runs of a running gateway",
         description="Show the materialized views, refreshes and next runs of a running gateway. Times are UTC.",
     )
-    status.add_argument(
+    where = status.add_mutually_exclusive_group()
+    where.add_argument(
         "--url", help="HOST:PORT or jdbc:hive2://HOST:PORT/DATABASE; default: the address to listen on in the settings"
     )
+    where.add_argument("--port", help="port of a gateway on this machine, as for serve (listen.port)")
     status.add_argument(
         "--user",
         help=f"user to log in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's or this account",

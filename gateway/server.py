@@ -78,6 +78,7 @@ class Server:
 
     async def start(self) -> None:
         """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
+        log.info("loading the materialized views from database %s", self._settings.storage.database)
         leftovers = await self._load()
         for leftover in leftovers:
             self._retire(leftover)

@@ -99,6 +99,16 @@ def test_the_embedded_engine_does_not_listen_for_other_machines(tmp_path: Path) 
     assert not (tmp_path / "freshgate-data").exists()
 
 
+def test_a_data_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """As root no right is missing, so a directory is in the place of a file."""
+    (tmp_path / "data" / "lock").mkdir(parents=True)
+    ended = serve(tmp_path, "--port", "0", "--data-dir", "data", upstream="")
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    lock = tmp_path / "data" / "lock"
+    assert f"freshgate: Cannot use the data directory {lock.parent}: {lock}: Is a directory. Make the" in ended.stderr
+
+
 def test_unencrypted_passwords_cause_a_warning(tmp_path: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]

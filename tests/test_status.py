@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -558,6 +559,13 @@ def test_no_message_has_the_password() -> None:
 def test_invalid_arguments_are_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert freshgate.main(["status", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_port_of_serve_is_that_of_status(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert freshgate.main(["status", "--port", str(port)]) == 1
+    assert f"127.0.0.1:{port}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])

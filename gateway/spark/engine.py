@@ -25,6 +25,7 @@ from gateway import children, loops, spark_home
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import JobProgress
+from gateway.spark import data_directory
 from gateway.spark.ui import SparkUi
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ LOOPBACK = "127.0.0.1"
 JAVA_LEAST = 17
 STOP_SECONDS = 20.0
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+WAITING_SECONDS = 10.0
+"""Interval of the lines in the log that Spark is still starting."""
 PROGRESS_SECONDS = 2.0
 """How long to wait for the progress of a running statement; it is asked for again a second later."""
 UNREAD_BYTES_MAX = 65536
@@ -117,11 +120,14 @@ class EmbeddedEngine:
         spark_home.find(", or name an existing Spark Thrift Server with --upstream HOST:PORT")
         find_java()
         try:
-            self._data_dir.mkdir(parents=True, exist_ok=True)
+            data_directory.prepare(self._data_dir)
         except OSError as error:
             raise EngineFailed(
-                f"Cannot create the data directory {self._data_dir}: {error.strerror}. Choose another with --data-dir."
+                f"Cannot use the data directory {self._data_dir}: {error.filename}: {error.strerror}. Make the "
+                f"directory writable for the account that runs the gateway (uid {os.geteuid()}), or choose another "
+                f"with --data-dir."
             ) from error
+        log.info("starting Spark, which takes up to half a minute; its log is %s", self._data_dir / "engine.log")
         address = await self._launch()
         self._started, self._failures = time.monotonic(), 0
         self._supervisor.start()
@@ -230,6 +236,7 @@ class EmbeddedEngine:
 
     async def _launch(self) -> Address:
         began = time.monotonic()
+        waiting = asyncio.create_task(_tell_of_waiting(began), name="waiting for Spark")
         try:
             self._child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", f"{children.PACKAGE}.spark.host"),
@@ -251,6 +258,8 @@ class EmbeddedEngine:
             # A cancellation too must leave no child behind.
             await self._end_child()
             raise
+        finally:
+            waiting.cancel()
         if self._child.stdout is not None:
             self._reader = asyncio.create_task(self._read_answers(self._child.stdout), name="progress")
         self._address = Address(LOOPBACK, port)
@@ -303,6 +312,13 @@ class EmbeddedEngine:
         finally:
             # The whole group: a JVM that outlived the child, and everything if this wait is cancelled.
             _kill_group(child.pid)
+
+
+async def _tell_of_waiting(began: float) -> None:
+    """Logs that Spark is still starting, until it is cancelled."""
+    while True:
+        await asyncio.sleep(WAITING_SECONDS)
+        log.info("Spark is still starting, after %.0f s", time.monotonic() - began)
 
 
 def storage_notes(master: str, warehouse: str, derby: bool, data_dir: Path) -> list[tuple[int, str]]:

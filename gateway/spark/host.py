@@ -45,6 +45,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from gateway.mv.ports import JobProgress
+from gateway.spark import data_directory
 from gateway.spark.plan_writing import PlanWriting
 from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
 
@@ -68,6 +69,7 @@ appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {log}
 appender.file.filePattern = {log}.%i
+appender.file.filePermissions = rw-------
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 appender.file.policies.type = Policies
@@ -99,7 +101,7 @@ class Options:
 
     @property
     def scratch(self) -> Path:
-        return self.data_dir / "scratch"
+        return self.data_dir / data_directory.SCRATCH
 
 
 def spark_settings(options: Options) -> dict[str, str]:
@@ -107,6 +109,8 @@ def spark_settings(options: Options) -> dict[str, str]:
     data = options.data_dir
     java = {
         "derby.system.home": data,
+        # Only this account reads the metastore's files.
+        "derby.storage.useDefaultFilePermissions": "false",
         "java.io.tmpdir": options.scratch,
         "log4j2.configurationFile": (data / "log4j2.properties").as_uri(),
     }
@@ -117,7 +121,7 @@ def spark_settings(options: Options) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "hive",
-        "spark.sql.warehouse.dir": f"file:{data / 'warehouse'}",
+        "spark.sql.warehouse.dir": f"file:{data / data_directory.WAREHOUSE}",
         f"spark.hadoop.{CONNECTION_URL}": "jdbc:derby:;databaseName=metastore;create=true",
         # Derby is in this process, so a connection costs nothing. A connection pool does not survive cancelled
         # statements: the interrupt breaks a connection, which is never returned, until everybody waits forever.
@@ -191,8 +195,8 @@ def lock_data_dir(options: Options) -> int:
     Derby allows one JVM. The lock lasts while any process holds the descriptor, that is until the JVM of a killed
     gateway has ended; in that case this waits. If the other gateway is alive, it fails at once.
     """
-    path = options.data_dir / "lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    path = options.data_dir / data_directory.LOCK
+    descriptor = data_directory.open_private(path, os.O_RDWR)
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:
@@ -226,9 +230,12 @@ def prepare_data_dir(options: Options) -> None:
     """Removes what a killed engine left behind, and creates the directories that Java expects. The lock must be
     held."""
     shutil.rmtree(options.scratch, ignore_errors=True)
-    options.scratch.mkdir()
+    options.scratch.mkdir(mode=data_directory.OWNER_ONLY)
+    (options.data_dir / data_directory.WAREHOUSE).mkdir(mode=data_directory.OWNER_ONLY, exist_ok=True)
     log = str(options.data_dir / "engine.log").replace("\\", "\\\\")
-    (options.data_dir / "log4j2.properties").write_text(LOG4J.format(log=log), encoding="utf-8")
+    written = data_directory.open_private(options.data_dir / "log4j2.properties", os.O_WRONLY | os.O_TRUNC)
+    with open(written, "w", encoding="utf-8") as file:
+        file.write(LOG4J.format(log=log))
 
 
 PLANS_MAX = 4
@@ -472,18 +479,24 @@ def explain(error: BaseException) -> str:
     return str(error).strip() or type(error).__name__
 
 
+def _print_to(path: Path) -> None:
+    """Sends what this process and Java print to a new file. Raises OSError."""
+    out = data_directory.open_private(path, os.O_WRONLY | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(out)
+
+
 def main() -> int:
     """Runs the engine until standard input ends."""
     lines = _lines(0)
     options = Options.read(next(lines, b""))
-    os.chdir(options.data_dir)
     report = Report(os.fdopen(os.dup(1), "w", encoding="utf-8"))
-    with open("engine.out", "w", encoding="utf-8") as out:
-        os.dup2(out.fileno(), 1)
-        os.dup2(out.fileno(), 2)
     jvm: list[subprocess.Popen[bytes]] = []
     requests: queue.Queue[bytes] = queue.Queue(REQUESTS_MAX)
     try:
+        os.chdir(options.data_dir)
+        _print_to(options.data_dir / "engine.out")
         watch = threading.Thread(target=_end_with_parent, args=(lines, requests, jvm), daemon=True)
         watch.start()
         lock = lock_data_dir(options)
