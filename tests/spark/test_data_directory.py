@@ -79,6 +79,6 @@ def test_the_target_of_a_link_keeps_its_rights(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "lock").mkdir()
-    with pytest.raises(OSError) as raised:
+    with pytest.raises(IsADirectoryError) as raised:
         data_directory.prepare(tmp_path)
     assert raised.value.filename == str(tmp_path / "lock")
