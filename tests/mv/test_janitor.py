@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.model.view import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
@@ -230,3 +231,62 @@ def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: 
         assert spark.stored == [(CURRENT, "p0")]
 
     on_janitor(held, retention_seconds=0.0)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["DROP is running", "DROP has ended"])
+def test_a_drop_of_the_view_beside_the_janitor_is_no_problem(ended: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A pass over the storage table fails when DROP removes the table under it."""
+
+    class Dropped(Spark):
+        """The table disappears between two statements of the janitor."""
+
+        def __init__(self) -> None:
+            super().__init__([(1, "p0"), (CURRENT, "p0")])
+            self.exists = True
+            self.partitions_asked, self.table_gone, self.drop_may_end = (asyncio.Event() for _ in range(3))
+
+        async def tables(self, _: str) -> frozenset[str]:
+            return frozenset({STORAGE.table} if self.exists else ())
+
+        async def run(self, sql: str) -> Spark:
+            if sql.startswith("SHOW PARTITIONS"):
+                self.partitions_asked.set()
+                await self.table_gone.wait()
+                raise StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] {STORAGE}", "42P01")
+            if sql.startswith("DROP TABLE"):
+                self.exists = not ended
+                self.table_gone.set()
+                await self.drop_may_end.wait()
+            return self
+
+    async def story() -> None:
+        spark = Dropped()
+        janitor = janitor_of(spark, Shown.only(CURRENT), Readers())
+        janitor.retire("v", PARTS, OLD)
+        sweep = asyncio.create_task(janitor.sweep())
+        await spark.partitions_asked.wait()
+        drop = asyncio.create_task(janitor.drop_now("v", Leftover(STORAGE, STORAGE)))
+        if ended:
+            spark.drop_may_end.set()
+            await drop
+        await sweep
+        spark.drop_may_end.set()
+        await drop
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert caplog.records == []
+
+
+def test_a_drop_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Spark):
+        async def run(self, sql: str) -> Spark:
+            raise StatementFailed("no room", "58030")
+
+    async def story() -> None:
+        janitor = janitor_of(Failing([]), Shown.only(CURRENT), Readers())
+        janitor.retire("v", PARTS, OLD)
+        await janitor.sweep()
+        assert janitor.waiting == 1
+
+    asyncio.run(story())
+    assert [each.levelname for each in caplog.records] == ["WARNING"]

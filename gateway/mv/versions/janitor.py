@@ -67,6 +67,8 @@ class Janitor:
         self._now_ms = now_ms
         self._retired: dict[str, list[Retired]] = {}
         """By view id; for each view in the order in which they were retired."""
+        self._leaving: set[str] = set()
+        """The ids of views whose storage `drop_now` is dropping."""
         self._since: dict[str, int] = {}
         """The moments at which current versions were published, by view id; only for views with a replaced version."""
         self._wake = asyncio.Event()
@@ -150,6 +152,7 @@ class Janitor:
         now = self._readers.now()
         retired = Retired(view_id, leftover, 0, now, self._clock())
         dropped = False
+        self._leaving.add(view_id)
         try:
             if not self._held(retired):
                 await self._drop(retired)
@@ -157,6 +160,7 @@ class Janitor:
         except FreshgateError as error:
             log.warning("could not drop %s, will try again: %s", leftover.storage, error)
         finally:  # Also if the caller was cancelled.
+            self._leaving.discard(view_id)
             if not dropped:
                 self._add(retired)
 
@@ -208,7 +212,8 @@ class Janitor:
                 self._retired.clear()
                 return
             except FreshgateError as error:
-                log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
+                if not await self._is_gone(together[0]):
+                    log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
                 self._put_off(together)
             except Exception:  # A bug must not stop all later drops.
                 log.exception("could not drop %s, will try again", together[0].leftover.storage)
@@ -217,6 +222,16 @@ class Janitor:
                 self._forget(together)
             async with self._dropped:
                 self._dropped.notify_all()
+
+    async def _is_gone(self, retired: Retired) -> bool:
+        """Whether the whole storage table is being dropped or was dropped, which explains any failure of another
+        drop in it."""
+        if retired.view_id in self._leaving:
+            return True
+        try:
+            return await self._removal.is_gone(retired.leftover.storage)
+        except FreshgateError:
+            return False
 
     def _forget(self, together: list[Retired]) -> None:
         """Removes these, all of one view, from the list."""

@@ -49,7 +49,7 @@ class Removal:
     async def drop_unneeded(self, view_id: str, storage: TableName, waiting: Callable[[], list[Version]]) -> None:
         """Drops the rows and properties of versions that neither the view needs nor the versions that are `waiting`:
         replaced versions that can still be read."""
-        if storage.table not in await self._metastore.tables(storage.database):
+        if await self.is_gone(storage):
             return
         # A killed gateway may have published at the last moment: what the view shows is decisive.
         await self._settlement.verify_id(view_id)
@@ -71,6 +71,10 @@ class Removal:
             now = self._catalog.kept(view_id)
             if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
                 await self._metastore.run(maintenance.unset_properties(storage, keys))
+
+    async def is_gone(self, storage: TableName) -> bool:
+        """Whether the storage table no longer exists."""
+        return storage.table not in await self._metastore.tables(storage.database)
 
     async def _is_shown(self, storage: TableName) -> bool:
         """Whether a view shows the table: it was published late, or never dropped. A survey will find it."""
