@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.login import methods
+from gateway.login import exposure, methods
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import Sources
@@ -81,6 +81,7 @@ from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.proxy import upstream
+from gateway.proxy.hosts import Hosts
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
@@ -182,7 +183,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
         results=results,
         audit=audit_file,
     )
-    monitor = Monitor(settings.metrics.host, settings.metrics.port, sources) if settings.metrics.port else None
+    monitor = monitoring(settings, sources) if settings.metrics.port else None
     watch = watch_of_spark(settings, engine, spark)
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
 
@@ -576,7 +577,16 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         own = certificate if "http" in tls.ports else None
         cookies = Cookies(place.http_cookie_seconds)
         secure = own is not None
-        wire = partial(HttpClientConnection, wire_limits, cookies, place.http_path, secure=secure)
+        hosts = Hosts(
+            place.http_hosts,
+            place.http_origins,
+            exposed=not exposure.is_local(place.host),
+            setting="listen.http_hosts",
+            origins_setting="listen.http_origins",
+        )
+        wire = partial(
+            HttpClientConnection, wire_limits, cookies, place.http_path, secure=secure, admission=hosts.refusal
+        )
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
 
@@ -585,6 +595,12 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
             return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
 
     return Listener(ports, wire_limits, open_client, connect, traffic)
+
+
+def monitoring(settings: Settings, sources: Sources) -> Monitor:
+    place = settings.metrics
+    hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
+    return Monitor(place.host, place.port, sources, hosts.refusal)
 
 
 def _audit_file(target: str) -> AuditFile | None:

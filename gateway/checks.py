@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from ipaddress import ip_network
 from typing import Any
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 Check = Callable[[Any], str | None]
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
 
 def between(low: float, high: float) -> Check:
@@ -67,6 +70,20 @@ def networks(value: Any) -> str | None:
             ip_network(each, strict=False)
     except ValueError:
         return "must be addresses and networks, such as 127.0.0.1 and 10.0.0.0/8"
+    return None
+
+
+def host_names(value: Any) -> str | None:
+    if not all(_HOST_NAME.fullmatch(each) for each in value):
+        return "must be names without a port, such as gateway.example"
+    return None
+
+
+def origins(value: Any) -> str | None:
+    for each in value:
+        parts = urlsplit(each)
+        if parts.scheme not in ("http", "https") or not parts.hostname or each != f"{parts.scheme}://{parts.netloc}":
+            return "must be origins, such as https://tools.example"
     return None
 
 

@@ -18,10 +18,12 @@ from gateway.checks import attribute_name_or_empty as _attribute_name_or_empty
 from gateway.checks import between as _between
 from gateway.checks import dn_patterns as _dn_patterns
 from gateway.checks import filled as _filled
+from gateway.checks import host_names as _host_names
 from gateway.checks import ldap_urls as _ldap_urls
 from gateway.checks import networks as _networks
 from gateway.checks import none_or_at_least as _none_or_at_least
 from gateway.checks import one_of as _one_of
+from gateway.checks import origins as _origins
 from gateway.checks import path as _path
 from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
@@ -104,6 +106,19 @@ class Listen:
         "How long a cookie replaces user name and password over HTTP, so that they are sent and checked once. A "
         "removed user is served at most this much longer, plus authentication.remember_seconds. 0: no cookies.",
         _at_least(0),
+    )
+    http_hosts: tuple[str, ...] = _setting(
+        (),
+        "Names by which clients reach the HTTP transport, such as gateway.example. Requests with another name in their "
+        "header Host are refused; addresses and localhost are always accepted. Empty: every name if listen.host is "
+        "reachable from other machines, otherwise names without a dot.",
+        _host_names,
+    )
+    http_origins: tuple[str, ...] = _setting(
+        (),
+        "Web pages that may send requests to the HTTP transport, as origins such as https://tools.example. Drivers "
+        "are no web pages. Empty: none (docs/how-to/security.md).",
+        _origins,
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
@@ -702,6 +717,12 @@ class Metrics:
         "Address to listen on. The metrics contain the names of materialized views; 0.0.0.0 shows them to every "
         "network that reaches this machine.",
         _filled,
+    )
+    hosts: tuple[str, ...] = _setting(
+        (),
+        "Names by which scrapers and probes reach the port, as in listen.http_hosts. Requests of web pages of another "
+        "origin are always refused.",
+        _host_names,
     )
     check_interval: float = _setting(
         5.0,

@@ -39,9 +39,12 @@ class _Request:
     method: str
     path: str
     keep_alive: bool
+    host: str | None
+    origin: str | None
 
 
 Handler = Callable[[], Awaitable[Response]]
+Admission = Callable[[str | None, str | None], tuple[HTTPStatus, str] | None]
 
 
 def text(status: HTTPStatus, message: str) -> Response:
@@ -51,7 +54,11 @@ def text(status: HTTPStatus, message: str) -> Response:
 class HttpServer:
     """Dispatches requests by path."""
 
-    def __init__(self, host: str, port: int, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self, host: str, port: int, handlers: Mapping[str, Handler], admission: Admission = lambda *_: None
+    ) -> None:
+        """`admission` says how a request with these headers `Host` and `Origin` is refused; None: it is served."""
+        self._admission = admission
         self._host = host
         self._port = port
         self._handlers = handlers
@@ -93,6 +100,9 @@ class HttpServer:
         self._clients.discard(client)
 
     async def answer(self, request: _Request) -> Response:
+        refused = self._admission(request.host, request.origin)
+        if refused is not None:
+            return text(*refused)
         handler = self._handlers.get(request.path)
         if handler is None:
             return text(
@@ -118,6 +128,7 @@ class _Client(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._url = b""
+        self._headers: dict[str, str] = {}
         self._bytes = 0  # Bytes of the request that is being read.
         self._waiting: deque[_Request | Response] = deque()  # A Response in the queue ends the connection.
         self._last = False  # Data after the last waiting request is not read.
@@ -176,11 +187,18 @@ class _Client(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url = b""
+        self._headers = {}
         if self._work is None:
             self._limit(REQUEST_SECONDS)
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key, content = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        if key in ("host", "origin"):
+            # A repeated header is no name that is accepted.
+            self._headers[key] = f"{self._headers[key]}, {content}" if key in self._headers else content
 
     def on_message_complete(self) -> None:
         self._bytes = 0
@@ -195,7 +213,8 @@ class _Client(asyncio.Protocol):
             self._end_with(text(HTTPStatus.TOO_MANY_REQUESTS, f"At most {AHEAD_MAX} requests may wait for an answer."))
             return
         self._last = not keep_alive
-        self._put(_Request(self._parser.get_method().decode("ascii"), path, keep_alive))
+        host, origin = self._headers.get("host"), self._headers.get("origin")
+        self._put(_Request(self._parser.get_method().decode("ascii"), path, keep_alive, host, origin))
 
     # --- answering ---------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
-from gateway.monitoring.http_server import HttpServer, Response
+from gateway.monitoring.http_server import Admission, HttpServer, Response
 from gateway.monitoring.metrics import CONTENT_TYPE, Metrics, Sources
 
 JSON = "application/json"
@@ -14,11 +14,11 @@ JSON = "application/json"
 class Monitor:
     """Serves /metrics, /healthz and /readyz from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, sources: Sources) -> None:
+    def __init__(self, host: str, port: int, sources: Sources, admission: Admission = lambda *_: None) -> None:
         self._sources = sources
         self._metrics = Metrics(sources)
         handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}
-        self._server = HttpServer(host, port, handlers)
+        self._server = HttpServer(host, port, handlers, admission)
 
     @property
     def port(self) -> int:

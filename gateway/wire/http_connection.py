@@ -42,14 +42,19 @@ waiting."""
 
 VERSIONS = ("1.0", "1.1")
 FORWARDED_FOR = "x-forwarded-for"
-KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding", FORWARDED_FOR})
+KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "host", "origin", "transfer-encoding", FORWARDED_FOR})
 _JOINED = {"cookie": "; ", FORWARDED_FOR: ", "}
 """Headers that may be repeated, and the separator with which their values are joined."""
+_SINGLE = frozenset({"authorization", "host", "origin"})
+"""Headers of which a request may have only one: of two, another program on the way may have read the other."""
 REQUESTS_AHEAD_MAX = 64
 """Requests that a client may send before it has the replies to the earlier ones. No known client sends even one."""
 
 _COOKIE_TEXT = re.compile(rf"(?:^|;)\s*{re.escape(COOKIE)}=([^;]*)")
 _DO_AS = re.compile(r"(?:^|&)doas=", re.IGNORECASE)
+
+
+Admission = Callable[[str | None, str | None], tuple[HTTPStatus, str] | None]
 
 
 class _Message:
@@ -167,8 +172,8 @@ class _Requests:
         if self._header_bytes > HEAD_BYTES_MAX:
             raise _too_long_head()
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
-        if key == "authorization" and key in headers:
-            raise _bad("A request may have only one Authorization header.")
+        if key in _SINGLE and key in headers:
+            raise _bad(f"A request may have only one {key.capitalize()} header.")
         if key in KEPT_HEADERS:
             headers[key] = f"{headers[key]}{_JOINED[key]}{text}" if key in _JOINED and key in headers else text
 
@@ -222,8 +227,12 @@ class HttpClientConnection:
 
     framed = False
 
-    def __init__(self, limits: WireLimits, cookies: Cookies, path: str, *, secure: bool) -> None:
+    def __init__(
+        self, limits: WireLimits, cookies: Cookies, path: str, *, secure: bool, admission: Admission = lambda *_: None
+    ) -> None:
+        """`admission` says how a request with these headers `Host` and `Origin` is refused; None: it is served."""
         self._limits = limits
+        self._admission = admission
         self._cookies = cookies
         self._path = path
         self._secure = secure
@@ -309,6 +318,9 @@ class HttpClientConnection:
 
     def _problem(self, message: _Message) -> tuple[HTTPStatus, str, str] | None:
         """Returns the answer to a request that is not a HiveServer2 message; None for one that may be."""
+        refused = self._admission(message.headers.get("host"), message.headers.get("origin"))
+        if refused is not None:
+            return *refused, ""
         try:
             url = httptools.parse_url(bytes(message.url))
         except httptools.HttpParserInvalidURLError:

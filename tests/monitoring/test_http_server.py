@@ -11,6 +11,7 @@ import uvloop
 
 from gateway.monitoring import http_server
 from gateway.monitoring.http_server import HttpServer, Response, text
+from gateway.proxy.hosts import Hosts
 
 Scenario = Callable[[HttpServer], Awaitable[None]]
 DEADLINE_SECONDS = 20
@@ -260,3 +261,23 @@ def test_too_many_connections_are_refused(play: Callable[[Scenario], None], monk
         assert (await _ask(server, _last("/hello"))).startswith(b"HTTP/1.1 200")
 
     play(scenario)
+
+
+def test_web_pages_get_no_metrics() -> None:
+    """A page whose own name means this machine sends no Origin with a GET, but its name as Host."""
+
+    async def scenario() -> None:
+        hosts = Hosts((), exposed=False, setting="metrics.hosts")
+        server = HttpServer("127.0.0.1", 0, HANDLERS, hosts.refusal)
+        await server.start()
+        try:
+            asked = {
+                host: await _ask(server, f"GET /hello HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n".encode())
+                for host in ("Host: 127.0.0.1", "Host: evil.example", "Host: a\r\nHost: b", "Host: a\r\nOrigin: null")
+            }
+        finally:
+            await server.close()
+        assert [answer.split(b" ")[1] for answer in asked.values()] == [b"200", b"421", b"421", b"403"]
+        assert b"metrics.hosts" in asked["Host: evil.example"]
+
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_SECONDS))

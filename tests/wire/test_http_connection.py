@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gateway.proxy.hosts import Hosts
 from gateway.wire import reply as replies
 from gateway.wire.connection import DirectReply, Event
 from gateway.wire.cookies import CHARACTERS_MAX, Cookies
@@ -74,6 +75,30 @@ def test_forwarded_headers_are_those_of_the_current_request() -> None:
         connection.receive(b"")
         assert connection.forwarded_for == expected
         connection.send(execute_ok(7, calls.HANDLE))
+
+
+def test_a_request_of_a_web_page_is_refused_before_its_login() -> None:
+    hosts = Hosts((), exposed=False, setting="listen.http_hosts")
+    connection = HttpClientConnection(LIMITS, Cookies(60), "/cliservice", secure=False, admission=hosts.refusal)
+    body = calls.status()
+    assert connection.receive(post(body, basic("ada", "x:y"))) == [ADA]
+    connection.accept_login()
+    assert connection.receive(b"") == [body]
+    connection.send(b"reply")
+    for head, status in (
+        (post(body, basic("ada", "x:y"), "Origin: http://evil.example"), b"403"),
+        (post(body, basic("ada", "x:y")).replace(b"Host: here", b"Host: evil.example"), b"421"),
+    ):
+        (answer,) = connection.receive(head)
+        assert isinstance(answer, DirectReply)
+        assert answer.payload.startswith(b"HTTP/1.1 " + status)
+    assert connection.receive(post(body, basic("ada", "x:y"))) == [body]
+
+
+@pytest.mark.parametrize("header", ["Host: there", "Origin: a\r\nOrigin: b"])
+def test_a_header_that_decides_who_asks_may_not_be_repeated(header: str) -> None:
+    with pytest.raises(WireError, match="may have only one"):
+        opened().receive(post(calls.status(), basic("ada", "x:y"), header))
 
 
 @pytest.mark.parametrize("part", ["url", "header"])
