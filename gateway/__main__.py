@@ -199,6 +199,7 @@ async def serve(settings: Settings) -> None:
     heap.keep_freed()
     engine = _engine(settings)
     server = Server(settings, engine)
+    _on_hangup(loop, stopping, server)
     await server.bind()
     stopped = asyncio.create_task(stopping.wait())
     try:
@@ -220,6 +221,14 @@ async def serve(settings: Settings) -> None:
     finally:
         stopped.cancel()
         await engine.stop()
+
+
+def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server: Server) -> None:
+    """On SIGHUP, a gateway in a terminal stops, because the terminal was closed; a service goes on, and reads again
+    what was replaced. Under nohup, the signal stays ignored."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return
+    loop.add_signal_handler(signal.SIGHUP, stopping.set if os.isatty(0) else server.reload)
 
 
 def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:

@@ -139,6 +139,14 @@ class Server:
                     log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
+    def reload(self) -> None:
+        """Loads certificates that were replaced. Other files are read again without being told to."""
+        self._listener.renew_certificates()
+        log.info(
+            "read the certificates again, as told by SIGHUP. A changed users file and a renamed audit file are noticed "
+            "without it; other settings take effect with a restart"
+        )
+
     async def drain(self) -> None:
         """Refuses new clients and statements; running statements may end."""
         self._readiness.draining = True

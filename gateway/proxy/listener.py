@@ -179,6 +179,10 @@ class Listener:
         now = asyncio.get_running_loop().time()
         for relay in list(self._relays):
             relay.sweep(now)
+        self.renew_certificates()
+
+    def renew_certificates(self) -> None:
+        """Loads certificates that were replaced."""
         for port in self._ports:
             if port.certificate is not None:
                 port.certificate.renew()
