@@ -49,7 +49,7 @@ from sql.definition.trees import (
 )
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.reading.lineage import query_tree, relations
 from sql.scan import Lexeme, identifier
 

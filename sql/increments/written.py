@@ -13,7 +13,7 @@ from sql.definition.trees import unseen_word
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.vocabulary import AGGREGATES, MERGED, QUANTIFIERS
 from sql.lexed import Lexed
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.reading.lineage import query_tree
 from sql.scan import Lexeme, identifier
 

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token, TokenType
 
-SPARK = Dialect.get_or_raise("spark")
+from sql.reading.parsing import SPARK, Doubt
+
 _DEPTH_MAX = 100
 """The maximum nesting of brackets. At tens of thousands, the compiled parser overflows the C stack and crashes."""
+_TYPES_DEPTH_MAX = 20
+"""The maximum nesting of ARRAY<ARRAY<…, with which the time grows quadratically."""
 _QUERIES_MAX = 1_000
 """The maximum number of FROMs, for the same reason: `FROM FROM FROM …` nests without brackets."""
-_OPEN_JOINS_MAX = 8
-"""The maximum number of adjacent joins without ON or USING, which sqlglot also tries to nest: 18 take a second, and
-each further one doubles the time."""
-
-_TYPES_DEPTH_MAX = 6
-_TYPES_WITHIN_MAX = 200
-"""Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
-each as a type and then as a function, so that each level doubles the time."""
-
-
-class Doubt(Exception):
-    """The text is not understood exactly."""
-
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
-_OPENING_OF = {
-    TokenType.R_PAREN: TokenType.L_PAREN,
-    TokenType.R_BRACKET: TokenType.L_BRACKET,
-    TokenType.GT: TokenType.LT,
-}
-_OPENING_TYPES = frozenset(_OPENING_OF.values())
 _NESTED_TYPES = frozenset(SPARK.parser_class.NESTED_TYPE_TOKENS)
-_TYPES = frozenset({*SPARK.parser_class.TYPE_TOKENS, TokenType.LATERAL})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
-_UNCONDITIONAL = frozenset({TokenType.CROSS, TokenType.NATURAL})
-_CONDITIONS = frozenset({TokenType.ON, TokenType.USING})
 _BEFORE_QUERY = frozenset(
     {
         TokenType.L_PAREN,
@@ -97,26 +77,30 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
     withs = [place for place, token in enumerate(tokens) if token.token_type is TokenType.WITH]
     if len(withs) > 1 and any(token.text.upper() == "RECURSIVE" for token in tokens):
         raise Doubt("WITH beside WITH RECURSIVE")  # sqlglot takes the CTEs of both for recursive ones.
-    open_joins = [0]
+    depth = types = 0
     previous: TokenType | None = None
     clauses = _Clauses()
     for place, token in enumerate(tokens):
         kind = token.token_type
         clauses.see(kind)
         if kind in _OPENING:
-            open_joins.append(0)
-            if len(open_joins) > _DEPTH_MAX:
+            depth += 1
+            if depth >= _DEPTH_MAX:
                 raise Doubt("nested too deeply")
             if kind is TokenType.L_PAREN and place and tokens[place - 1].text.upper() == "IDENTIFIER":
                 raise Doubt("IDENTIFIER(…) names something at run time")
-        elif kind in _CLOSING and len(open_joins) > 1:
-            open_joins.pop()
+            if kind is TokenType.L_BRACKET and place and tokens[place - 1].text.upper() == "IF":
+                raise Doubt("no expression of Spark's: IF[")
+        elif kind in _CLOSING and depth:
+            depth -= 1
+        elif kind is TokenType.LT and previous in _NESTED_TYPES:
+            types += 1
+            if types > _TYPES_DEPTH_MAX:
+                raise Doubt("types nested too deeply")
+        elif kind is TokenType.GT and types:
+            types -= 1
         elif kind in _JOINS and previous in _BEFORE_RELATION and not _opens(tokens, place + 1):
             raise Doubt("a relation called join")
-        elif kind is TokenType.JOIN and previous not in _UNCONDITIONAL:
-            open_joins[-1] += 1
-            if open_joins[-1] > _OPEN_JOINS_MAX:
-                raise Doubt("many joins without a condition")
         elif (kind in _BEGIN_CLAUSES and previous in (TokenType.FROM, TokenType.JOIN)) or (
             kind is TokenType.SELECT and previous is TokenType.COMMA
         ):
@@ -133,8 +117,6 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
             raise Doubt("something is called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
-        elif kind in _CONDITIONS and open_joins[-1]:
-            open_joins[-1] -= 1
         elif kind is TokenType.TABLE and _begins_query(tokens, place):
             yield from (Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL)
             continue
@@ -239,34 +221,6 @@ def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
     if before[-1:] == [TokenType.L_PAREN]:
         return _opens(tokens, place + 1)
     return before[-1:] in _BEFORE_NAME or (before[:1] == [TokenType.SELECT] and before[1:] in _BEHIND_SELECT)
-
-
-def check_types(tokens: Iterable[Token]) -> None:
-    """Raises Doubt for nested types that would take long to parse."""
-    opened: list[tuple[TokenType, bool]] = []
-    depth = within = 0
-    after_type = after_nested = False
-    before = ""
-    for token in tokens:
-        kind, of_type, after_type = token.token_type, after_type, token.token_type in _TYPES
-        of_nested, after_nested = after_nested, kind in _NESTED_TYPES
-        if kind is TokenType.L_BRACKET and before == "IF":
-            raise Doubt("no expression of Spark's: IF[")
-        before = token.text.upper()
-        # (After other types, whose names many columns have, a < is a comparison.)
-        if kind in _OPENING_TYPES and (of_nested or kind is not TokenType.LT):
-            opened.append((kind, of_type))
-            depth += of_type
-            within += of_type and depth > 2
-            if depth > _TYPES_DEPTH_MAX or within > _TYPES_WITHIN_MAX:
-                raise Doubt("types nested too deeply")
-        elif opener := _OPENING_OF.get(kind):
-            # A < that does not belong to a type has no >, and ends with the bracket around it.
-            while opened and opened[-1][0] is TokenType.LT is not opener:
-                depth -= opened.pop()[1]
-            if opened and opened[-1][0] is opener:
-                after_type = opener is TokenType.LT
-                depth -= opened.pop()[1]
 
 
 def is_name(token: Token) -> bool:

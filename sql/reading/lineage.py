@@ -17,8 +17,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql.lexed import Lexed
-from sql.reading.doubts import FUNCTION_NAMES, SPARK, Doubt, adapted, check_none_left_out, check_types, is_name
+from sql.reading.doubts import FUNCTION_NAMES, adapted, check_none_left_out, is_name
 from sql.reading.hidden import moves
+from sql.reading.parsing import SPARK, Doubt, trees_of
 from sql.reading.skim import skim
 from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes
 from sql.statement import Forwarded, Parts, Reference
@@ -230,9 +231,8 @@ def _parse(lexed: Lexed, place: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
         raise Doubt("quotes that are read in two ways")
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
-    check_types(tokens)
     shown = list(adapted(tokens))
-    trees = SPARK.parser().parse(shown, plain)
+    trees = trees_of(shown, plain)
     if len(trees) != 1 or trees[0] is None:
         raise Doubt("not one statement")
     selects = sum(token.token_type is TokenType.SELECT for token in shown)

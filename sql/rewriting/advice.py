@@ -13,7 +13,7 @@ from math import prod
 from sqlglot import exp
 
 from sql.names import SESSION_CATALOG, Namespace, TableName
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import BlockReader, inlined, selects_in
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.dialect import identifier, parsed, printed

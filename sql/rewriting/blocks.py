@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sql.definition.trees import is_star
 from sql.names import Namespace, TableName
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
 from sql.rewriting.labels import label_of
 

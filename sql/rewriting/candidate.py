@@ -10,7 +10,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from sql.names import Namespace, TableName
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import Block, BlockReader, aggregates_in, inlined, is_aggregate
 from sql.rewriting.dialect import parsed
 from sql.rewriting.forms import form

@@ -12,7 +12,8 @@ import re
 from sqlglot import exp
 
 from sql.definition.functions import NO_FUNCTIONS
-from sql.reading.doubts import SPARK, Doubt, adapted, check_types
+from sql.reading.doubts import adapted
+from sql.reading.parsing import SPARK, Doubt, trees_of
 from sql.rewriting.shape import HOLE, Shape
 from sql.rewriting.template import RELATION, hole_of, mark_of
 
@@ -38,8 +39,7 @@ def parsed(shape: Shape) -> exp.Query:
     try:
         text = _marked(shape)
         tokens = SPARK.tokenize(text)
-        check_types(tokens)
-        trees = SPARK.parser().parse(list(adapted(tokens)), text)
+        trees = trees_of(list(adapted(tokens)), text)
     except Doubt:
         raise
     except RecursionError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sql.names import Namespace, TableName
-from sql.reading.doubts import Doubt
+from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined, selects_in
 from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, candidate
 from sql.rewriting.dialect import parsed, printed
