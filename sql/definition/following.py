@@ -49,8 +49,8 @@ from sql.definition.trees import (
 )
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
-from sql.reading.parsing import Doubt
 from sql.reading.lineage import query_tree, relations
+from sql.reading.parsing import Doubt
 from sql.scan import Lexeme, identifier
 
 _DATE = "DATE"

@@ -13,8 +13,8 @@ from sql.definition.trees import unseen_word
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.vocabulary import AGGREGATES, MERGED, QUANTIFIERS
 from sql.lexed import Lexed
-from sql.reading.parsing import Doubt
 from sql.reading.lineage import query_tree
+from sql.reading.parsing import Doubt
 from sql.scan import Lexeme, identifier
 
 _OPENING = {"(": ")", "[": "]"}

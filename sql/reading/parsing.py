@@ -1,10 +1,10 @@
 """Parses with sqlglot, in a bounded number of steps.
 
-sqlglot tries what a text might mean and goes back if it is something else. In a nest of such attempts, each level doubles
-the work: thirty calls within each other, each with a JOIN between its arguments, would take for ever. sqlglot has no
-limit for this. Its compiled classes can neither be extended nor interrupted, and hold the interpreter's lock. But each
-attempt looks up a word in one of three tables of the parser's class, which are replaced by tables that count. So a parse
-ends after the same number of steps on any machine, and other threads run in between.
+sqlglot tries what a text might mean and goes back if it is something else. In a nest of such attempts, each level
+doubles the work: thirty calls within each other, each with a JOIN between its arguments, would take for ever. sqlglot
+has no limit for this. Its compiled classes can neither be extended nor interrupted, and hold the interpreter's lock.
+But each attempt looks up a word in one of three tables of the parser's class, which are replaced by tables that count.
+So a parse ends after the same number of steps on any machine, and other threads run in between.
 """
 
 from __future__ import annotations

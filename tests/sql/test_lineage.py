@@ -210,9 +210,7 @@ def test_a_definition_that_is_not_a_query_is_not_exact(text: str) -> None:
     assert found.reason
 
 
-@pytest.mark.parametrize(
-    "nested", ["DECIMAL(", "DECIMAL[", "MAP<INT, ", "IF[", "ARRAY<DECIMAL(", "LATERAL("]
-)
+@pytest.mark.parametrize("nested", ["DECIMAL(", "DECIMAL[", "MAP<INT, ", "IF[", "ARRAY<DECIMAL(", "LATERAL("])
 def test_deeply_nested_types_are_not_parsed(nested: str) -> None:
     """Each level doubles sqlglot's time, so forty would take weeks. All names of the text count instead."""
     found = forwarded(f"DELETE FROM db.t WHERE a = {nested * 40} 1")
