@@ -36,8 +36,6 @@ async def test_a_view_fits_a_text_with_the_names_of_all_its_tables() -> None:
     assert await fitting(known, "shops", "days") == set()
     (view,) = await known.fitting(frozenset({"sales"}))
     assert view.bases == {named("s.sales"): ("shop", "day")}
-    assert known.columns_of(named("s.sales")) == ("shop", "day")
-    assert known.columns_of(named("s.days")) is None
 
 
 async def test_a_view_that_no_longer_takes_part_fits_nothing() -> None:

@@ -56,6 +56,11 @@ class Schema:
     columns: tuple[tuple[str, str], ...]
     is_view: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return tuple(name for name, _ in self.columns)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from gateway.errors import FreshgateError, StatementFailed
@@ -13,11 +14,14 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema, State
 from gateway.mv.observation.observer import Look
 from gateway.mv.ports import Metastore, RelationKind, Rows
+from sql.mentioned import Mentioned
 from sql.names import TableName
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
+KNOWN_MAX = 10_000
+"""Tables whose schemas are remembered. Those that were not asked for the longest time are forgotten first."""
 Columns = Sequence[tuple[str, str]]
 """Names, and types in Spark's JSON."""
 _TEXTS = frozenset({"string", "char", "varchar"})
@@ -30,7 +34,7 @@ class Schemas:
         self._catalog = catalog
         self._metastore = metastore
         self._interval = interval_seconds
-        self._known: dict[TableName, tuple[float, Schema | None]] = {}
+        self._known: OrderedDict[TableName, tuple[float, Schema | None]] = OrderedDict()
         self._forgotten = 0
         """Increases whenever an answer that is under way may be outdated."""
 
@@ -39,6 +43,22 @@ class Schemas:
         self._forgotten += 1
         for table in tables:
             self._known.pop(table, None)
+
+    def forget_named(self, named: Mentioned) -> None:
+        """Forgets the schemas of all tables that a statement may name, because it may change their columns."""
+        self._forgotten += 1
+        for table in [table for table in self._known if named.includes(table)]:
+            del self._known[table]
+
+    def differs(self, table: TableName, schema: Schema) -> bool:
+        """Whether the table is known to have another schema than this one, or not to exist."""
+        known = self._known.get(table)
+        return known is not None and known[1] != schema
+
+    def outdated(self, table: TableName) -> bool:
+        """Whether the table would have to be described again."""
+        known = self._known.get(table)
+        return known is None or known[0] <= time.monotonic() - self._interval
 
     async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema | None]:
         """The schemas of the tables; None for a table that does not exist. Tables that cannot be described are left
@@ -59,6 +79,7 @@ class Schemas:
         asked_at, asked_after = time.monotonic(), self._forgotten
         known = self._known.get(table)
         if known is not None and known[0] > asked_at - self._interval:
+            self._known.move_to_end(table)
             return known[1]
         relation = await self._metastore.relation(table)
         schema = None
@@ -66,6 +87,9 @@ class Schemas:
             schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
         if asked_after == self._forgotten:
             self._known[table] = asked_at, schema
+            self._known.move_to_end(table)
+            if len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
         return schema
 
     async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
@@ -18,6 +19,22 @@ READ_AT_ONCE = 20
 """Definitions that are read while one statement waits; one takes a millisecond at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A view that takes part, with what a statement may change about it. Its definition never changes."""
+
+    name: TableName
+    properties: Mapping[str, str]
+
+    @classmethod
+    def of(cls, view: MaterializedView) -> Participant:
+        return cls(view.name, view.properties)
+
+
+Participants = Mapping[str, Participant]
+"""By the views' ids."""
+
+
 class Candidates:
     """The built views that take part. The catalog's revision changes with whatever a statement changes about them; the
     definition of a view never changes."""
@@ -29,11 +46,11 @@ class Candidates:
         """The catalog's, when the views were taken over."""
         self._named: dict[str, tuple[TableName, ...]] = {}
         """By their ids, the tables and views that the definitions name; a query must name them, too."""
+        self._naming: dict[TableName, list[str]] = {}
+        """By such a table, the ids of the views."""
         self._unread: list[MaterializedView] = []
         """Views whose definitions are not read yet."""
         self._words = frozenset[str]()
-        self._described: dict[TableName, Schema] = {}
-        """Views, and the tables that they name, when a query was compared with them."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -43,28 +60,40 @@ class Candidates:
 
     async def sharing(self, named: Collection[TableName]) -> list[tuple[MaterializedView, list[TableName]]]:
         """The views whose definitions name one of these tables, each with those that it names besides."""
-        await self._read_all()
-        found = [
-            (entry.view, [table for table in tables if table not in named])
-            for each, tables in self._named.items()
-            if any(table in named for table in tables) and (entry := self._catalog.find(each)) is not None
-        ]
-        return sorted(found, key=lambda each: each[0].name)
+        views = sorted(await self._of(named), key=lambda view: view.name)
+        return [(view, [table for table in self._named[view.id] if table not in named]) for view in views]
+
+    async def participants(self, sources: Collection[TableName]) -> Participants:
+        """The views whose definitions name one of these relations: no others can answer a query that reads these. And
+        the materialized views among them."""
+        views = await self._of(sources)
+        views += [view for name in sources if (view := self._catalog.named(name)) is not None]
+        return {view.id: Participant.of(view) for view in views}
 
     async def fitting(self, words: Words) -> list[RewritableView]:
         """The views of which a text mentions every table; `words` are those of the text. Raises FreshgateError if Spark
         cannot describe them."""
         await self._read_all()
         found = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
-        names = {view.name for view, _ in found}.union(*(named for _, named in found))
-        described = {name: schema for name, schema in (await self._schemas.of(names)).items() if schema is not None}
-        self._described |= described
+        described = await self.schemas({view.name for view, _ in found}.union(*(named for _, named in found)))
         return [_rewritable(view, named, described) for view, named in found if view.name in described]
 
-    def columns_of(self, table: TableName) -> tuple[str, ...] | None:
-        """The columns of a table that a view names; None for another one."""
-        found = self._described.get(table)
-        return None if found is None else _names(found)
+    async def schemas(self, tables: Iterable[TableName]) -> dict[TableName, Schema]:
+        """The schemas of those of the tables and views that exist and can be described. Raises FreshgateError."""
+        return {table: schema for table, schema in (await self._schemas.of(tables)).items() if schema is not None}
+
+    def changed(self, schemas: Mapping[TableName, Schema]) -> bool:
+        """Whether one of the tables is known to have another schema by now."""
+        return any(self._schemas.differs(table, schema) for table, schema in schemas.items())
+
+    def outdated(self, schemas: Mapping[TableName, Schema]) -> bool:
+        """Whether one of the tables was described too long ago."""
+        return any(map(self._schemas.outdated, schemas))
+
+    async def _of(self, named: Iterable[TableName]) -> list[MaterializedView]:
+        await self._read_all()
+        ids = dict.fromkeys(each for table in named for each in self._naming.get(table, ()))
+        return [entry.view for each in ids if (entry := self._catalog.find(each)) is not None]
 
     async def _read_all(self) -> None:
         turn = Turn()
@@ -81,16 +110,19 @@ class Candidates:
             views = [view for view in self._catalog.views() if view_properties.rewrite_enabled(view.properties)]
             self._named = {view.id: self._named[view.id] for view in views if view.id in self._named}
             self._unread = [view for view in views if view.id not in self._named]
-            self._described = {}
-            self._note_words()
+            self._index()
         if self._unread:
             for view in self._unread[-READ_AT_ONCE:]:
                 self._named[view.id] = bases(view.query, view.namespace).relations
             del self._unread[-READ_AT_ONCE:]
-            self._note_words()
+            self._index()
 
-    def _note_words(self) -> None:
-        self._words = frozenset(table.table for named in self._named.values() for table in named)
+    def _index(self) -> None:
+        self._naming = {}
+        for view_id, named in self._named.items():
+            for table in named:
+                self._naming.setdefault(table, []).append(view_id)
+        self._words = frozenset(table.table for table in self._naming)
 
     def _fits(self, view_id: str, named: tuple[TableName, ...], words: Words) -> MaterializedView | None:
         if not named or not all(table.table in words for table in named):
@@ -109,9 +141,5 @@ def _rewritable(
         types=tuple(sql_type(kind) for _, kind in columns),
         query=view.query,
         namespace=view.namespace,
-        bases={table: _names(described[table]) for table in named if table in described},
+        bases={table: described[table].names for table in named if table in described},
     )
-
-
-def _names(schema: Schema) -> tuple[str, ...]:
-    return tuple(name for name, _ in schema.columns)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gateway.mv.model.view import Schema
+from gateway.mv.model.view import MaterializedView, Schema
+from gateway.mv.rewriting.candidates import Participant, Participants
 from gateway.mv.rewriting.usage import Missed
+from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.rewriting.template import Template
 
@@ -53,9 +55,16 @@ class Answer:
     """Literals that must be these, by their number."""
     schemas: Mapping[TableName, Schema]
     """The base tables, as the view's last refresh before the proof saw them."""
+    proved: Participant
+    """The view at the time of the proof."""
 
     def fits(self, literals: tuple[str, ...]) -> bool:
         return all(literals[number] == value for number, value in self.pinned)
+
+    def holds(self, view: MaterializedView) -> bool:
+        """Whether the proof is still one of the view as it is now. A refresh may have seen other columns, or other
+        tables of the same names: a statement that bypassed the gateway may have changed them."""
+        return view.schemas == self.schemas and Participant.of(view) == self.proved
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,18 @@ class Refusal:
     """The text that was not proved."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What the outcome for a shape depends on."""
+
+    schemas: Mapping[TableName, Schema] = field(default_factory=dict)
+    """Of the relations that its queries name, as they were described for the proofs."""
+    sources: frozenset[TableName] = frozenset()
+    """These relations and the functions that the queries call, with all that these read in turn."""
+    participants: Participants = field(default_factory=dict)
+    """The views that were considered, or would have been if the queries named more tables."""
+
+
 @dataclass(slots=True)
 class Considered:
     """The outcome for one shape. Times are seconds of a monotonic clock."""
@@ -77,8 +98,9 @@ class Considered:
     """Those with the fewest bytes first."""
     refusals: tuple[Refusal, ...]
     at: float
+    grounds: Grounds
     revision: int
-    """The catalog's, at that time."""
+    """The catalog's when the participants were last found to be the same."""
     text: str = ""
     """The query that was considered first."""
 
@@ -89,17 +111,37 @@ class Considered:
         return Missed.NOT_PROVED if unproved else Missed.NO_VIEW
 
 
+@dataclass(slots=True, eq=False)
+class Consideration:
+    """A shape that is being considered."""
+
+    sources: frozenset[TableName] | None = None
+    """As in Grounds; None: not known yet."""
+    overtaken: bool = False
+    """Whether a statement may have changed what its outcome depends on."""
+
+
 class Verdicts:
     """The outcomes for the shapes used last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: OrderedDict[Key, Considered] = OrderedDict()
+        self._open: set[Consideration] = set()
 
     def find(self, key: Key) -> Considered | None:
         if (found := self._known.get(key)) is not None:
             self._known.move_to_end(key)
         return found
+
+    def begin(self) -> Consideration:
+        """A shape begins to be considered."""
+        begun = Consideration()
+        self._open.add(begun)
+        return begun
+
+    def end(self, begun: Consideration) -> None:
+        self._open.discard(begun)
 
     def put(self, key: Key, found: Considered) -> None:
         self._known[key] = found
@@ -107,9 +149,15 @@ class Verdicts:
         if len(self._known) > self._most:
             self._known.popitem(last=False)
 
-    def forget(self) -> None:
-        """What names or rights mean may have changed: nothing is proved any more."""
-        self._known.clear()
+    def drop(self, key: Key) -> None:
+        self._known.pop(key, None)
+
+    def forget(self, named: Mentioned) -> None:
+        """A statement may have changed what these names mean: what depends on them is no longer proved."""
+        for key in [key for key, found in self._known.items() if any(map(named.includes, found.grounds.sources))]:
+            del self._known[key]
+        for begun in self._open:
+            begun.overtaken |= begun.sources is None or any(map(named.includes, begun.sources))
 
     def items(self) -> list[tuple[Key, Considered]]:
         return list(self._known.items())

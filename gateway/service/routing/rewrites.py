@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.config import Rewrite
@@ -19,18 +19,29 @@ from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.ports import PlanUnavailable
-from gateway.mv.rewriting.candidates import Candidates
+from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
-from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.proving import Prover, filled
 from gateway.mv.rewriting.usage import Missed, Usage, Usages
-from gateway.mv.rewriting.verdicts import Answer, Considered, Key, Refusal, Verdict, Verdicts
+from gateway.mv.rewriting.verdicts import (
+    Answer,
+    Consideration,
+    Considered,
+    Grounds,
+    Key,
+    Refusal,
+    Verdict,
+    Verdicts,
+)
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End
 from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.scope import Scope
+from sql.definition.bases import bases
+from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.rewriting.matching import Miss, Proposal, propose
 from sql.rewriting.shape import Shape, shape_of
@@ -43,6 +54,8 @@ FIRST_WORDS = frozenset({"select", "with", "from", "", "explain"})
 """First words of queries, and of EXPLAIN of a query; empty: a bracket."""
 CHARACTERS_MAX = 4_000
 """Longer texts are not compared with views: a dashboard sends shorter ones."""
+RELATIONS_MAX = 50
+"""Of a query, as many are described. A text that is not understood may have more names."""
 WAITING_MAX = 100
 """Shapes that wait to be considered; further ones are considered when they come again."""
 CONSIDERED_SECONDS = 60.0
@@ -120,6 +133,7 @@ class Rewrites:
         self._settings = settings
         self._verdicts = Verdicts(settings.shapes_max)
         self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
+        self._describing: dict[Key, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._errands = Errands("considering how views answer a query")
         self.counts = usages.counts
@@ -146,18 +160,15 @@ class Rewrites:
             return Pass(reason, self._usages.nothing)
         shape = shape_of(text)
         key = Key(shape.key, namespace, session.user, session.settings.id)
-        found = self._verdicts.find(key)
-        if found is None or self._is_old(found):
-            # Waits for the outcome for at most `rewrite.wait` seconds.
-            if (task := self._consider_soon(key, session, shape, words)) is not None and self._settings.wait:
-                await asyncio.wait([task], timeout=self._settings.wait)
-            found = self._verdicts.find(key)
+        found = await self._known(key, session, shape, words)
         usage = self._usages.of(shape.key, namespace, session.user)
         if found is None:
             return Pass(Missed.NEW, usage)
         reason, stale = found.missed, list[Answer]()
         for answer in found.answers:
-            if not answer.fits(shape.literals):
+            if not self._is_proved(answer):
+                reason = Missed.NEW
+            elif not answer.fits(shape.literals):
                 reason = Missed.LITERAL
             elif (objection := await self._standing.objection(answer.view_id, answer.view)) is not None:
                 reason = Missed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else Missed.NOT_FRESH
@@ -170,6 +181,24 @@ class Rewrites:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
                 return Hit(key, answer, named, usage, partial(self._partly_stale.holds, mixture), mixed)
         return Pass(reason, usage)
+
+    async def _known(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | None:
+        """What is known of a shape. If that is nothing, or old, the shape is considered: the query waits for it for at
+        most `rewrite.wait` seconds, but not if a proof that still holds answers it."""
+        found = self._verdicts.find(key)
+        if found is not None and self._candidates.changed(found.grounds.schemas):
+            self._verdicts.drop(key)
+            found = None
+        if found is not None and not await self._is_old(found):
+            if self._candidates.outdated(found.grounds.schemas):
+                self._describe_soon(key, found)
+            return found
+        task = self._consider_soon(key, session, shape, words)
+        if found is not None and any(map(self._is_proved, found.answers)):
+            return found
+        if task is not None and self._settings.wait:
+            await asyncio.wait([task], timeout=self._settings.wait)
+        return self._verdicts.find(key)
 
     async def _mixture(self, answer: Answer, session: Session) -> Mixture | None:
         """What takes the place of a view of which a few partitions are stale, if the session can read it."""
@@ -230,15 +259,34 @@ class Rewrites:
         """The views that take part and read one of these tables, each with what else its definition names."""
         return await self._candidates.sharing(named)
 
-    def _is_old(self, found: Considered) -> bool:
-        revised = found.revision != self._catalog.revision or any(map(self._is_overtaken, found.answers))
-        return revised or time.monotonic() - found.at > self._settings.proof_seconds
+    async def _is_old(self, found: Considered) -> bool:
+        """Whether the shape should be considered again: the proofs are old or hold no longer, or another view may take
+        part by now."""
+        if time.monotonic() - found.at > self._settings.proof_seconds or not all(map(self._is_proved, found.answers)):
+            return True
+        if (revision := self._catalog.revision) != found.revision:
+            if await self._candidates.participants(found.grounds.sources) != found.grounds.participants:
+                return True
+            found.revision = revision
+        return False
 
-    def _is_overtaken(self, answer: Answer) -> bool:
-        """Whether a refresh has seen other columns, or other tables of the same names, since the proof. A statement
-        that bypassed the gateway may have changed them."""
+    def _is_proved(self, answer: Answer) -> bool:
         entry = self._catalog.find(answer.view_id)
-        return entry is not None and entry.view.schemas != answer.schemas
+        return entry is not None and answer.holds(entry.view)
+
+    def _describe_soon(self, key: Key, found: Considered) -> None:
+        """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
+        columns."""
+        if key not in self._describing:
+            task = self._errands.begin(self._describe(found.grounds))
+            self._describing[key] = task
+            task.add_done_callback(lambda _: self._describing.pop(key, None))
+
+    async def _describe(self, grounds: Grounds) -> None:
+        try:
+            await self._candidates.schemas(grounds.schemas)
+        except FreshgateError as error:
+            log.info("the tables of a query cannot be described: %s", error)
 
     def succeeded(self, session: Session, words: Words, text: str, hit: Hit, end: End) -> None:
         """The text on the view has ended at Spark. If it has succeeded, its answer may be compared with the client's
@@ -268,10 +316,10 @@ class Rewrites:
             found.refusals += (Refusal(hit.answer.view, Verdict.REJECTED, f"it failed at Spark: {error}"),)
         return Missed.FAILED
 
-    def forget(self, words: Words) -> None:
-        """A statement of these words may have changed what names or rights mean."""
-        if not words.isdisjoint(self._candidates.words) or not words.isdisjoint(_ENDING_RIGHTS):
-            self._verdicts.forget()
+    def forget(self, named: Mentioned) -> None:
+        """A statement may have changed what these names mean, or rights."""
+        rights = not named.words.isdisjoint(_ENDING_RIGHTS)
+        self._verdicts.forget(replace(named, anything=True) if rights else named)
 
     # --- considering -------------------------------------------------------------------------------
 
@@ -282,7 +330,7 @@ class Rewrites:
         being considered after that time."""
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = self._verdicts.find(key)
-        if found is not None and not self._is_old(found):
+        if found is not None and not self._candidates.changed(found.grounds.schemas) and not await self._is_old(found):
             return found
         task = self._consider_soon(key, session, shape, words)
         if task is None or not (await asyncio.wait([task], timeout=seconds))[0]:
@@ -303,29 +351,36 @@ class Rewrites:
     async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | str:
         """The outcome, or why there is none."""
         async with self._turn:
+            begun = self._verdicts.begin()
             try:
                 async with asyncio.timeout(CONSIDERED_SECONDS):
-                    found = await self.considered(session, key.namespace, shape, words)
+                    found = await self.considered(session, key.namespace, shape, words, begun)
             except (FreshgateError, TimeoutError) as error:
                 problem = str(error) or "no answer in time"
                 log.info("how views answer a query is not known: %s", problem)
                 return problem
+            finally:
+                self._verdicts.end(begun)
             for refusal in found.refusals:
                 log.debug("%s does not answer %s: %s", refusal.view, shape.key, refusal.reason)
             # Otherwise a statement has changed the settings meanwhile, or something that the proof depends on.
-            if session.settings.id == key.settings and not session.unseen and found.revision == self._catalog.revision:
+            if session.settings.id == key.settings and not session.unseen and not begun.overtaken:
                 self._verdicts.put(key, found)
             return found
 
-    async def considered(self, session: Session, namespace: Namespace, shape: Shape, words: Words) -> Considered:
+    async def considered(
+        self, session: Session, namespace: Namespace, shape: Shape, words: Words, begun: Consideration
+    ) -> Considered:
         """What each view is to the query. Raises FreshgateError."""
         revision = self._catalog.revision
+        grounds = await self._grounds(shape, namespace, begun)
         views = await self._candidates.fitting(words)
+        columns = {table: schema.names for table, schema in grounds.schemas.items()}
         self.counts.considered += 1
         answers: list[Answer] = []
         refusals: list[Refusal] = []
         async with self._sessions.of(session, namespace) as planning:
-            for proposal in await asyncio.to_thread(propose, shape, namespace, views, self._candidates.columns_of):
+            for proposal in await asyncio.to_thread(propose, shape, namespace, views, columns.get):
                 if isinstance(proposal, Miss):
                     refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
                     continue
@@ -339,10 +394,18 @@ class Rewrites:
                     continue
                 self.counts.proved += 1
                 pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                answers.append(Answer(view.id, view.name, proposal.template, pinned, view.schemas))
-        return Considered(
-            tuple(await self._smallest_first(answers)), tuple(refusals), time.monotonic(), revision, shape.key
-        )
+                proved = Participant.of(view)
+                answers.append(Answer(view.id, view.name, proposal.template, pinned, view.schemas, proved))
+        answers = await self._smallest_first(answers)
+        return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
+
+    async def _grounds(self, shape: Shape, namespace: Namespace, begun: Consideration) -> Grounds:
+        """Raises FreshgateError."""
+        named = await asyncio.to_thread(bases, filled(shape, shape.literals), namespace)
+        relations = [name for name in named.relations if not name.path and not name.aspect][:RELATIONS_MAX]
+        begun.sources = await self._scope.sources([*relations, *named.functions]) | frozenset(relations)
+        participants = await self._candidates.participants(begun.sources)
+        return Grounds(await self._candidates.schemas(relations), begun.sources, participants)
 
     async def _refutation(
         self, session: Session, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView

@@ -40,6 +40,7 @@ from gateway.service.routing.version_reads import VersionReads
 from sql.definition.bases import function_name
 from sql.grammar import view_properties
 from sql.grammar.cursor import SyntaxProblem
+from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.reading import catalog_functions, explained
 from sql.statement import (
@@ -431,9 +432,14 @@ class Router:
             route.ends.append(lambda end: session.settings.ended(change, certainly=end is End.SUCCEEDED))
             if self._rewrites.active or self._own.known.active:
                 watch(route, session)
-        if look.keyword not in READING and look.keyword not in ROW_CHANGES and self._rewrites.active:
-            route.sends.append(partial(self._rewrites.forget, look.words))
-            route.ends.append(lambda _: self._rewrites.forget(look.words))
+        if _may_write(look) and look.keyword not in ROW_CHANGES and self._rewrites.active:
+            named = Mentioned(look.words, anything=known.composes)
+            route.sends.append(partial(self._forget_meanings, named))
+            route.ends.append(lambda _: self._forget_meanings(named))
+
+    def _forget_meanings(self, named: Mentioned) -> None:
+        self._schemas.forget_named(named)
+        self._rewrites.forget(named)
 
     def _note(self, route: Route, session: Session, write: Write) -> None:
         self._reads.writers[write.number] = unseen(route, session)

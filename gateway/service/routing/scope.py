@@ -250,6 +250,12 @@ class Scope:
             names = {str(row[1]).lower() for row in listed if not row[0]}
             views.tell(names.union(str(row[0]).lower() for row in functions if "." not in str(row[0])))
 
+    async def sources(self, names: Iterable[TableName]) -> frozenset[TableName]:
+        """All that reading these relations, or calling these functions, reads: by the way, they themselves as far as
+        they exist, and materialized views by their names. Raises FreshgateError."""
+        found = await self._relations.sources_of(names)
+        return found.tables.union(self._catalog.names_of(found.views).values())
+
     async def _refuse_damaged(self, name: TableName) -> None:
         """Refuses the read of a damaged view, unless its name belongs to another relation by now."""
         damage = self._catalog.damaged[name]
