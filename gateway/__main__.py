@@ -32,6 +32,7 @@ from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine, find_java
 from gateway.status import command
 from gateway.status.client import BadUrl, StatusFailed, Target
+from gateway.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -192,14 +193,14 @@ async def serve(settings: Settings) -> None:
     exposure.check(settings)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
     http_sessions = settings.limits.http_sessions if settings.listen.http_port != OFF else 0
     descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
     server = Server(settings, engine)
     _on_hangup(loop, stopping, server)
+    watchdog = Watchdog(stopping.set)
+    watchdog.start()
     await server.bind()
     stopped = asyncio.create_task(stopping.wait())
     try:
@@ -221,6 +222,7 @@ async def serve(settings: Settings) -> None:
     finally:
         stopped.cancel()
         await engine.stop()
+        watchdog.leave()
 
 
 def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server: Server) -> None:
