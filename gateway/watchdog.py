@@ -1,8 +1,8 @@
 """Ends the process at SIGTERM and Ctrl-C even if the event loop is blocked, or a thread never ends.
 
-Python only notes a signal, and the event loop processes it in its next turn. If no turn comes, a thread ends the process
-after a while. If that thread does not run either, because what blocks the loop never releases the interpreter's lock, a
-second signal ends the process: the kernel restores the default action with the first one.
+Python only notes a signal, and the event loop processes it in its next turn. If no turn comes, a thread ends the
+process after a while. If that thread does not run either, because what blocks the loop never releases the interpreter's
+lock, a second signal ends the process: the kernel restores the default action with the first one.
 """
 
 from __future__ import annotations
