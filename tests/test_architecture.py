@@ -36,6 +36,7 @@ ALLOWED = {
     "gateway.children": set[str](),
     "gateway.errors": set[str](),
     "gateway.tally": set[str](),
+    "gateway.watchdog": set[str](),
     "gateway.loops": {"gateway.errors"},
     "gateway.spark_home": {"gateway.errors"},
     "gateway.mv": {"sql"},
