@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from itertools import chain
 
-from sql.grammar import parser, transactions
+from sql.grammar import misspelt, parser, transactions
 from sql.lexed import Lexed
 from sql.reading import effects
 from sql.scan import folded, skip_blank
@@ -51,6 +51,7 @@ def glance(lexed: Lexed) -> Glance:
         words = words.union(*(_words(inner.text) for inner in lexed.within.texts))
     keyword = _keyword(folded(text))
     ours = keyword in transactions.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
+    ours = ours or (keyword in misspelt.FIRST_WORDS and misspelt.may_be(text))
     return Glance(keyword, words, ours)
 
 

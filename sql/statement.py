@@ -274,6 +274,13 @@ class ShowMaterializedViews:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshPath:
+    """REFRESH and a name, which Spark takes for a path."""
+
+    name: Parts
+
+
+@dataclass(frozen=True, slots=True)
 class ShowCreate:
     name: Parts
     kind: str = "MATERIALIZED VIEW"
@@ -382,9 +389,17 @@ Command = (
     | EndTransaction
     | Explain
     | ExplainRewrite
+    | RefreshPath
 )
 NamedCommand = (
-    DropMaterializedView | AlterMaterializedView | ShowCreate | Describe | ShowPartitions | ShowProperties | Analyze
+    DropMaterializedView
+    | AlterMaterializedView
+    | ShowCreate
+    | Describe
+    | ShowPartitions
+    | ShowProperties
+    | Analyze
+    | RefreshPath
 )
 """The commands that `parser.parse_about` returns for Spark's own statements about a materialized view."""
 

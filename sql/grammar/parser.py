@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sql import wildcards
-from sql.grammar import alter, create, property_list, refresh, transactions
+from sql.grammar import alter, create, misspelt, property_list, refresh, transactions
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
 from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG
@@ -30,6 +30,7 @@ from sql.statement import (
     Parts,
     PauseJob,
     RefreshMaterializedView,
+    RefreshPath,
     ShowCreate,
     ShowMaterializedViews,
     ShowPartitions,
@@ -334,6 +335,7 @@ def parse(lexed: Lexed) -> Command | None:
         procedure = grammar.name()
         if procedure is not None and tuple(part.lower() for part in procedure) == _PROCEDURE:
             return _call(grammar)
+    misspelt.refuse(Grammar(lexed))
     return None
 
 
@@ -406,6 +408,13 @@ def _only_name(grammar: Grammar) -> Parts:
     return name
 
 
+def _about_path(grammar: Grammar) -> NamedCommand | None:
+    """REFRESH and a path, which Spark reads to the end of the text: a name alone is one, too."""
+    if any(grammar.sees(word) for word in ("TABLE", "FUNCTION")) and grammar.peek(1) is not None:
+        return None
+    return RefreshPath(_only_name(grammar))
+
+
 _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], ...] = (
     (("DROP", "VIEW"), _about_drop),
     (("SHOW", "CREATE", "TABLE"), lambda grammar: _about_create(grammar, "TABLE")),
@@ -419,6 +428,7 @@ _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], 
     (("COMMENT", "ON", "VIEW"), _about_comment),
     (("ALTER", "TABLE"), _about_change),
     (("ALTER", "VIEW"), _about_change),
+    (("REFRESH",), _about_path),
 )
 
 

@@ -99,3 +99,13 @@ ALTER VIEW db."mv" RENAME TO "db"."mv2";
 --> AlterMaterializedView name=db.mv change=Rename name=db.mv2
 DROP VIEW db.'mv';
 --> None
+REFRESH db.mv;
+--> RefreshPath name=db.mv
+REFRESH `my mv`;
+--> RefreshPath name=my mv
+REFRESH TABLE db.mv;
+--> None
+REFRESH FUNCTION mv;
+--> None
+REFRESH /lake/mv;
+--> None

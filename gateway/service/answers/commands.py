@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, SyntaxRefused
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.refresh.progress import Report
@@ -32,6 +32,7 @@ from sql.statement import (
     Parts,
     PauseJob,
     RefreshMaterializedView,
+    RefreshPath,
     ShowCreate,
     ShowMaterializedViews,
     ShowPartitions,
@@ -97,6 +98,8 @@ class Commands:
                 return await self._explaining.create(statement, await _caller(session))
             case Explain(RefreshMaterializedView() as statement):
                 return await self._explaining.refresh(statement, await self._view(statement.name, session, "REFRESH"))
+            case RefreshPath(name):
+                raise _taken_for_path(".".join(name))
             case _:
                 raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate=NOT_SUPPORTED)
         return NO_ROWS
@@ -114,6 +117,13 @@ class Commands:
         if view is None:
             raise await self._names.no_such_view(name, verb)
         return view
+
+
+def _taken_for_path(name: str) -> SyntaxRefused:
+    return SyntaxRefused(
+        f"{name} is a materialized view, which REFRESH {name} would leave as it is: Spark takes what follows REFRESH "
+        f"for a path. Use REFRESH MATERIALIZED VIEW {name}."
+    )
 
 
 async def _caller(session: Session) -> Caller:

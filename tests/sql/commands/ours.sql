@@ -53,3 +53,17 @@ explain rewrite INSERT INTO t SELECT 1;
 --> ExplainRewrite query='INSERT INTO t SELECT 1'
 EXPLAIN REWRITE;
 --> SyntaxProblem expected a query after EXPLAIN REWRITE, found the end of the statement (line 1, column 16)
+CREATE MATERIALISED VIEW mv AS SELECT 1 AS a;
+--> SyntaxProblem expected MATERIALIZED VIEW, found MATERIALISED (line 1, column 8)
+create or replace materilized veiw mv as select 1 as a;
+--> SyntaxProblem expected MATERIALIZED VIEW, found materilized (line 1, column 19)
+CREATE MATERIALIZED VEIW mv AS SELECT 1 AS a;
+--> SyntaxProblem expected VIEW, found VEIW (line 1, column 21)
+CREATE MATERIALIZED mv AS SELECT 1 AS a;
+--> SyntaxProblem expected VIEW, found mv (line 1, column 21)
+/* by a tool */ REFRESH MATERIALISED VIEW mv;
+--> SyntaxProblem expected MATERIALIZED VIEW, found MATERIALISED (line 1, column 25)
+SHOW MATERIALISED VIEWS;
+--> SyntaxProblem expected MATERIALIZED VIEWS, found MATERIALISED (line 1, column 6)
+DROP MATERIALIZED TABLE mv;
+--> SyntaxProblem expected VIEW, found TABLE (line 1, column 19)
