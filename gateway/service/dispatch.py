@@ -15,6 +15,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
+from gateway.service.clients import aftermath
 from gateway.service.clients.audit import OTHER, Audit, Statement
 from gateway.service.clients.bounds import too_long, too_many
 from gateway.service.clients.handover import Logins
@@ -64,6 +65,7 @@ class Service:
     audit: Audit = field(default_factory=Audit)
     results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
+    aftermaths: Errands = field(default_factory=partial(Errands, "waiting for the end of a statement"))
 
 
 class Dispatch:
@@ -315,6 +317,8 @@ class Dispatch:
         session = execution.session
         self._outstanding = session, route, execution.statement
         session.outstanding += 1
+        if not execution.call.run_async:
+            route.late = aftermath.of_synchronous(session, self._service.aftermaths)
         route.on_send()
         payload = self._at_spark(session, execution.with_text(route.text))
         return Forward(payload, lambda answer: self._started(execution, route, answer))

@@ -27,6 +27,13 @@ def close_session(session: Handle) -> bytes:
     return _request("CloseSession", ttypes.TCloseSessionReq(ttypes.TSessionHandle(identifier)))
 
 
+def server_name(session: Handle) -> bytes:
+    """The cheapest question about a session: a server answers it from memory."""
+    identifier = ttypes.THandleIdentifier(session.guid, session.secret)
+    kind = ttypes.TGetInfoType.CLI_DBMS_NAME
+    return _request("GetInfo", ttypes.TGetInfoReq(ttypes.TSessionHandle(identifier), kind))
+
+
 def operation_status(operation: Handle) -> bytes:
     return _request("GetOperationStatus", ttypes.TGetOperationStatusReq(_operation(operation)))
 

@@ -11,7 +11,10 @@ from processes import wait_until
 from pyhive import hive
 from pyhive.exc import OperationalError
 from raw_session import RawSession, texts
+from TCLIService import ttypes
 from tiers import sampled
+
+from gateway.service.clients.aftermath import LATE_SECONDS
 
 QUERY = "SELECT count(*) AS n, sum(a) AS s FROM t"
 
@@ -191,6 +194,24 @@ def test_a_write_of_a_lost_client_is_noticed(view: Database) -> None:
     connection = hive.connect(view.gateway.host, view.gateway.port, username="tester", database=view.name)
     connection.cursor().execute("INSERT INTO t VALUES (31, 'k')", async_=True)
     connection._transport.close()
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+@pytest.mark.thorough
+def test_a_synchronous_write_that_outlives_its_connection_is_noticed(view: Database) -> None:
+    """The thread that has read it runs it to the end, longer than a cancelled statement may still commit."""
+    view.run("SELECT * FROM m")
+    sleep = f"reflect('java.lang.Thread', 'sleep', {(LATE_SECONDS + 10) * 1000:.0f}L)"
+    before = view.rows(QUERY)
+    with RawSession(view.gateway) as writer:
+        insert = f"INSERT INTO {view.name}.t SELECT 41, concat('k', coalesce({sleep}, ''))"
+        writer.send("ExecuteStatement", ttypes.TExecuteStatementReq(writer.handle, insert, {}, False))
+        (location,) = (value for name, value, _ in view.rows("DESCRIBE EXTENDED t") if name == "Location")
+        directory = Path(location.removeprefix("file:"))
+        wait_until((directory / "_temporary").exists, 30)
+    assert view.rows("SELECT n, s FROM m") == before
+    wait_until(lambda: view.rows(QUERY) != before, LATE_SECONDS + 60)
+    wait_until(lambda: view.freshness("m") == "STALE", 2 * LATE_SECONDS)
     assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
 
 

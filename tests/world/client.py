@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.loops import Errands
 from gateway.mv.refresh.progress import Lines
+from gateway.service.clients import aftermath
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End, ForwardedOperation, new_handle
 from gateway.service.routing.outcomes import Own, Route, Waiting
@@ -35,6 +37,8 @@ class Sent:
     read: Read | None
     write: Write | None
     waits: bool = True
+    leaves: bool = False
+    """It is synchronous, and its connection breaks at once."""
 
 
 class Client:
@@ -50,6 +54,7 @@ class Client:
         self._task: asyncio.Task[None] | None = None
         self._running: Statement | None = None
         self._sent: Sent | None = None
+        self._aftermaths = Errands("waiting for the end of a statement")
 
     @property
     def busy(self) -> bool:
@@ -70,6 +75,10 @@ class Client:
         """Sends a statement now, and never asks what has become of it."""
         self._send(gateway, Sent(text, None, write, waits=False))
 
+    def leave(self, gateway: Gateway, text: str, write: Write) -> None:
+        """Sends a synchronous statement now, and breaks the connection."""
+        self._send(gateway, Sent(text, None, write, leaves=True))
+
     def _send(self, gateway: Gateway, sent: Sent) -> None:
         session = self._session_at(gateway)
         self._sent = sent
@@ -84,6 +93,8 @@ class Client:
         if running is not None and running.future is not None:
             future = running.future
             self._world.spark.cancel(running)
+            if running.synchronous:
+                self._session = None
             if not future.done():
                 future.set_exception(StatementFailed("The statement was ended before its end (canceled).", "HY008"))
         elif self._task is not None:
@@ -151,6 +162,9 @@ class Client:
 
     async def _at_spark(self, gateway: Gateway, session: Session, route: Route, sent: Sent) -> None:
         """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
+        synchronous = sent.leaves or (sent.write is not None and sent.waits and self._world.choices.once_in(2))
+        if synchronous:
+            route.late = aftermath.of_synchronous(session, self._aftermaths)
         route.on_send()
         spark = self._world.spark
         try:
@@ -158,12 +172,15 @@ class Client:
             if at_spark is None:
                 raise UpstreamLost("Spark went away.")
             self._running = running = spark.submit(at_spark, route.text or sent.text)
-            running.write = sent.write
-            assert running.future is not None
+            running.write, running.synchronous = sent.write, synchronous
+            future = running.future
+            assert future is not None
+            if sent.leaves:
+                self.cancel()
             if not sent.waits:
-                self._watched(session, route, running.future, sent)
+                self._watched(session, route, future, sent)
                 return
-            answer = await running.future
+            answer = await future
         except UpstreamLost:
             self._session = None
             self._ended(route, End.UNKNOWN, sent)

@@ -188,10 +188,12 @@ class Side:
         return self._application == self._spark.application
 
     async def forward(self, payload: bytes) -> bytes:
-        """Of calls there are those about whether a statement has ended; a question is held until it has."""
+        """Answers calls about whether a session or a statement has ended; the latter is held until it has."""
         head, handle = message.peek(payload), message.request_handle(payload)
         if handle is None:
             return reply.unknown_method(head.name, head.seqid)
+        if head.name == "GetInfo" and self._spark.knows(handle.guid):
+            return reply.closed("CloseSession", head.seqid)  # Only the status is read.
         running = self._spark.operations.get(handle.guid)
         if running is None or head.name != "GetOperationStatus":
             return reply.error(head.name, head.seqid, "Invalid OperationHandle", "HY000")

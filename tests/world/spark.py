@@ -31,6 +31,8 @@ LATE_SECONDS = 4.9
 """How long Spark goes on with such a statement whose connection broke."""
 LATE_INSERT_SECONDS = 29.0
 """The same of one that writes rows, also where it was cancelled."""
+SYNCHRONOUS_SECONDS = 200.0
+"""The same of one that its thread runs to the end, whatever happens to the connection; the session lasts until then."""
 KILLED_SECONDS = 0.9
 """The same of a short statement whose gateway was killed: its successor waits a second."""
 GATEWAYS_KILLED_SECONDS = {"insert": LATE_INSERT_SECONDS, "write": LATE_INSERT_SECONDS}
@@ -95,6 +97,8 @@ class Statement:
     steps: Iterator[None] | None = None
     answer: object = None
     """What it comes to, once it is done."""
+    synchronous: bool = False
+    """The thread that has read it runs it, to the end."""
     shares_directory: str | None = None
     """The storage table into which it writes by INSERT INTO."""
     directory_emptied: bool = False
@@ -169,6 +173,11 @@ class Spark:
 
     # --- what gateways ask -------------------------------------------------------------------------
 
+    def knows(self, session: bytes) -> bool:
+        """Whether a session with this GUID has not ended. A thread notices only after its statement that it shall."""
+        runs = (each.session.handle.guid == session for each in self.running if each.synchronous)
+        return session in self.sessions or any(runs)
+
     def open(self, gateway: str) -> SparkSession:
         session = SparkSession(gateway, new_handle(), caches=self.caches)
         self.sessions[session.handle.guid] = session
@@ -218,13 +227,19 @@ class Spark:
         return None
 
     def cancel(self, running: Statement) -> None:
-        """Nobody waits for it any more; it may be carried out all the same, and later."""
+        """Nobody waits for it any more; it may be carried out all the same, and later. The client of a synchronous one
+        can only break its connection."""
+        if running.synchronous:
+            self._lose(running.session)
         if running in self.running and running.future is not None:
             self._let_go(running, LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS)
 
     def _let_go(self, running: Statement, seconds: float) -> None:
         """It ends at once, or later, or is carried out later."""
         running.future = None
+        if running.synchronous:
+            running.deadline = self.world.loop.time() + SYNCHRONOUS_SECONDS
+            return
         becomes = self.world.choices.of(4)
         if becomes < 2:
             self._abort(running)
@@ -272,6 +287,7 @@ class Spark:
                 self._lose(running.session)
                 future, running.future = running.future, None
                 late = LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS
+                late = SYNCHRONOUS_SECONDS if running.synchronous else late
                 running.deadline = self.world.loop.time() + late
                 if running.kind == "insert":
                     self.world.oracle.given_up(running)

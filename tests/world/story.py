@@ -61,6 +61,7 @@ THEMES = {
     "unpolled": Theme({"read": 6, "fire": 6, "insert": 1, "ask": 1}, {"wait": 1}, (0, 1)),
     "elsewhere": Theme(CLIENTS, {"wait": 1}, (0, 1, 2), outside=(1, 2, 3)),
     "cancels": Theme({"read": 6, "insert": 5, "truncate": 1, "ask": 1}, {"cancel": 6, "wait": 1}, (1, 2, 3)),
+    "synchronous": Theme({"read": 4, "leave": 1}, {"wait": 1}, (8, 9), plans=("one table",)),
     "switches": Theme({"read": 6, "insert": 4, "ask": 1}, {"fault": 5, "wait": 1}, (1, 2), kinds=("publish",)),
     "connections": Theme(CLIENTS, {"fault": 5, "wait": 1}, (1, 2), kinds=("props", "insert", "write", "ask")),
     "crashes": Theme(CLIENTS, {"kill gateway": 3, "kill Spark": 2, "wait": 1}, (1, 2, 3)),

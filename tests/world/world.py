@@ -258,6 +258,8 @@ class World:
             self.oracle.writes.append(write)
             if action.verb == "fire":
                 client.fire(gateway, self._text(action), write)
+            elif action.verb == "leave":
+                client.leave(gateway, self._text(action), write)
             else:
                 client.begin(gateway, self._text(action), write=write)
 

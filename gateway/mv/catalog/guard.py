@@ -28,8 +28,6 @@ from sql.texts import descriptions, maintenance
 
 log = logging.getLogger(__name__)
 
-LATE_SECONDS = 30.0
-"""How long a statement that was cancelled, or whose outcome is unknown, may still change something."""
 PAUSE_SECONDS = 2.0
 """The pause between two checks if Spark does not answer."""
 PAUSE_SECONDS_MAX = 30.0
@@ -71,12 +69,10 @@ class Guard:
         return watch
 
     def end(self, watch: Watch, *, surely: bool = True) -> None:
-        """Records that the statement has ended. Not `surely`: Spark may continue it for a moment."""
+        """Records that the statement has ended. Not `surely`: Spark may continue it; the caller ends it again."""
         self._look_at(watch.views)
         if surely:
             watch.ended_at = self._watches.moment()
-        else:
-            asyncio.get_running_loop().call_later(LATE_SECONDS, self.end, watch)
 
     @property
     def active(self) -> bool:

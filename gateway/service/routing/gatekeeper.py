@@ -7,7 +7,6 @@ are watched by `mv.catalog.guard`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from functools import partial
 from gateway.errors import LimitReached, NotAllowed, StatementFailed
 from gateway.loops import aside
 from gateway.mv.catalog.directories import Directories
-from gateway.mv.catalog.guard import LATE_SECONDS, Guard
+from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.watches import Suspect, Watch
 from gateway.mv.ports import SqlSession
@@ -121,7 +120,7 @@ class Gatekeeper:
             claim = Claim(())
             session.temporary.leaving.add(claim)
         watch(route, session)
-        route.ends.append(partial(_dropped, session, claim))
+        route.ends.append(partial(_dropped, route, session, claim))
 
     def _may_drop(self, subject: Subject) -> bool:
         statement, look = subject.known.sparks, subject.known.look
@@ -202,10 +201,12 @@ class Gatekeeper:
         route.sends.append(lambda: self._begin(suspect, views, route))
 
     def _begin(self, suspect: Suspect, views: Iterable[str], route: Route) -> None:
-        route.ends.append(partial(self._ended, self._guard.begin(suspect, views)))
+        route.ends.append(partial(self._ended, route, self._guard.begin(suspect, views)))
 
-    def _ended(self, watch: Watch, end: End) -> None:
+    def _ended(self, route: Route, watch: Watch, end: End) -> None:
         self._guard.end(watch, surely=end is not End.UNKNOWN)
+        if end is End.UNKNOWN:
+            route.late(partial(self._guard.end, watch))
 
     def watches(self, views: Iterable[str]) -> bool:
         """Whether a read of these views, or of those below them, must wait for `confirm`."""
@@ -301,8 +302,8 @@ TEXT_MAX = 1 << 20
 """Nested values could grow without end."""
 
 
-def _dropped(session: Session, claim: Claim, end: End) -> None:
+def _dropped(route: Route, session: Session, claim: Claim, end: End) -> None:
     if end is End.UNKNOWN:
-        asyncio.get_running_loop().call_later(LATE_SECONDS, session.temporary.leaving.discard, claim)
+        route.late(partial(session.temporary.leaving.discard, claim))
     else:
         session.temporary.leaving.discard(claim)

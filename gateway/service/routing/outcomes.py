@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError
 from gateway.mv.refresh.progress import Report
+from gateway.service.clients import aftermath
 from gateway.service.clients.audit import NOTHING, Mentions
 from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End, Result
@@ -55,6 +56,8 @@ class Route:
     """Set when it is about to be sent, if its answer depends on nothing else."""
     notes: tuple[str, ...] = ()
     """What the operation's log tells the client first."""
+    late: aftermath.Late = aftermath.soon
+    """Calls back when a statement whose end was not seen can no longer take effect."""
 
     def on_send(self) -> None:
         actions, self.sends = self.sends, []

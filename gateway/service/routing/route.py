@@ -6,7 +6,6 @@ a statement reads and writes decides whether views are refreshed first, a write 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,8 +61,6 @@ from sql.words import may_hold_path
 
 log = logging.getLogger(__name__)
 
-LATE_COMMIT_SECONDS = 30.0
-"""How long a cancelled statement may still commit. Spark has been observed to take two seconds."""
 _QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
 _TENDING = frozenset({"set", "reset", "use", "cache", "uncache", "refresh", "clear", "analyze"})
 QUERIES = FIRST_WORDS - {"explain"}
@@ -443,9 +440,9 @@ class Router:
 
     def _note(self, route: Route, session: Session, write: Write) -> None:
         self._reads.writers[write.number] = unseen(route, session)
-        route.ends.append(partial(self._end_write, write))
+        route.ends.append(partial(self._end_write, route, write))
 
-    def _end_write(self, write: Write, end: End) -> None:
+    def _end_write(self, route: Route, write: Write, end: End) -> None:
         self._reads.writers.pop(write.number, None)
         if end is End.REFUSED:
             self._catalog.forget_write(write)
@@ -453,8 +450,7 @@ class Router:
         if end is not End.UNKNOWN:
             self._catalog.end_write(write)
             return
-        late = self._catalog.suspect_write(write)
-        asyncio.get_running_loop().call_later(LATE_COMMIT_SECONDS, self._catalog.end_write, late)
+        route.late(partial(self._catalog.end_write, self._catalog.suspect_write(write)))
 
     async def _transaction(
         self, statement: BeginTransaction | EndTransaction, session: Session, report: Report
