@@ -41,7 +41,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
-from gateway.mv.ports import Plans, PlanTexts, StageProgress
+from gateway.mv.ports import Plans, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -61,6 +61,7 @@ from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.partly_stale import PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
@@ -272,8 +273,6 @@ class AtSpark:
     probes: SessionPool
     metastore: SparkMetastore
     plans: Plans
-    plan_texts: PlanTexts | None
-    """Of a Spark whose plans are read from texts."""
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:
@@ -296,15 +295,12 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED)
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), *plans_of(engine))
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine))
 
 
-def plans_of(engine: Engine) -> tuple[Plans, PlanTexts | None]:
+def plans_of(engine: Engine) -> Plans:
     """Only the embedded engine has a process that answers with a plan."""
-    if isinstance(engine, EmbeddedEngine):
-        return EnginePlans(engine), None
-    texts = TextPlans()
-    return texts, texts
+    return EnginePlans(engine) if isinstance(engine, EmbeddedEngine) else TextPlans()
 
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
@@ -493,10 +489,12 @@ def routed(
         unanswered=unanswered,
         known=answers,
     )
-    prover = Prover(spark.plans, refreshes.surroundings)
+    refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
+    prover = Prover(spark.plans, refreshes.surroundings, refreshers)
+    proof_sessions = ProofSessions(spark.plans)
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
-    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell)
+    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, proof_sessions)
     partly_stale = PartlyStale(
         catalog,
         views.inspector,
@@ -506,7 +504,7 @@ def routed(
         spark.habits,
         enabled=settings.rewrite.partly_stale,
     )
-    means = Means(candidates, measures, prover, partly_stale, ProofSessions(spark.plan_texts))
+    means = Means(candidates, measures, prover, partly_stale, proof_sessions)
     rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
     return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
 

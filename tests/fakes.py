@@ -21,7 +21,8 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -53,7 +54,7 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
-from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.proving import Prover, Reader
 from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
@@ -65,6 +66,7 @@ from gateway.service.answers.catalog_tables import CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import Handover, Logins
+from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Forward, decided
@@ -139,8 +141,14 @@ class Answers:
 class FakePlans:
     """Plans by their texts. Implements `ports.Plans`."""
 
+    in_place = True
+
     def __init__(self, plans: Mapping[str, Plan]) -> None:
         self._plans = plans
+
+    @asynccontextmanager
+    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
+        yield b"name"
 
     async def optimized(self, session: bytes, text: str) -> Plan:
         if text not in self._plans:
@@ -511,14 +519,19 @@ class FakeProver:
         self.ready = asyncio.Event()
         """Proofs take as long as it is not set."""
         self.ready.set()
+        self.begun = asyncio.Event()
+        """Whether a proof was asked for."""
         self.asked = 0
 
-    async def refutation(
-        self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
-    ) -> str | None:
+    async def refutation(self, reader: Reader, shape: Shape, proposal: Proposal, view: MaterializedView) -> str | None:
         self.asked += 1
+        self.begun.set()
         await self.ready.wait()
+        if isinstance(reader.sql, FakeSqlSession) and reader.sql.session not in reader.sql.spark.sessions.values():
+            raise UpstreamLost("The session has ended.")
         return self.refuted.get(str(view.name))
+
+    def forget(self) -> None: ...
 
 
 class FakePartlyStale:
@@ -604,7 +617,7 @@ class World:
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
         reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
         self.usages = Usages(100)
-        settings = rewrite or Rewrite(wait=10, canary=0)
+        settings, proof_sessions = rewrite or Rewrite(wait=10, canary=0), ProofSessions(FakePlans({}))
         candidates = Candidates(self.catalog, self.schemas)
         self.unanswered = Unanswered(settings.shapes_max if settings.advice else 0)
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
@@ -619,7 +632,13 @@ class World:
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         self.canary = Canary(
-            self.catalog, inspector, self.quarantine, self.usages.counts, settings.canary, audit.rewrite_differed
+            self.catalog,
+            inspector,
+            self.quarantine,
+            self.usages.counts,
+            settings.canary,
+            audit.rewrite_differed,
+            proof_sessions,
         )
         self.partly_stale = FakePartlyStale()
         means = Means(
@@ -627,6 +646,7 @@ class World:
             cast(Measures, FakeMeasures()),
             cast(Prover, self.prover),
             cast(PartlyStale, self.partly_stale),
+            proof_sessions,
         )
         self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
         self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)

@@ -279,7 +279,7 @@ class House:
         settings, engine, pool = Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
         habits = Habits()
         spark = assembly.Spark(engine, settings.upstream, Traffic(), habits.speaking)
-        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, SparkMetastore(pool), FakePlans({}), None)
+        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, SparkMetastore(pool), FakePlans({}))
         self.views = assembly.known_views(settings, at_spark, lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)
         self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)

@@ -82,18 +82,19 @@ class PlanUnavailable(Exception):
 class Plans(Protocol):
     """Plans queries without executing them."""
 
-    async def optimized(self, session: bytes, text: str) -> Plan:
-        """Spark's optimized plan of a query in a client's session, by the public part of the session's handle (16
-        bytes). Raises PlanUnavailable."""
+    @property
+    def in_place(self) -> bool:
+        """Whether planning leaves a session as it was. Otherwise it needs a session that serves for nothing else."""
         ...
 
-
-class PlanTexts(Protocol):
-    """Plans from the text of EXPLAIN, which needs a session with settings of its own."""
-
     def of(self, session: SqlSession) -> AbstractAsyncContextManager[bytes]:
-        """The name, for `Plans.optimized`, of a session that serves for nothing but plans. Entering it changes the
-        session's settings, and raises what Spark raises."""
+        """The name of a session for `optimized`. Entering it may change the session's settings, and raises what Spark
+        raises."""
+        ...
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        """Spark's optimized plan of a query in the session of this name, as its user. Raises PlanUnavailable, and
+        UpstreamLost if the session has ended: that says nothing of the query."""
         ...
 
 

@@ -4,7 +4,9 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 import org.apache.hive.service.cli.SessionHandle;
+import org.apache.hive.service.cli.session.SessionManager;
 import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.catalyst.CurrentUserContext;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -51,11 +53,13 @@ public class PlanWriter {
     private final TreeSet constants = new TreeSet();
 
     /**
-     * Plans a text in a clone of the session of this id, which has these settings in addition. Executes nothing.
-     * `sessions` are those of the Thrift server, by their handles.
+     * Plans a text in a clone of the session of this id, which has these settings in addition, as the session's user.
+     * Executes nothing. `contexts` are the Spark sessions of the Thrift server, by the handles of its sessions.
      */
-    public static String plan(Map sessions, String id, String text, Map settings) throws Exception {
-        SparkSession clone = sessionOf(sessions, id).cloneSession();
+    public static String plan(SessionManager sessions, Map contexts, String id, String text, Map settings)
+        throws Exception {
+        SessionHandle handle = handleOf(contexts, id);
+        SparkSession clone = sessionOf(contexts.get(handle), id).cloneSession();
         Iterator each = settings.entrySet().iterator();
         while (each.hasNext()) {
             Map.Entry entry = (Map.Entry) each.next();
@@ -67,7 +71,13 @@ public class PlanWriter {
             }
             clone.sessionState().conf().setConfString(key, value);
         }
+        // The thread is as that of a statement (SparkOperation.withLocalProperties): extensions that filter rows ask
+        // for the user. The process's account is the same, because hive.server2.enable.doAs is off.
+        Thread thread = Thread.currentThread();
+        ClassLoader loader = thread.getContextClassLoader();
         SparkSession.setActiveSession(clone);
+        CurrentUserContext.CURRENT_USER().set(sessions.getSession(handle).getUserName());
+        thread.setContextClassLoader(clone.sharedState().jarClassLoader());
         try {
             LogicalPlan parsed = clone.sessionState().sqlParser().parsePlan(text);
             LogicalPlan analyzed = clone.sessionState().executePlan(parsed, CommandExecutionMode.SKIP()).analyzed();
@@ -75,22 +85,30 @@ public class PlanWriter {
             LogicalPlan optimized = (LogicalPlan) clone.sessionState().optimizer().execute(analyzed.clone());
             return new PlanWriter().written(text, analyzed, optimized);
         } finally {
+            thread.setContextClassLoader(loader);
+            CurrentUserContext.CURRENT_USER().remove();
             SparkSession.clearActiveSession();
         }
     }
 
-    private static SparkSession sessionOf(Map sessions, String id) {
-        Iterator entries = sessions.entrySet().iterator();
-        while (entries.hasNext()) {
-            Map.Entry entry = (Map.Entry) entries.next();
-            if (((SessionHandle) entry.getKey()).getHandleIdentifier().getPublicId().toString().equals(id)) {
-                Object session = entry.getValue();
-                return session instanceof SQLContext
-                    ? (SparkSession) ((SQLContext) session).sparkSession()
-                    : (SparkSession) session;
+    private static SessionHandle handleOf(Map contexts, String id) {
+        Iterator handles = contexts.keySet().iterator();
+        while (handles.hasNext()) {
+            SessionHandle handle = (SessionHandle) handles.next();
+            if (handle.getHandleIdentifier().getPublicId().toString().equals(id)) {
+                return handle;
             }
         }
         throw new IllegalArgumentException("Spark has no session " + id + ".");
+    }
+
+    private static SparkSession sessionOf(Object context, String id) {
+        if (context == null) {
+            throw new IllegalArgumentException("Spark has no session " + id + " any more.");
+        }
+        return context instanceof SQLContext
+            ? (SparkSession) ((SQLContext) context).sparkSession()
+            : (SparkSession) context;
     }
 
     private String written(String text, LogicalPlan analyzed, LogicalPlan optimized) {

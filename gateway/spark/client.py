@@ -492,7 +492,7 @@ class PooledSession(Session):
         """Spoils the session if no later statement in it can succeed, and if its operation vanished."""
         if isinstance(error, SparkLost):
             self._on_loss()
-        if isinstance(error, SparkLost) or _is_ended(error) or error.sqlstate == protocol.UNTOLD:
+        if isinstance(error, SparkLost) or is_ended(error) or error.sqlstate == protocol.UNTOLD:
             self.spoil()
 
 
@@ -606,7 +606,8 @@ class SessionPool:
             session.connection.cut_off()
 
 
-def _is_ended(error: StatementFailed) -> bool:
+def is_ended(error: StatementFailed) -> bool:
+    """Whether the server does not have the session, or no longer has it."""
     return str(error).startswith(ENDED_SESSION)
 
 
@@ -614,7 +615,7 @@ def _may_be_repeated(sql: str, error: StatementFailed) -> bool:
     """Whether a statement that failed with this error in one session can be executed in another."""
     if isinstance(error, SparkLost):
         return error.sqlstate == protocol.UNSENT or sql.split(maxsplit=1)[0].upper() in _REPEATABLE
-    return _is_ended(error)
+    return is_ended(error)
 
 
 async def _end(session: Session) -> None:

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gateway.errors import StatementFailed
+from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.ports import UNKNOWN_SETTINGS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
+from gateway.spark.client import is_ended
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
 from sql.names import TableName, quote
@@ -33,7 +34,9 @@ _OF_GATEWAY = frozenset({EXCLUDED_RULES, *SETTINGS, *TEXT_SETTINGS})
 
 
 class TextPlans:
-    """Implements `mv.ports.Plans` and `mv.ports.Explained`."""
+    """Implements `mv.ports.Plans`."""
+
+    in_place = False
 
     def __init__(self) -> None:
         self._explaining: dict[bytes, _Explaining] = {}
@@ -55,6 +58,8 @@ class TextPlans:
         except RecursionError as error:
             raise PlanUnavailable("the plan is nested too deeply") from error
         except (ValueError, StatementFailed) as error:
+            if isinstance(error, StatementFailed) and is_ended(error):
+                raise UpstreamLost("The session has ended.") from error
             raise PlanUnavailable(str(error)) from error
 
 

@@ -25,20 +25,21 @@ class PlanWriting:
         self._settings = java.java.util.HashMap()
         self._settings.putAll(SETTINGS)
         self._sessions = _sessions_of(server)
+        self._contexts = self._sessions.sparkSqlOperationManager().sessionToContexts()
 
     def plan(self, session: str, text: str) -> str:
-        """The optimized plan of a text in the session with this id, a UUID. Executes nothing."""
-        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 4)
-        for place, each in enumerate((self._sessions, session, text, self._settings)):
+        """The optimized plan of a text in the session with this id, a UUID, as its user. Executes nothing."""
+        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 5)
+        for place, each in enumerate((self._sessions, self._contexts, session, text, self._settings)):
             arguments[place] = each
         return str(self._plan.invoke(None, arguments))
 
 
 def _sessions_of(server: JavaObject) -> JavaObject:
-    """The server's map from the handles of its sessions to Spark's sessions."""
+    """The server's sessions, and by their handles Spark's."""
     for service in server.getServices():
         if service.getName() == "CLIService":
             for inner in service.getServices():
                 if inner.getName() == "SessionManager":
-                    return inner.sparkSqlOperationManager().sessionToContexts()
+                    return inner
     raise LookupError("Spark's Thrift server has no session manager.")

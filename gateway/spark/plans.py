@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from gateway.mv.ports import PlanUnavailable
+from gateway.errors import UpstreamLost
+from gateway.mv.ports import PlanUnavailable, SqlSession
+from gateway.spark.client import Session
 from sql.proof import plan_json
 from sql.proof.plan import Plan
 
+NO_SESSION = "Spark has no session"
+"""In PlanWriter's error about a session that is not open."""
 PLAN_SECONDS = 30.0
 """How long to wait for a plan. Nobody's statement waits for it."""
 
@@ -19,10 +25,17 @@ class Engine(Protocol):
 
 
 class EnginePlans:
-    """Implements `mv.ports.Plans`."""
+    """Implements `mv.ports.Plans`. The name of a session is the public part of its handle."""
+
+    in_place = True
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    @asynccontextmanager
+    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
+        assert isinstance(session, Session)
+        yield session.handle.guid
 
     async def optimized(self, session: bytes, text: str) -> Plan:
         identifier = str(uuid.UUID(bytes=session))
@@ -30,7 +43,8 @@ class EnginePlans:
         if answer is None:
             raise PlanUnavailable("Spark gave no plan in time.")
         if not isinstance(written := answer.get("plan"), str):
-            raise PlanUnavailable(str(answer.get("error", "Spark gave no plan.")))
+            error = str(answer.get("error", "Spark gave no plan."))
+            raise UpstreamLost("The session has ended.") if NO_SESSION in error else PlanUnavailable(error)
         try:
             return await asyncio.to_thread(plan_json.read, written)
         except ValueError as error:

@@ -143,9 +143,12 @@ _SIZES = {**dict.fromkeys((7, 8, 16, 19, 20), 3), **dict.fromkeys((3, 4, 9, 10, 
 class _KnownPlans:
     """Plans each text once: a query is compared with several views. Implements `gateway.mv.ports.Plans`."""
 
+    in_place = True
+
     def __init__(self, working: Planner) -> None:
         self._plans = EnginePlans(working.asking)
         self._known: dict[str, Plan] = {}
+        self.of = self._plans.of
 
     async def optimized(self, session: bytes, text: str) -> Plan:
         if text not in self._known:

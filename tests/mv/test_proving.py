@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from fakes import Answer, FakeMetastore, FakePlans
+from record_plans import recorded
 from views import view_of
 
 from gateway.mv.model.view import Version
+from gateway.mv.ports import Plans, SqlSession
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.proving import Prover
+from gateway.mv.rewriting.proving import RIGHTS_DIFFER, Prover, Reader
+from gateway.mv.rewriting.refreshers_plans import KEPT_SECONDS, RefreshersPlans
 from sql.names import Namespace, TableName
+from sql.proof import plan_json
+from sql.proof.plan import Plan
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import shape_of
@@ -33,6 +40,44 @@ class Session:
     def spoil(self) -> None: ...
 
 
+class OwnSessions:
+    """The gateway's own, in which the view's time zone is set. Implements `ports.Sessions`."""
+
+    @asynccontextmanager
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        yield Session("UTC")
+
+
+class PlansByUser:
+    """Ada reads fewer rows than whoever refreshes; a session's name is its user. Implements `ports.Plans`."""
+
+    in_place = True
+
+    def __init__(self) -> None:
+        known = recorded()
+        self.all = plan_json.read(known["SELECT g, sum(x) s FROM t GROUP BY g"])
+        filtered = plan_json.read(known["SELECT g, sum(x) s FROM t WHERE x > 0 GROUP BY g"])
+        self.of_user = {b"ada": filtered, b"bob": self.all}
+        self.asked: list[bytes] = []
+        """By the refreshing account: the sessions' names."""
+
+    @asynccontextmanager
+    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
+        yield b"refresher"
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        if session == b"refresher":
+            self.asked.append(session)
+            return self.all
+        return self.of_user[session]
+
+
+def prover_of(plans: Plans, habits: Habits, now: list[float] | None = None) -> Prover:
+    surroundings = Surroundings("pool", habits, FakeMetastore())
+    times = now or [0.0]
+    return Prover(plans, surroundings, RefreshersPlans(plans, OwnSessions(), surroundings, lambda: times[0]))
+
+
 def proposal() -> Proposal:
     bases = {TABLE: ("item", "at")}
     view = RewritableView(TableName("s", "m"), ("item", "n"), ("string", "bigint"), QUERY, Namespace("s"), bases)
@@ -48,9 +93,9 @@ async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: s
     """The plans of both texts are equal in every time zone, but CSV files yield other times in Tokyo."""
     habits = Habits()
     habits.settings = {TIME_ZONE: "UTC"}
-    prover = Prover(FakePlans({}), Surroundings("pool", habits, FakeMetastore()))
+    prover = prover_of(FakePlans({}), habits)
     view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
-    found = await prover.refutation(b"", Session(zone), shape_of(QUERY), proposal(), view)
+    found = await prover.refutation(Reader(b"", Session(zone)), shape_of(QUERY), proposal(), view)
     assert found is not None
     assert reason in found
 
@@ -65,6 +110,42 @@ async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: s
 async def test_a_view_whose_fresh_rows_are_not_its_definitions_answers_nothing(
     properties: dict[str, str], reason: str
 ) -> None:
-    prover = Prover(FakePlans({}), Surroundings("pool", Habits(), FakeMetastore()))
+    prover = prover_of(FakePlans({}), Habits())
     view = replace(view_of(Version.whole(1, 1, 1, {})), properties=properties)
-    assert reason in str(await prover.refutation(b"", Session("UTC"), shape_of(QUERY), proposal(), view))
+    assert reason in str(await prover.refutation(Reader(b"", Session("UTC")), shape_of(QUERY), proposal(), view))
+
+
+async def refuted(prover: Prover, user: bytes) -> str | None:
+    view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
+    return await prover.refutation(Reader(user, Session("UTC")), shape_of(QUERY), proposal(), view)
+
+
+def utc() -> Habits:
+    habits = Habits()
+    habits.settings = {TIME_ZONE: "UTC"}
+    return habits
+
+
+async def test_a_view_answers_nobody_who_is_shown_other_rows_than_whoever_refreshes_it() -> None:
+    """Ada's query and the definition have the same plan: the filter is on both sides."""
+    plans = PlansByUser()
+    prover = prover_of(plans, utc())
+    assert await refuted(prover, b"bob") is None
+    assert await refuted(prover, b"ada") == RIGHTS_DIFFER
+    assert await refuted(prover, b"bob") is None
+
+
+async def test_the_plan_of_whoever_refreshes_is_asked_for_once_in_a_while() -> None:
+    plans, now = PlansByUser(), [0.0]
+    prover = prover_of(plans, utc(), now)
+    for _ in range(3):
+        assert await refuted(prover, b"bob") is None
+    assert len(plans.asked) == 1
+    plans.all = plans.of_user[b"ada"]
+    now[0] = KEPT_SECONDS
+    assert await refuted(prover, b"bob") == RIGHTS_DIFFER
+    assert await refuted(prover, b"ada") is None
+    assert len(plans.asked) == 2
+    prover.forget()
+    assert await refuted(prover, b"ada") is None
+    assert len(plans.asked) == 3

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from fakes import Answer, World, named
-from test_rewrites import QUERY, sent, stage
+from test_rewrites import QUERY, closed, sent, stage
 
 from gateway.config import Rewrite
-from gateway.errors import StatementFailed
+from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.rewriting.usage import Missed
 from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End
@@ -49,6 +49,28 @@ async def test_equal_answers_are_counted() -> None:
     assert (world.usages.counts.answers_compared, world.usages.counts.answers_differed) == (3, 0)
     assert len(comparisons(world)) == 6
     assert set(sent(world)) == {"mv"}
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_answers_are_compared_after_the_client_has_closed_its_session(early: bool) -> None:
+    """`early`: before the comparison begins, otherwise during it."""
+    world = await compared(WRONG)
+    bob = await world.client("bob")
+    closing: list[asyncio.Future[None]] = []
+
+    def close(_: str) -> Answer:
+        closing.append(asyncio.ensure_future(closed(bob)))
+        raise UpstreamLost("The session has ended.")
+
+    if not early:
+        world.spark.answers.say("^DESCRIBE QUERY", lambda text: COLUMNS if closing else close(text))
+    await bob.execute(QUERY)
+    if early:
+        await closed(bob)
+    await world.canary_ended()
+    await asyncio.gather(*closing)
+    assert world.usages.counts.answers_differed == 1
+    assert world.spark.sessions == {}
 
 
 async def test_a_wrong_proof_is_found_and_ends(caplog: pytest.LogCaptureFixture) -> None:

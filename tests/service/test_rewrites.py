@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
-from fakes import CANCELED, ERROR, World, named
+from fakes import CANCELED, ERROR, Client, World, named
+from TCLIService import ttypes
 from views import given
 
 from gateway.config import Rewrite
@@ -126,6 +129,65 @@ async def test_proofs_are_of_one_user_and_his_settings() -> None:
     await client.execute(QUERY)
     assert world.prover.asked == 3
     assert set(sent(world)) == {"mv"}
+
+
+async def closed(client: Client) -> None:
+    """Closes the client's session, and waits until that has ended at Spark."""
+    session = client.session.handle
+    identifier = ttypes.THandleIdentifier(session.guid, session.secret)
+    await client.ask("CloseSession", ttypes.TCloseSessionReq(ttypes.TSessionHandle(identifier)))
+    assert client.session.over
+    assert session.guid not in client.world.spark.sessions
+
+
+async def test_the_proof_goes_on_after_the_client_has_closed_its_session() -> None:
+    """As Superset does after each query."""
+    world = await stage(Rewrite(wait=0, canary=0))
+    world.prover.ready.clear()
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    (considering,) = world.rewrites._considering.values()
+    await world.prover.begun.wait()
+    await closed(bob)
+    world.prover.ready.set()
+    await asyncio.wait([considering])
+    await (await world.client("bob")).execute(QUERY)
+    assert sent(world) == ["t", "mv"]
+    assert world.prover.asked == 2
+
+
+async def test_that_a_session_has_ended_is_remembered_as_nothing() -> None:
+    world = await stage(Rewrite(wait=0, canary=0))
+    world.prover.ready.clear()
+    bob = await world.client("bob")
+    await bob.execute("SET x.y=1")
+    bob.session.settings.opaque = True
+    await bob.execute(QUERY)
+    (considering,) = world.rewrites._considering.values()
+    await world.prover.begun.wait()
+    await closed(bob)
+    world.prover.ready.set()
+    await asyncio.wait([considering])
+    assert "its settings were known" in str(considering.result())
+    assert world.rewrites._verdicts.items() == []
+
+
+async def test_a_proof_that_is_much_too_old_is_not_used_until_it_is_made_anew() -> None:
+    """Users may have lost rights."""
+    world = await stage(Rewrite(wait=0, canary=0, proof_seconds=100))
+    bob = await world.client("bob")
+
+    async def ask(age: float) -> None:
+        """Queries, with a proof that was made so many seconds ago, and waits for what that causes."""
+        for _, known in world.rewrites._verdicts.items():
+            known.at = time.monotonic() - age
+        await bob.execute(QUERY)
+        if world.rewrites._considering:
+            await asyncio.wait(world.rewrites._considering.values())
+
+    for age in (0, 99, 101, 199, 201, 0):
+        await ask(age)
+    assert sent(world) == ["t", "mv", "mv", "mv", "t", "mv"]
 
 
 async def test_a_session_decides_for_itself() -> None:

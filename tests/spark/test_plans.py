@@ -12,6 +12,7 @@ from planning import Planner, planner
 from processes import Engine
 from record_plans import database, plans_of, recorded
 
+from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
 from sql.proof import plan_json
@@ -71,7 +72,7 @@ def test_a_text_that_spark_refuses_has_no_plan(engine: Engine, text: str, reason
 
 def test_a_session_that_ended_has_no_plans(engine: Engine) -> None:
     async def check(working: Planner) -> None:
-        with pytest.raises(PlanUnavailable, match="Spark has no session"):
+        with pytest.raises(UpstreamLost, match="session has ended"):
             await EnginePlans(working.asking).optimized(uuid.uuid4().bytes, "SELECT 1")
 
     run(engine, check)

@@ -95,7 +95,6 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
         pool(1),
         MetastorePort(short),
         FakePlans({}),
-        None,
     )
     return assembly.AtSpark(*parts)
 

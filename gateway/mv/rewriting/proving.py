@@ -4,39 +4,67 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
 
+RIGHTS_DIFFER = (
+    "rights differ: Spark plans the view's definition otherwise for this user than for the account that refreshes the "
+    "view, as a filter of rows or a mask of columns does"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A session with the user, the settings and the current database of a client."""
+
+    name: bytes
+    """For `Plans.optimized`."""
+    sql: SqlSession
+    """Runs statements in it."""
+
 
 class Prover:
     """Proves in sessions of clients."""
 
-    def __init__(self, plans: Plans, surroundings: Surroundings) -> None:
+    def __init__(self, plans: Plans, surroundings: Surroundings, refreshers: RefreshersPlans) -> None:
         self._plans = plans
         self._surroundings = surroundings
+        self._refreshers = refreshers
 
-    async def refutation(
-        self, session: bytes, sql: SqlSession, shape: Shape, proposal: Proposal, view: MaterializedView
-    ) -> str | None:
-        """Why it is not proved that the proposal answers all queries of the shape; None if it is.
-
-        `session`: the GUID of the client's session at Spark. `sql`: runs statements in it. Raises FreshgateError.
-        """
+    async def refutation(self, reader: Reader, shape: Shape, proposal: Proposal, view: MaterializedView) -> str | None:
+        """Why it is not proved that the proposal answers all queries of the shape; None if it is. Raises
+        FreshgateError."""
         if (reason := _shortfall(view)) is not None:
             return reason
-        if (reason := await self._surroundings.difference(view, sql)) is not None:
+        if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
             # Plans do not show what readers of files do by the settings of the session.
             return reason
         try:
-            return await difference(self._plans, session, shape, proposal, view.definition.quoted)
+            reason = await difference(self._plans, reader.name, shape, proposal, view.definition.quoted)
+            if reason is None and await self._refreshed_otherwise(reader, view):
+                return RIGHTS_DIFFER
+            return reason
         except PlanUnavailable as error:
             return str(error)
+
+    async def _refreshed_otherwise(self, reader: Reader, view: MaterializedView) -> bool:
+        """Whether the definition may have other rows for the reader than for the account that refreshes the view, which
+        was shown the stored rows."""
+        read = await self._plans.optimized(reader.name, all_of(view.definition.quoted))
+        refreshed = await self._refreshers.of(view)
+        return isinstance(await asyncio.to_thread(prove, read, refreshed), NotProved)
+
+    def forget(self) -> None:
+        """Rights may have changed."""
+        self._refreshers.forget()
 
 
 async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
@@ -50,7 +78,7 @@ async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Propo
         for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
     ]
     over = proposal.template.over(definition)
-    stored = can_be_stored(await plans.optimized(session, f"SELECT * FROM {definition}"))
+    stored = can_be_stored(await plans.optimized(session, all_of(definition)))
     if isinstance(stored, NotProved):
         return stored.reason
     for literals in dict.fromkeys((shape.literals, tuple(others))):

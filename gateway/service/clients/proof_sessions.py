@@ -1,46 +1,99 @@
-"""The sessions at Spark in which queries are compared with views."""
+"""The sessions at Spark in which queries are compared with views: in the background, while or after they run."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
-from gateway.errors import StatementFailed
-from gateway.mv.ports import PlanTexts, PlanUnavailable, SqlSession
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
+from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
 from sql.names import Namespace, quote
 
 log = logging.getLogger(__name__)
 
+KNOWN_MAX = 64
+"""Of how many settings of sessions the values are kept: 20 KB each."""
+
 
 class ProofSessions:
     """Opens such sessions.
 
-    The embedded engine plans in the client's own session, which that leaves as it was.
-
-    Another Spark explains texts (`texts`). That needs settings that the client must not have, so a second session is
-    opened as the client's was, and gets the settings that the client's has now. What else belongs to a session
-    (temporary views and functions, variables) it lacks, so queries that use these are not proved.
+    A Spark that plans in place does so in the client's own session, while that is open. Otherwise a second session is
+    opened as the client's was, and gets the settings and the current database that the client's has, or had: many
+    clients close a session after each query. What else belongs to a session (temporary views and functions, variables)
+    the second one lacks, so queries that use these are not proved.
     """
 
-    def __init__(self, texts: PlanTexts | None = None) -> None:
-        self._texts = texts
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
+        self._known: OrderedDict[tuple[str, str], Mapping[str, str]] = OrderedDict()
+        """By user and `settings.id`: the settings of every such session. The one used last is the last one."""
 
-    def of(self, session: Session, namespace: Namespace) -> ProofSession:
-        return ProofSession(self._texts, session, namespace)
+    def of(self, session: Session, namespace: Namespace, *, apart: bool = False) -> ProofSession:
+        """`apart`: not in the client's session, which may have ended."""
+        return ProofSession(self, self._plans, session, namespace, apart=apart)
+
+    async def note(self, session: Session) -> None:
+        """Asks for the settings of a session that may be closed when it is needed. Never raises FreshgateError."""
+        key = session.user, session.settings.id
+        if key in self._known or session.settings.opaque or session.unseen or _has_ended(session):
+            return
+        with contextlib.suppress(FreshgateError):
+            found = await _settings(await session.sql())
+            if session.settings.id == key[1] and not session.settings.opaque and not session.unseen:
+                self._known[key] = found
+                if len(self._known) > KNOWN_MAX:
+                    self._known.popitem(last=False)
+
+    @asynccontextmanager
+    async def spare(self, session: Session, namespace: Namespace, *, apart: bool = False) -> AsyncIterator[SqlSession]:
+        """For statements that may take long, in the client's session or in one like it. Raises as `twin` does."""
+        if apart or _has_ended(session):
+            async with self.twin(session, namespace) as twin:
+                yield twin
+        else:
+            async with session.spare() as side:
+                yield side.session(session.upstream_handle)
+
+    @asynccontextmanager
+    async def twin(self, session: Session, namespace: Namespace) -> AsyncIterator[SqlSession]:
+        """A session like the client's. Raises PlanUnavailable if it cannot get the same settings, UpstreamLost if these
+        are not known, and what Spark raises."""
+        async with session.twin() as twin:
+            await _equalize(twin, await self._settings_of(session))
+            await twin.run(f"USE {quote(namespace.catalog)}.{quote(namespace.database)}")
+            yield twin
+
+    async def _settings_of(self, session: Session) -> Mapping[str, str]:
+        if not _has_ended(session):
+            with contextlib.suppress(FreshgateError):
+                return await _settings(await session.sql())
+        key = session.user, session.settings.id
+        if session.settings.opaque or session.unseen or key not in self._known:
+            raise UpstreamLost("The session was closed before its settings were known.")
+        self._known.move_to_end(key)
+        return self._known[key]
 
 
 class ProofSession:
     """A session in which queries of one client are compared with views, opened when that is first done."""
 
-    def __init__(self, texts: PlanTexts | None, session: Session, namespace: Namespace) -> None:
-        self._texts = texts
+    def __init__(
+        self, sessions: ProofSessions, plans: Plans, session: Session, namespace: Namespace, *, apart: bool
+    ) -> None:
+        self._sessions = sessions
+        self._plans = plans
         self._session = session
         self._namespace = namespace
+        self._apart = apart
         self._ends = AsyncExitStack()
-        self._name: bytes | None = None
+        self._reader: Reader | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,21 +101,26 @@ class ProofSession:
     async def __aexit__(self, *error: object) -> None:
         await self._ends.aclose()
 
-    async def name(self) -> bytes:
-        """Its name for `Plans.optimized`. Raises PlanUnavailable, and what Spark raises."""
-        if self._texts is None:
-            return self._session.upstream_handle.guid
-        if self._name is None:
-            twin = await self._ends.enter_async_context(self._session.twin())
-            await _equalize(twin, await self._session.sql())
-            await twin.run(f"USE {quote(self._namespace.catalog)}.{quote(self._namespace.database)}")
-            self._name = await self._ends.enter_async_context(self._texts.of(twin))
-        return self._name
+    async def reader(self) -> Reader:
+        """Raises PlanUnavailable, and what Spark raises."""
+        if self._reader is None:
+            sql = await self._sql()
+            self._reader = Reader(await self._ends.enter_async_context(self._plans.of(sql)), sql)
+        return self._reader
+
+    async def _sql(self) -> SqlSession:
+        if self._plans.in_place and not self._apart and not _has_ended(self._session):
+            return await self._session.sql()
+        return await self._ends.enter_async_context(self._sessions.twin(self._session, self._namespace))
 
 
-async def _equalize(twin: SqlSession, session: SqlSession) -> None:
-    """Gives the twin the settings of the session. Raises PlanUnavailable if they still differ."""
-    wanted, found = await _settings(session), await _settings(twin)
+def _has_ended(session: Session) -> bool:
+    return session.closed or session.over
+
+
+async def _equalize(twin: SqlSession, wanted: Mapping[str, str]) -> None:
+    """Gives the twin these settings. Raises PlanUnavailable if they still differ."""
+    found = await _settings(twin)
     if wanted == found:
         return
     for name in _differing(wanted, found):

@@ -19,11 +19,12 @@ from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.ports import SqlSession
+from gateway.mv.ports import PlanUnavailable, SqlSession
 from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.usage import Counts
+from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Session
-from sql.names import TableName
+from sql.names import Namespace, TableName
 from sql.rewriting import comparison
 from sql.texts import maintenance
 
@@ -41,6 +42,8 @@ class Answered:
     """A query that was answered from a view."""
 
     session: Session
+    namespace: Namespace
+    """Where its names were looked for."""
     view_id: str
     view: TableName
     query: str
@@ -65,6 +68,7 @@ class Canary:
         counts: Counts,
         every: int,
         tell: Tell,
+        sessions: ProofSessions,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._catalog = catalog
@@ -73,6 +77,7 @@ class Canary:
         self._counts = counts
         self._every = every
         self._tell = tell
+        self._sessions = sessions
         self._chance = chance
         self._comparing: asyncio.Task[None] | None = None
         self._errands = Errands("comparing an answer from a view with its base tables")
@@ -88,13 +93,14 @@ class Canary:
         query, rewritten = comparison.determined(answered.query), comparison.determined(answered.rewritten)
         if query is None or rewritten is None:
             return
+        await self._sessions.note(answered.session)
         try:
             async with asyncio.timeout(COMPARED_SECONDS):
-                found = await self._difference(answered, query, rewritten)
+                found = await self._found(answered, query, rewritten)
         except TimeoutError:
             log.info("a comparison of %s with its base tables took too long", answered.view)
             return
-        except FreshgateError as error:
+        except (FreshgateError, PlanUnavailable) as error:
             log.info("%s was not compared with its base tables: %s", answered.view, error)
             return
         if found is not None:
@@ -103,13 +109,21 @@ class Canary:
             log.error("%s gave other rows than its base tables: %s. %s", answered.view, found, _ADVICE)
             self._tell(answered.session, answered.view, found, answered.query, answered.rewritten)
 
-    async def _difference(self, answered: Answered, query: str, rewritten: str) -> str | None:
-        """Raises FreshgateError if the texts fail."""
+    async def _found(self, answered: Answered, query: str, rewritten: str) -> str | None:
+        """What differs. Raises as `_difference` does."""
+        try:
+            return await self._difference(answered, query, rewritten, apart=False)
+        except FreshgateError as error:
+            # The client may have closed its session meanwhile.
+            log.info("%s is compared with its base tables in another session: %s", answered.view, error)
+            return await self._difference(answered, query, rewritten, apart=True)
+
+    async def _difference(self, answered: Answered, query: str, rewritten: str, *, apart: bool) -> str | None:
+        """Raises FreshgateError if the texts fail, and PlanUnavailable if no session is like the client's."""
         before = self._state(answered)
         if before is None:
             return None
-        async with answered.session.spare() as side:
-            sql = side.session(answered.session.upstream_handle)
+        async with self._sessions.spare(answered.session, answered.namespace, apart=apart) as sql:
             found = await _difference(sql, query, rewritten)
             if found is not None:
                 # The session may have an old listing of the tables' files, in which the client's own text misses rows.

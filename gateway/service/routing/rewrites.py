@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.config import Rewrite
@@ -59,6 +59,9 @@ RELATIONS_MAX = 50
 WAITING_MAX = 100
 """Shapes that wait to be considered; further ones are considered when they come again."""
 CONSIDERED_SECONDS = 60.0
+HELD_TIMES = 2
+"""After so many times `rewrite.proof_seconds` a proof is not used any more, even if it is not yet made anew: users may
+have lost rights."""
 _FRESHNESS = {
     Freshness.FRESH: "fresh",
     Freshness.FRESH_WITHIN_GRACE: "stale, within its grace period",
@@ -77,7 +80,7 @@ class Means:
     measures: Measures
     prover: Prover
     partly_stale: PartlyStale
-    sessions: ProofSessions = field(default_factory=ProofSessions)
+    sessions: ProofSessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class Rewrites:
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = await self._known(key, session, shape, words)
         usage = self._usages.of(shape.key, namespace, session.user)
-        if found is None:
+        if found is None or self._age(found) > HELD_TIMES * self._settings.proof_seconds:
             return Pass(Missed.NEW, usage)
         reason, stale = found.missed, list[Answer]()
         for answer in found.answers:
@@ -262,13 +265,17 @@ class Rewrites:
     async def _is_old(self, found: Considered) -> bool:
         """Whether the shape should be considered again: the proofs are old or hold no longer, or another view may take
         part by now."""
-        if time.monotonic() - found.at > self._settings.proof_seconds or not all(map(self._is_proved, found.answers)):
+        if self._age(found) > self._settings.proof_seconds or not all(map(self._is_proved, found.answers)):
             return True
         if (revision := self._catalog.revision) != found.revision:
             if await self._candidates.participants(found.grounds.sources) != found.grounds.participants:
                 return True
             found.revision = revision
         return False
+
+    def _age(self, found: Considered) -> float:
+        """How many seconds ago it was found out."""
+        return time.monotonic() - found.at
 
     def _is_proved(self, answer: Answer) -> bool:
         entry = self._catalog.find(answer.view_id)
@@ -300,10 +307,11 @@ class Rewrites:
             # A temporary view may have come and gone meanwhile.
             same = session.settings.changes == changes and session.settings.id == hit.key.settings
             same = same and session.namespace == hit.key.namespace
-            return same and not session.closed and self.hindrance(session, words, text) is None
+            return same and self.hindrance(session, words, text) is None
 
         answer = hit.answer
-        self._canary.consider(Answered(session, answer.view_id, answer.view, text, hit.text, unchanged))
+        namespace = hit.key.namespace
+        self._canary.consider(Answered(session, namespace, answer.view_id, answer.view, text, hit.text, unchanged))
 
     def failed(self, hit: Hit, error: FreshgateError) -> Missed:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew. Returns
@@ -320,6 +328,8 @@ class Rewrites:
         """A statement may have changed what these names mean, or rights."""
         rights = not named.words.isdisjoint(_ENDING_RIGHTS)
         self._verdicts.forget(replace(named, anything=True) if rights else named)
+        if rights:
+            self._prover.forget()
 
     # --- considering -------------------------------------------------------------------------------
 
@@ -350,11 +360,12 @@ class Rewrites:
 
     async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | str:
         """The outcome, or why there is none."""
+        await self._sessions.note(session)
         async with self._turn:
             begun = self._verdicts.begin()
             try:
                 async with asyncio.timeout(CONSIDERED_SECONDS):
-                    found = await self.considered(session, key.namespace, shape, words, begun)
+                    found = await self._considered(session, key.namespace, shape, words, begun)
             except (FreshgateError, TimeoutError) as error:
                 problem = str(error) or "no answer in time"
                 log.info("how views answer a query is not known: %s", problem)
@@ -368,10 +379,28 @@ class Rewrites:
                 self._verdicts.put(key, found)
             return found
 
-    async def considered(
+    async def _considered(
         self, session: Session, namespace: Namespace, shape: Shape, words: Words, begun: Consideration
     ) -> Considered:
         """What each view is to the query. Raises FreshgateError."""
+        try:
+            return await self.considered(session, namespace, shape, words, begun)
+        except FreshgateError as error:
+            # The client may have closed its session meanwhile, which says nothing of the views.
+            log.info("how views answer a query is found out in another session: %s", error)
+            return await self.considered(session, namespace, shape, words, begun, apart=True)
+
+    async def considered(
+        self,
+        session: Session,
+        namespace: Namespace,
+        shape: Shape,
+        words: Words,
+        begun: Consideration,
+        *,
+        apart: bool = False,
+    ) -> Considered:
+        """What each view is to the query. `apart`: without the client's session. Raises FreshgateError."""
         revision = self._catalog.revision
         grounds = await self._grounds(shape, namespace, begun)
         views = await self._candidates.fitting(words)
@@ -379,7 +408,7 @@ class Rewrites:
         self.counts.considered += 1
         answers: list[Answer] = []
         refusals: list[Refusal] = []
-        async with self._sessions.of(session, namespace) as planning:
+        async with self._sessions.of(session, namespace, apart=apart) as planning:
             for proposal in await asyncio.to_thread(propose, shape, namespace, views, columns.get):
                 if isinstance(proposal, Miss):
                     refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
@@ -388,7 +417,7 @@ class Rewrites:
                 if view is None:
                     continue
                 self.counts.matched += 1
-                reason = await self._refutation(session, planning, shape, proposal, view)
+                reason = await self._refutation(planning, shape, proposal, view)
                 if reason is not None:
                     refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
                     continue
@@ -408,14 +437,14 @@ class Rewrites:
         return Grounds(await self._candidates.schemas(relations), begun.sources, participants)
 
     async def _refutation(
-        self, session: Session, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView
+        self, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView
     ) -> str | None:
         """Raises FreshgateError."""
         try:
-            name = await planning.name()
+            reader = await planning.reader()
         except PlanUnavailable as error:
             return str(error)
-        return await self._prover.refutation(name, await session.sql(), shape, proposal, view)
+        return await self._prover.refutation(reader, shape, proposal, view)
 
     async def _smallest_first(self, answers: list[Answer]) -> list[Answer]:
         if len(answers) < 2:

@@ -1,0 +1,205 @@
+"""Spark shows users different rows of a table: nobody is shown a row that Spark would not show, whatever answers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import pytest
+from clients import pyhive, rows
+from processes import Gateway, free_port, wait_until
+from row_policies import SETTINGS, RowPolicies
+from seen_gateway import Seen, start
+
+PROOF_SECONDS = 3
+CHANGE_SECONDS = 60.0
+"""Longer than proofs are used."""
+BY_DAY = "SELECT day, sum(amount) AS s FROM rows.{} GROUP BY day ORDER BY day"
+BY_ITEM = "SELECT item, sum(amount) AS s FROM rows.{} GROUP BY item ORDER BY item"
+RESTRICTED, FREE = {"ada": BY_DAY, "cleo": BY_ITEM}, "dan"
+"""Policies restrict the first ones, whose queries show it. Views are bob's; whoever refreshes them is somebody else."""
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A gateway, the Spark behind it, and a table of which ada sees one region, and cleo no items."""
+
+    table: str
+    view: str
+    seen: Seen
+    spark: tuple[str, int]
+    policies: RowPolicies
+    ends: contextlib.ExitStack
+    direct: dict[str, Any] = field(default_factory=dict)
+    """Connections to Spark, by user."""
+
+    def connect(self, user: str) -> Any:
+        return pyhive(self.seen.gateway.host, self.seen.gateway.port, user=user)
+
+    def truth(self, user: str, text: str) -> list[tuple[Any, ...]]:
+        """What Spark itself answers."""
+        if user not in self.direct:
+            self.direct[user] = self.ends.enter_context(pyhive(*self.spark, user=user))
+        return rows(self.direct[user], text)
+
+    def ask(self, user: str, text: str) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """The rows of a query, in a session of its own, and the materialized views that it read."""
+        mark = f"/* query {next(_numbers)} */"
+        with self.connect(user) as cursor:
+            found = rows(cursor, f"{mark} {text}")
+        return found, self.seen.line_of(mark).get("views", [])
+
+    def verdict(self, user: str, text: str) -> str:
+        """What the view is to a query, and why, in short."""
+        with self.connect(user) as cursor:
+            ((_, verdict, reason, _),) = rows(cursor, f"EXPLAIN REWRITE {text}")
+        return f"{verdict}: {reason.partition(':')[0]}"
+
+    def check(self, user: str) -> None:
+        """The user's queries have the rows that Spark shows, none of them from a view."""
+        query = RESTRICTED[user].format(self.table)
+        shown = self.truth(user, query)
+        assert shown != self.truth(FREE, query)
+        assert self.verdict(user, query) == "NOT PROVED: rights differ"
+        assert self.ask(user, query) == (shown, [])
+
+    def check_free(self) -> None:
+        """A user without policies is answered from the view after a few queries, although each session is closed before
+        the proof has been made."""
+        for text in RESTRICTED.values():
+            query = text.format(self.table)
+            shown = self.truth(FREE, query)
+            wait_until(partial(self._answered, query, shown), CHANGE_SECONDS, "the answer from the view")
+
+    def _answered(self, query: str, shown: list[tuple[Any, ...]]) -> bool:
+        """Whether the view answers, as Spark would."""
+        found, views = self.ask(FREE, query)
+        assert found == shown
+        return views == [self.view]
+
+    def restrict(self, *more: str) -> None:
+        self.policies.set(
+            *(f"ada filter {table} region 1" for table in TABLES),
+            *(f"cleo mask {table} item 0" for table in TABLES),
+            *more,
+        )
+
+    def refresh(self) -> None:
+        with self.connect("bob") as bob:
+            rows(bob, f"REFRESH MATERIALIZED VIEW {self.view}")
+
+
+Gateways: TypeAlias = tuple[dict[str, Seen], tuple[str, int], RowPolicies]
+"""By their names, with the address of the Spark behind all of them."""
+TABLES = ["orders_embedded", "orders_upstream"]
+
+
+@pytest.fixture(scope="module")
+def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
+    """A gateway with an embedded engine, and one in front of the same Spark."""
+    directory = tmp_path_factory.mktemp("policies")
+    policies, port = RowPolicies(directory), free_port()
+    settings: dict[str, Any] = {"rewrite.canary": 0, "rewrite.partly_stale": "true"}
+    settings |= {"rewrite.proof_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
+    spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
+    spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
+    log, audit = directory / "gateway.log", directory / "audit.jsonl"
+    seen = {"log.audit": audit, "metrics.port": port}
+    embedded = Gateway(log, data_dir=directory / "data", **settings, **spark, **seen)
+    found = re.search(r"Spark is up at ([\d.]+):(\d+)", log.read_text(encoding="utf-8"))
+    assert found is not None
+    address = found[1], int(found[2])
+    second = tmp_path_factory.mktemp("upstream")
+    upstream = start(second, f"{found[1]}:{found[2]}", **settings)
+    with pyhive(*address) as cursor:
+        rows(cursor, "CREATE DATABASE rows")
+    yield {"embedded": Seen(embedded, port, audit), "upstream": upstream}, address, policies
+    upstream.gateway.stop()
+    embedded.stop()
+
+
+@pytest.fixture(scope="module", params=["embedded", "upstream"])
+def place(
+    gateways: tuple[dict[str, Seen], tuple[str, int], RowPolicies], request: pytest.FixtureRequest
+) -> Iterator[Place]:
+    seen, spark, policies = gateways
+    kind = request.param
+    with contextlib.ExitStack() as ends:
+        made = Place(f"orders_{kind}", f"rows.daily_{kind}", seen[kind], spark, policies, ends)
+        bob = ends.enter_context(made.connect("bob"))
+        rows(
+            bob,
+            f"CREATE TABLE rows.{made.table} (region INT, item INT, amount INT, day INT) USING parquet "
+            "PARTITIONED BY (day)",
+        )
+        rows(
+            bob,
+            f"INSERT INTO rows.{made.table} SELECT CAST(1 + id % 2 AS INT), "
+            "CAST(1 + id % 3 AS INT), CAST(id AS INT), CAST(id % 4 AS INT) FROM range(100)",
+        )
+        rows(
+            bob,
+            f"CREATE MATERIALIZED VIEW {made.view} PARTITION BY (day) ENABLE QUERY REWRITE AS SELECT item, "
+            f"sum(amount) AS amount, day FROM rows.{made.table} GROUP BY item, day",
+        )
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def restricted(place: Place) -> None:
+    place.restrict()
+    place.refresh()
+
+
+def test_the_policies_apply(place: Place) -> None:
+    """Below a view of Spark's, too: otherwise the other tests would prove nothing."""
+    name = f"rows.plain_{place.table}"
+    with place.connect("bob") as bob:
+        rows(bob, f"CREATE VIEW {name} AS SELECT * FROM rows.{place.table}")
+    assert place.truth("ada", f"SELECT DISTINCT region FROM {name}") == [(1,)]
+    assert place.truth("cleo", f"SELECT DISTINCT item FROM {name}") == [(0,)]
+    assert place.truth("dan", f"SELECT count(DISTINCT region), count(DISTINCT item) FROM {name}") == [(2, 3)]
+
+
+def test_queries_of_restricted_users_are_not_rewritten(place: Place) -> None:
+    place.check_free()
+    for user in RESTRICTED:
+        place.check(user)
+    place.check_free()
+
+
+def test_a_view_with_stale_partitions_answers_no_restricted_user(place: Place) -> None:
+    with place.connect("bob") as bob:
+        rows(bob, f"INSERT INTO rows.{place.table} PARTITION (day = 1) VALUES (2, 1, 1000)")
+    for user in RESTRICTED:
+        place.check(user)
+    place.check_free()
+
+
+def test_what_is_remembered_for_others_is_not_shown(place: Place) -> None:
+    """Answers are shared between users here. A named view shows whoever may read it the same rows."""
+    named = f"SELECT item, sum(amount) AS s FROM {place.view} GROUP BY item ORDER BY item"
+    stored = place.truth("dan", BY_ITEM.format(place.table))
+    for user in ("dan", "ada", "dan"):
+        assert place.ask(user, named)[0] == stored
+        if user in RESTRICTED:
+            place.check(user)
+        else:
+            place.check_free()
+
+
+def test_a_policy_that_is_new_ends_the_answers_in_time(place: Place) -> None:
+    query = BY_DAY.format(place.table)
+    place.check_free()
+    place.restrict(f"{FREE} filter {place.table} region 2")
+    shown = place.truth(FREE, query)
+    wait_until(lambda: place.ask(FREE, query) == (shown, []), CHANGE_SECONDS, "the answer without the view")
+    assert place.verdict(FREE, query) == "NOT PROVED: rights differ"
+    place.restrict()
+    wait_until(lambda: place.ask(FREE, query)[1], CHANGE_SECONDS, "the answer from the view")
