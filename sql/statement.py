@@ -427,7 +427,7 @@ class Forwarded:
     drops: Parts | None = None
     """DROP TABLE | VIEW | DATABASE: the name (also in `writes`)."""
     alters_database: Parts | None = None
-    """ALTER DATABASE: the name."""
+    """CREATE DATABASE, ALTER DATABASE, COMMENT ON DATABASE: the name."""
     drops_database: bool = False
     """`drops` is a database, which is dropped with every table in it."""
     creates_function: bool = False

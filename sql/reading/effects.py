@@ -115,6 +115,21 @@ def _nothing(cursor: Cursor) -> Forwarded:
     return _UNTOUCHED
 
 
+def _comment(cursor: Cursor) -> Forwarded | None:
+    if not cursor.accept("ON"):
+        return None
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
+        return _changed_database(cursor)
+    name = _name(cursor) if cursor.accept_any("TABLE", "VIEW", "COLUMN") else None
+    return None if name is None else Forwarded(writes=(name,), keeps_rows=True, touches_rows=False)
+
+
+def _changed_database(cursor: Cursor) -> Forwarded | None:
+    """The database whose name comes next is created or changed, but keeps its tables."""
+    changed = mention(cursor.lexed, cursor.place)
+    return None if changed is None else Forwarded(alters_database=changed.parts, touches_rows=False)
+
+
 # --- the session -------------------------------------------------------------------------------------
 
 
@@ -197,7 +212,10 @@ def _create(cursor: Cursor) -> Forwarded | None:
         return replace(found, shared=True) if found is not None and shared else found
     if cursor.accept("FUNCTION"):
         return _create_function(cursor, temporary)
-    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE", "ROLE"):
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
+        cursor.accept("IF", "NOT", "EXISTS")
+        return _changed_database(cursor)
+    if cursor.accept("ROLE"):
         return _nothing(cursor)
     if cursor.accept("EXTERNAL", "TABLE") or cursor.accept("TABLE"):
         return _create_table(cursor, replaces=replaces)
@@ -332,8 +350,7 @@ def _replace_table(cursor: Cursor) -> Forwarded | None:
 
 def _alter(cursor: Cursor) -> Forwarded | None:
     if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
-        altered = mention(cursor.lexed, cursor.place)
-        return None if altered is None else Forwarded(alters_database=altered.parts, touches_rows=False)
+        return _changed_database(cursor)
     kind = cursor.accept_any("TABLE", "VIEW")
     name = _name(cursor) if kind else None
     if name is None:
@@ -464,7 +481,7 @@ _READERS: dict[str, _Reader] = {
     "analyze": _analyze,
     "add": _nothing,
     "list": _nothing,
-    "comment": _nothing,
+    "comment": _comment,
     "grant": _nothing,
     "revoke": _nothing,
     "insert": _insert,

@@ -26,6 +26,7 @@ from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
+from sql.words import Words
 
 log = logging.getLogger(__name__)
 
@@ -127,10 +128,14 @@ class Catalog:
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)
 
-    def stores(self, table: str) -> bool:
-        """Whether this table of the storage database holds a view's rows or its definition."""
-        view_id = table.removesuffix(DEFINITION_SUFFIX)
-        return view_id in self._entries or any(damage.storage.table == view_id for damage in self.damaged.values())
+    def stores(self, words: Words) -> bool:
+        """Whether one of these words names a table or view of the storage database: rows or a definition."""
+        damaged = {damage.storage.table for damage in self.damaged.values()}
+        if isinstance(words, frozenset):
+            found = (word.removesuffix(DEFINITION_SUFFIX) for word in words)
+            return any(each in self._entries or each in self.building or each in damaged for each in found)
+        names = {*self._entries, *self.building, *damaged}
+        return any(name in words or name + DEFINITION_SUFFIX in words for name in names)
 
     def dependents(self, tables: Iterable[TableName]) -> list[Entry]:
         """The views that read one of `tables` directly or through Spark views (not through other MVs)."""

@@ -137,7 +137,7 @@ class Session:
         self.namespace = _first_namespace(call, leads_elsewhere)
         """None if unknown: Spark is asked when a name must be resolved. If it is uncertain, the previous one."""
         self.moved = 0
-        """The number of ended statements that may have changed the namespace."""
+        """The number of times a statement has begun or ended that may change the namespace."""
         self._moving_until = 0.0
         self.unseen: dict[Unseen, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
@@ -210,6 +210,8 @@ class Session:
     def watch(self, statement: Unseen) -> None:
         """The statement is about to be forwarded: from now on it may take effect."""
         self.unseen[statement] = None
+        if statement.moves:
+            self.moved += 1
         self.settings.changes += 1
 
     def ended(self, statement: Unseen, end: End) -> None:

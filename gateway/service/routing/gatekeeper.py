@@ -137,9 +137,7 @@ class Gatekeeper:
         statement = known.sparks
         adrift = session.namespace_uncertain
         names = [parts for parts in statement.writes if parts != subject.temporary]
-        self._protection.check(statement, names, Namespace() if adrift else subject.namespace)
-        if adrift:
-            self._protection.check_anywhere(statement, names)
+        self._protection.check(known, names, subject.namespace, adrift=adrift, writes=subject.writes)
         if self._catalog.idle or not subject.writes:
             return subject
         if "${" in known.text:

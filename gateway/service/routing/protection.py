@@ -15,8 +15,20 @@ from sql.reading.paths import Paths
 from sql.statement import Forwarded, Parts
 from sql.understood import Understood
 
-DATABASE_WORDS = frozenset({"database", "schema", "namespace"})
-CHANGING_WORDS = frozenset({"drop", "alter"})
+UNCHANGING = frozenset(
+    [
+        *("select", "values", "table", "show", "describe", "desc", "explain", "list", "help"),
+        *("use", "set", "reset", "declare", "refresh", "uncache", "clear", "add", "grant", "revoke"),
+    ]
+)
+"""First words of statements that change no table, database or function. (EXPLAIN may run another statement.)"""
+TARGETED = frozenset(
+    [
+        *("insert", "merge", "update", "delete", "with", "from", "map", "reduce", "load", "truncate", "copy"),
+        *("create", "replace", "alter", "drop", "comment", "cache", "msck", "repair", "vacuum", "optimize", "restore"),
+    ]
+)
+"""First words of statements for which `Forwarded` names everything that they change, if it is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +58,64 @@ class Protection:
         self._directories = directories
         self._known = _Views.of(catalog)
 
-    def check(self, statement: Forwarded, names: Iterable[Parts], namespace: Namespace) -> None:
-        """`names` are the statement's `writes` without names of the session's temporary views."""
-        storage = self._catalog.storage_database
-        if statement.alters_database and statement.alters_database[-1].lower() == storage:
-            raise _storage_stays(storage)
+    def check(
+        self, known: Understood, names: Iterable[Parts], namespace: Namespace, *, adrift: bool, writes: bool
+    ) -> None:
+        """`names` are the statement's `writes` without names of the session's temporary views. `adrift`: another
+        database than that of `namespace` may be current in the session. `writes`: the statement may write."""
+        statement, names = known.sparks, tuple(names)
+        if writes:
+            self._check_storage(known, names, namespace, adrift=adrift)
         if statement.drops_database:
             for parts in names:
                 if _in_session_catalog(parts, namespace):
                     self._check_database(parts[-1].lower())
             return
-        for target in (TableName.resolve(parts, namespace) for parts in names):
-            # When a script gets to an unqualified name, another database may be current.
-            inside = target.database == storage or (statement.changes_namespace and self._catalog.stores(target.table))
-            if inside and (statement.exact or target.table != storage):
-                raise _write_to_storage(target)
-            # If it could not be parsed, it may just read the view. Spark itself refuses to write rows to a view.
-            if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
-                raise _write_to_view(target, statement)
-
-    def check_anywhere(self, statement: Forwarded, names: Iterable[Parts]) -> None:
-        """For a statement whose names cannot be resolved, because another database may be current in its session."""
-        if statement.temporary or not statement.exact or statement.drops_database:
+        # If it could not be parsed, it may just read the view. Spark itself refuses to write rows to a view.
+        if not statement.exact or statement.temporary:
             return
         for parts in names:
-            view = self._last_parts_of(parts)
-            if view is not None:
-                raise NotAllowed(
-                    f"{'.'.join(parts)} may be the materialized view {view}: a statement that may change this "
-                    f"session's database has not ended. Wait for its end, or write the full name, "
-                    f"{SESSION_CATALOG}.database.{parts[-1]}."
-                )
-            if len(parts) < 3 and self._catalog.stores(parts[-1].lower()):
-                raise _write_to_storage(TableName(self._catalog.storage_database, parts[-1].lower()))
+            if adrift:
+                self._check_anywhere(parts)
+            elif self._catalog.named(target := TableName.resolve(parts, namespace)) is not None:
+                raise _write_to_view(target, statement)
+
+    def _check_storage(self, known: Understood, names: Iterable[Parts], namespace: Namespace, *, adrift: bool) -> None:
+        """Only statements pass of which it is certain that they change nothing in the storage database."""
+        statement, look, storage = known.sparks, known.look, self._catalog.storage_database
+        if look.keyword in UNCHANGING and (statement.exact or look.keyword != "explain"):
+            return
+        if not statement.exact or look.keyword not in TARGETED:
+            # When a script gets to an unqualified name, another database may be current.
+            moves = adrift or (not statement.exact and statement.changes_namespace)
+            if storage in look.words or namespace.database == storage or (moves and self._catalog.stores(look.words)):
+                raise _not_sure(storage)
+            return
+        if statement.alters_database and statement.alters_database[-1].lower() == storage:
+            raise _storage_stays(storage)
+        if statement.drops_database:
+            return
+        made = statement.creates_view if statement.temporary else None
+        function = statement.changes_function
+        for parts in (*names, *((function,) if function else ())):
+            target = TableName.resolve(parts, namespace)
+            anywhere = adrift and len(parts) < 3 and self._catalog.stores(frozenset({target.table}))
+            if parts != made and (target.database == storage or anywhere):
+                raise _write_to_storage(TableName(storage, target.table))
+
+    def _check_anywhere(self, parts: Parts) -> None:
+        """For a name that cannot be resolved, because another database may be current in its session."""
+        if (view := self._last_parts_of(parts)) is not None:
+            raise NotAllowed(
+                f"{'.'.join(parts)} may be the materialized view {view}: a statement that may change this "
+                f"session's database has not ended. Wait for its end, or write the full name, "
+                f"{SESSION_CATALOG}.database.{parts[-1]}."
+            )
 
     async def check_within(self, known: Understood, namespace: Namespace, *, adrift: bool) -> None:
         """Checks statements within the statement; to Spark, a materialized view is a view that it may drop or replace.
         `adrift`: the session's current database is not known."""
-        found, words = known.changes, known.look.words
+        found = known.changes
         if not found.told:
             raise NotAllowed(
                 "The statement drops, alters or replaces a view whose name is built at run time; it could be a "
@@ -110,9 +142,6 @@ class Protection:
         for parts in found.databases:
             await turn.pause()
             self._check_database(parts[-1].lower())
-        storage = self._catalog.storage_database
-        if storage in words and not (words.isdisjoint(DATABASE_WORDS) or words.isdisjoint(CHANGING_WORDS)):
-            raise _storage_stays(storage)
 
     async def check_paths(self, paths: Paths, names: Iterable[Parts]) -> None:
         """Checks the paths that a statement writes to. `names`: its tables, which may be paths: delta.`/lake/sales`."""
@@ -159,6 +188,14 @@ def _in_session_catalog(database: Parts, namespace: Namespace) -> bool:
     """Whether a database belongs to Spark's own catalog; databases of other catalogs may be nested."""
     catalog = namespace.catalog if len(database) == 1 else database[-2]
     return catalog.lower() == SESSION_CATALOG
+
+
+def _not_sure(storage: str) -> NotAllowed:
+    return NotAllowed(
+        f"The statement mentions the database {storage}, or runs in it, and may change it. This database holds the rows"
+        f" of materialized views. Run the statement in another database, as a statement of its own that names what it "
+        f"changes."
+    )
 
 
 def _storage_stays(storage: str) -> NotAllowed:

@@ -677,8 +677,9 @@ def _may_write(look: Glance) -> bool:
 
 
 def _may_write_after_all(known: Understood) -> bool:
-    """Like `_may_write`, for a statement that variables may change."""
-    return _may_write(known.look) or ("${" in known.text and bool(known.sparks.writes))
+    """Like `_may_write`, also for a statement that variables may change, and one that changes statistics."""
+    look = known.look
+    return _may_write(look) or look.keyword == "analyze" or ("${" in known.text and bool(known.sparks.writes))
 
 
 def _may_change_namespace(look: Glance) -> bool:

@@ -43,6 +43,10 @@ class Scope:
         catalog = self._catalog
         if session.namespace is None or self._changing_in(session.namespace, words):
             return True
+        if session.namespace.database == catalog.storage_database:
+            return True
+        if session.namespace_uncertain and catalog.stores(words):
+            return True
         return not (
             words.isdisjoint(catalog.view_words)
             and words.isdisjoint(self._relations.view_words)
