@@ -64,7 +64,7 @@ def _serve(options: argparse.Namespace) -> int:
         return _fail(str(error), EXIT_USAGE)
     logs.set_up(settings.log.level, settings.log.format)
     try:
-        uvloop.run(serve(settings))
+        uvloop.run(serve(settings, take_over=options.take_over))
     except FreshgateError as error:
         return _fail(str(error), EXIT_FAILED)
     except PortUnavailable as error:
@@ -188,7 +188,7 @@ def _own_target(settings: Settings) -> Target:
     )
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, *, take_over: bool = False) -> None:
     """Runs the gateway until a signal. Raises FreshgateError without Spark, PortUnavailable if it cannot listen."""
     exposure.check(settings)
     stopping = asyncio.Event()
@@ -197,7 +197,7 @@ async def serve(settings: Settings) -> None:
     descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
-    server = Server(settings, engine)
+    server = Server(settings, engine, take_over=take_over)
     _on_hangup(loop, stopping, server)
     watchdog = Watchdog(stopping.set)
     watchdog.start()

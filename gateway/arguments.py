@@ -38,6 +38,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server, also as a JDBC URL (upstream.address)"
     )
+    run.add_argument(
+        "--take-over",
+        action="store_true",
+        help="change the views even if another gateway on the same storage database is alive; that one then only "
+        "forwards statements",
+    )
     status = commands.add_parser(
         "status",
         help="show the materialized views, refreshes and next runs of a running gateway",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from gateway import loops
@@ -10,6 +11,7 @@ from gateway.assembly import Engine, assemble
 from gateway.config import OFF, Address, Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
+from gateway.mv.catalog.presence import BEAT_SECONDS, Presence, Vigil
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.service.clients.session import CLOSE_SECONDS
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
+STANDING_BY_SECONDS = 5.0
+"""Interval of looks at the mark of the gateway that has superseded this one."""
 STOP_SECONDS = 20.0
 """Time for Spark to end the statements and sessions of clients and refreshes. Service managers have a limit too, after
 which they kill the gateway."""
@@ -26,9 +30,11 @@ which they kill the gateway."""
 class Server:
     """Binds its ports, starts, drains and stops, in this order."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
-        """Raises FreshgateError for unusable settings."""
+    def __init__(self, settings: Settings, engine: Engine, *, take_over: bool = False) -> None:
+        """`take_over`: change the views although another gateway that is alive does so. Raises FreshgateError for
+        unusable settings."""
         self._settings = settings
+        self._take_over = take_over
         self._engine = engine
         built = assemble(settings, engine)
         self._spark = built.spark
@@ -42,6 +48,9 @@ class Server:
         self._watch = built.watch
         self._audit_file = built.audit_file
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
+        self._signs = loops.Loop("signs of life", self._give_sign)
+        self._vigil: Vigil | None = None
+        """Watches the gateway that has superseded this one."""
 
     @property
     def addresses(self) -> list[str]:
@@ -80,20 +89,25 @@ class Server:
         """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
         log.info("loading the materialized views from database %s", self._settings.storage.database)
         leftovers = await self._load()
+        self._clean(leftovers)
+        self._versions.janitor.loop.start()
+        self._refreshes.scheduler.start()
+        if self._watch is not None:
+            self._watch.loop.start()
+        self._survey.start()
+        self._signs.start()
+        await self._listener.start()
+        self._readiness.catalog_loaded = True
+        log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
+
+    def _clean(self, leftovers: list[Leftover]) -> None:
+        """Schedules for dropping what another gateway has left behind, after the views were loaded."""
         for leftover in leftovers:
             self._retire(leftover)
         for view in self._views.catalog.views():
             strays = Leftover(view.storage, view.definition, whole=False)
             self._versions.janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
         self._views.inspector.seed()
-        self._versions.janitor.loop.start()
-        self._refreshes.scheduler.start()
-        if self._watch is not None:
-            self._watch.loop.start()
-        self._survey.start()
-        await self._listener.start()
-        self._readiness.catalog_loaded = True
-        log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
 
     def _retire(self, leftover: Leftover) -> None:
         view_id = leftover.storage.table
@@ -104,7 +118,7 @@ class Server:
         for version, after in zip(leftover.versions, following, strict=True):
             self._versions.janitor.retire(view_id, leftover, version, retired_at=after.published_at)
 
-    async def _survey_again(self) -> bool:
+    async def _survey_again(self) -> None:
         """Finds what crashes and users did to the storage database, without a restart."""
         await asyncio.sleep(self._settings.storage.check_interval)
         try:
@@ -112,10 +126,44 @@ class Server:
             for leftover in await self._views.loading.survey():
                 self._retire(leftover)
         except Superseded:
-            return loops.OVER  # The fence has logged it, and it is final.
+            pass  # The fence has logged it.
         except FreshgateError as error:
             log.warning("could not check the storage database, will try again: %s", error)
-        return False
+
+    async def _give_sign(self) -> None:
+        """Gives a sign of life, or watches the gateway that has superseded this one."""
+        superseded = self._views.fence.lost is not None
+        await asyncio.sleep(STANDING_BY_SECONDS if superseded else BEAT_SECONDS)
+        try:
+            if superseded:
+                await self._stand_by()
+            else:
+                await self._views.fence.beat()
+        except Superseded:
+            pass  # The fence has logged it.
+        except FreshgateError as error:
+            log.info("could not look after the mark of this gateway, will try again: %s", error)
+
+    async def _stand_by(self) -> None:
+        """Serves again once the other gateway has ended, or gives no sign of life."""
+        fence = self._views.fence
+        if self._vigil is None:
+            self._vigil = fence.vigil()
+        if self._vigil.note(await fence.other()) is not Presence.GONE:
+            return
+        self._vigil = None
+        log.warning("the gateway that refreshed the views has gone: this one takes over again")
+        await fence.take()
+        await asyncio.sleep(TAKING_OVER_SECONDS)
+        # A third gateway may have done the same.
+        if not await fence.holds():
+            return
+        for view in self._views.catalog.views():
+            await self._refreshes.tasks.stop(view.id)
+        leftovers = await self._views.loading.reload()
+        fence.regain()
+        self._clean(leftovers)
+        log.warning("serving %d materialized views again", len(self._views.catalog))
 
     async def _load(self) -> list[Leftover]:
         """Loads the catalog. Waits for a Thrift Server that is not up yet, at most the engine's start timeout."""
@@ -125,9 +173,14 @@ class Server:
             try:
                 await self._spark.habits.ask(self._spark.short)
                 self._service.sessions.shared.database = self._spark.habits.global_temporary
+                if not self._take_over:
+                    await self._views.fence.wait_for_other()
                 if await self._views.fence.take():
                     # Lets statements end that the other gateway had under way when it was killed or superseded.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
+                    if not self._take_over:
+                        # Another one may have been started at the same moment.
+                        await self._views.fence.check()
                 return await self._views.loading.load()
             except UpstreamProtocolMismatch:
                 raise
@@ -151,6 +204,11 @@ class Server:
         """Refuses new clients and statements; running statements may end."""
         self._readiness.draining = True
         self._service.sessions.stopping = True
+        with contextlib.suppress(
+            FreshgateError, TimeoutError
+        ):  # Spark may be down, and the next gateway finds out by itself.
+            async with asyncio.timeout(TAKING_OVER_SECONDS):
+                await self._views.fence.leave()
         await self._listener.drain(self._settings.limits.drain_seconds, self._service.sessions.busy)
 
     async def stop(self) -> None:
@@ -182,6 +240,7 @@ class Server:
         await self._service.sessions.close()
         await self._service.sides.close()
         self._survey.cancel()
+        await self._signs.stop()
         if self._watch is not None:
             await self._watch.loop.stop()
         await self._refreshes.scheduler.stop()

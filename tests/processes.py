@@ -235,6 +235,7 @@ class Gateway:
         data_dir: Path | None = None,
         clock: Path | None = None,
         script: str = "",
+        take_over: bool = False,
         **settings: object,
     ) -> None:
         self.log = log
@@ -253,6 +254,8 @@ class Gateway:
             settings = {**{f"engine.{name}": value for name, value in spark_options().items()}, **settings}
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
+        if take_over:
+            command.append("--take-over")
         self.program = Program(command, stderr=log)
         line = self.program.line()
         if not line.startswith(READY):

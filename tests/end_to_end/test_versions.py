@@ -337,12 +337,17 @@ def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(base: Database, star
 # --- two gateways, and changes made directly on Spark --------------------------------------------------------
 
 
-def test_only_the_gateway_that_was_started_last_refreshes(base: Database, start_gateway: Any, direct: Any) -> None:
+def test_of_two_gateways_one_refreshes_and_the_other_takes_over_after_it(
+    base: Database, start_gateway: Any, direct: Any
+) -> None:
+    """A second gateway refuses to start; with --take-over the first one refuses refreshes until the second is gone."""
     first: Gateway = start_gateway(**{"staleness.probe_interval": 0})
     with session(base, first) as one:
         rows(one, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         rows(one, "CREATE MATERIALIZED VIEW q WHEN STALE SERVE AS SELECT count(*) AS n FROM t")
-        second: Gateway = start_gateway(**{"staleness.probe_interval": 0})
+        with pytest.raises(AssertionError, match=rf"process {first.pid}, started .* has given a sign of life"):
+            start_gateway(**{"staleness.probe_interval": 0})
+        second: Gateway = start_gateway(take_over=True, **{"staleness.probe_interval": 0})
         with session(base, second) as two:
             rows(one, "INSERT INTO t VALUES (2)")
             for statement in (
@@ -362,7 +367,17 @@ def test_only_the_gateway_that_was_started_last_refreshes(base: Database, start_
             assert rows(two, "SELECT n FROM p") == [(2,)]
             assert rows(direct, f"SELECT n FROM {base.name}.p") == [(2,)]
             rows(two, "DROP MATERIALIZED VIEW p")
-            rows(two, "DROP MATERIALIZED VIEW q")
+            rows(two, "CREATE MATERIALIZED VIEW s AS SELECT sum(a) AS n FROM t")
+        second.kill()
+        wait_until(
+            lambda: "materialized views again" in first.log.read_text(encoding="utf-8"), what="the first to take over"
+        )
+        rows(one, "INSERT INTO t VALUES (4)")
+        assert rows(one, "SELECT n FROM s") == [(7,)]
+        assert {row[1] for row in rows(one, "SHOW MATERIALIZED VIEWS")} >= {"q", "s"}
+        with pytest.raises(Exception, match=r"p.*(not found|cannot be found)"):
+            rows(one, "SELECT n FROM p")
+        assert first.stop() == 0
 
 
 @pytest.mark.thorough
@@ -377,7 +392,7 @@ def test_a_refresh_fails_when_another_gateway_is_started(base: Database, start_g
         rows(one, "INSERT INTO naps VALUES (6000)")
         losing = pool.submit(rows, one, "SELECT n FROM p")
         wait_until(lambda: "Refreshing" in first.log.read_text(encoding="utf-8"), what="the refresh to begin")
-        second: Gateway = start_gateway(**{"versions.retention": 0})
+        second: Gateway = start_gateway(take_over=True, **{"versions.retention": 0})
         with session(base, second) as two:
             rows(two, "INSERT OVERWRITE naps VALUES (1), (1)")
             assert rows(two, "SELECT n FROM p") == [(2,)]

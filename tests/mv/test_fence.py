@@ -1,11 +1,11 @@
-"""Of several gateways the one that was started last may write."""
+"""Of several gateways the one that has put its mark last may write; none starts while another one is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,7 +13,8 @@ import pytest
 from views import view_of
 
 from gateway.errors import StatementFailed
-from gateway.mv.catalog.fence import LATELY, Fence, Superseded
+from gateway.mv.catalog.fence import LATELY, Fence, OtherGateway, Superseded
+from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
 from gateway.mv.versions.version_numbers import VersionNumbers
@@ -43,8 +44,13 @@ class Database:
         return frozenset({"default", *(["s"] if self.properties is not None else [])})
 
 
-def fence(database: Database, here: str = "here", clock: Callable[[], float] = time.monotonic) -> Fence:
-    return Fence(database, "s", here, clock=clock)  # type: ignore[arg-type]  # it is asked nothing else
+def fence(
+    database: Database,
+    here: str = "here",
+    clock: Callable[[], float] = time.monotonic,
+    process: Process | None = None,
+) -> Fence:
+    return Fence(database, "s", here, clock, process)  # type: ignore[arg-type]  # it is asked nothing else
 
 
 def test_the_later_one_wins_and_says_where_it_is() -> None:
@@ -139,5 +145,126 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
         time_now += 0.1
         with pytest.raises(Superseded):
             await numbers.reserve(entry, 3, nobody)
+
+    asyncio.run(story())
+
+
+class Clock:
+    """Time that passes only while somebody sleeps, for whom others may act."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.meanwhile: Callable[[float], Awaitable[None]] | None = None
+        monkeypatch.setattr("gateway.mv.catalog.fence.asyncio.sleep", self.sleep)
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.meanwhile is not None:
+            await self.meanwhile(self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_none_starts_while_another_one_is_alive(clock: Clock) -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database, "host a", clock), fence(database, "host b", clock)
+        await first.take()
+
+        async def live(now: float) -> None:
+            if now % BEAT_SECONDS == 0:
+                await first.beat()
+
+        clock.meanwhile = live
+        with pytest.raises(OtherGateway, match=r"\(host a, started .*\) serves the storage database s .*--take-over"):
+            await second.wait_for_other()
+        assert clock.now == BEAT_SECONDS
+        await first.check()
+
+    asyncio.run(story())
+
+
+def test_a_gateway_without_a_sign_of_life_is_waited_for(clock: Clock) -> None:
+    async def story() -> None:
+        database = Database()
+        await fence(database, clock=clock).take()
+        await fence(database, clock=clock).wait_for_other()
+        assert SILENT_SECONDS < clock.now < SILENT_SECONDS + 3
+
+    asyncio.run(story())
+
+
+def test_a_gateway_that_is_being_stopped_is_waited_for(clock: Clock) -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database, clock=clock), fence(database, clock=clock)
+        await first.take()
+        await first.leave()
+
+        async def drain(now: float) -> None:
+            await (first.beat() if now < 100 else first.release())
+
+        clock.meanwhile = drain
+        await second.wait_for_other()
+        assert clock.now == 100
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["none", "ended", "killed"])
+def test_nothing_is_waited_for_without_need(how: str, clock: Clock) -> None:
+    async def story() -> None:
+        database = Database(None if how == "none" else {})
+        dead = replace(Process.own(), started=1)
+        first, second = fence(database, clock=clock, process=dead), fence(database, clock=clock)
+        await first.take()
+        if how == "ended":
+            await first.release()
+        await second.wait_for_other()
+        assert clock.now == 0
+
+    asyncio.run(story())
+
+
+def test_the_mark_can_be_taken_back() -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database, "host a"), fence(database, "host b")
+        await first.take()
+        await second.take()
+        with pytest.raises(Superseded):
+            await first.beat()
+        assert (found := await first.other()) is not None
+        assert (found.where.partition(",")[0], found.ended) == ("host b", False)
+        await second.release()
+        assert (found := await first.other()) is not None
+        assert found.ended
+        await first.take()
+        assert await first.holds()
+        # Not before the catalog was read anew.
+        with pytest.raises(Superseded):
+            await first.check()
+        first.regain()
+        await first.check()
+        with pytest.raises(Superseded, match="host a"):
+            await second.check()
+
+    asyncio.run(story())
+
+
+def test_no_sign_of_life_is_given_without_a_place_for_it() -> None:
+    async def story() -> None:
+        database = Database()
+        some = fence(database)
+        await some.take()
+        database.properties = None
+        await some.beat()
+        assert database.properties is None
 
     asyncio.run(story())

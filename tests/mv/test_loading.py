@@ -192,3 +192,37 @@ def test_a_lost_spark_ends_the_start(database: str) -> None:
     warehouse.refuses = lambda asked, _: UpstreamLost("Spark has gone.") if asked == database else None
     with pytest.raises(UpstreamLost):
         load(warehouse)
+
+
+def test_a_reload_is_as_a_start() -> None:
+    """Another gateway has refreshed, renamed, dropped, created, damaged and repaired views meanwhile."""
+
+    async def story() -> None:
+        before, after = Warehouse(), Warehouse()
+        for name in ("same", "refreshed", "gone", "renamed"):
+            before.build(name)
+        for name in ("same", "refreshed", "new"):
+            after.build(name)
+        second = replace(Version.whole(2, 5, 5, {}), previous=1)
+        refreshed, renamed = TableName("s", "d__refreshed__1"), TableName("s", "d__renamed__1")
+        after.stored[refreshed] |= stored.write_version(second, 9)
+        after.show(replace(view_of(second), storage=refreshed), TableName("d", "refreshed"), 2)
+        moved = after.build("renamed")
+        after.stored[renamed] |= stored.write_view(replace(moved, name=TableName("d", "moved")))
+        after.show(moved, TableName("d", "moved"))
+        catalog = Catalog("s", cast(Fence, before))
+        loading = Loading(catalog, cast(Metastore, before), 4)
+        await loading.load()
+        catalog.add_damage(Damage(TableName("d", "new"), TableName("s", "d__new__1"), None, "it was damaged"))
+        assert {view.name.table for view in catalog.views()} == {"same", "refreshed", "gone", "renamed"}
+        loading._metastore = cast(Metastore, after)
+        leftovers = await loading.reload()
+        fresh = Catalog("s", cast(Fence, after))
+        expected = await Loading(fresh, cast(Metastore, after), 4).load()
+        assert catalog.views() == fresh.views()
+        assert [view.name.table for view in catalog.views()] == ["moved", "new", "refreshed", "same"]
+        assert leftovers == expected
+        assert catalog.damaged == fresh.damaged == {}
+        assert catalog.named(TableName("d", "renamed")) is None
+
+    asyncio.run(story())

@@ -110,7 +110,7 @@ class Gateway:
         self.spark = spark
         self.answers: dict[Source | None, tuple[str, dict[Any, Any]]] = {}
         """Of reads that can be answered again, with the storage that they have read."""
-        self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)))
+        self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)), take_over=True)
 
     @property
     def router(self) -> Router:

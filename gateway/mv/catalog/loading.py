@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.errors import FreshgateError, StatementFailed
@@ -22,6 +22,8 @@ from sql.texts import descriptions
 
 log = logging.getLogger(__name__)
 
+Take = Callable[[discovery.Finding], Leftover | None]
+"""Adds what was found to the catalog. Returns what should be dropped."""
 
 TOGETHER = 100
 """How many tables one statement describes, a few kilobytes each."""
@@ -40,13 +42,35 @@ class Loading:
 
     async def load(self) -> list[Leftover]:
         """Reads all views. Returns what should be dropped."""
+        return await self._load(self._take)
+
+    async def reload(self) -> list[Leftover]:
+        """Reads all views anew, because another gateway may have changed them. Those of the catalog are replaced one by
+        one, so that each is known at any moment. Returns what should be dropped."""
+        catalog, seen = self._catalog, set[str]()
+        for name in list(catalog.damaged):
+            catalog.forget_damage(name)
+
+        def replace(finding: discovery.Finding) -> Leftover | None:
+            if finding.view is not None:
+                seen.add(finding.view.id)
+                if (entry := catalog.find(finding.view.id)) is not None:
+                    catalog.remove(entry)
+            return self._take(finding)
+
+        leftovers = await self._load(replace)
+        for entry in [each for each in catalog.entries() if each.visible and each.view.id not in seen]:
+            catalog.remove(entry)
+        return leftovers
+
+    async def _load(self, take: Take) -> list[Leftover]:
         names = await self._metastore.tables(self._catalog.storage_database)
-        storages, batches = _storages(names), asyncio.Semaphore(BATCHES)
+        storages, batches = _storages(names) - self._catalog.building, asyncio.Semaphore(BATCHES)
         found: dict[str, Leftover | None] = {}
 
         async def read_together(tables: Sequence[str]) -> None:
             async with batches:
-                found.update(await self._load_described(tables))
+                found.update(await self._load_described(tables, take))
 
         plain = sorted(table for table in storages & names if descriptions.PLAIN_NAME.fullmatch(table))
         await gathered(read_together(tables) for tables in _pieces(plain))
@@ -54,12 +78,12 @@ class Loading:
 
         async def read(table: str) -> Leftover | None:
             async with gate:
-                return await self._discover(table, names)
+                return await self._discover(table, names, take)
 
         others = await gathered(read(table) for table in sorted(storages - found.keys()))
         return [leftover for leftover in (*found.values(), *others) if leftover is not None]
 
-    async def _load_described(self, tables: Sequence[str]) -> dict[str, Leftover | None]:
+    async def _load_described(self, tables: Sequence[str], take: Take) -> dict[str, Leftover | None]:
         """Adds the views of those storage tables that are, with their public views, as they should be. Returns these
         tables, with what should be dropped. The public views are described after the storage tables, because a version
         is stored before it is shown."""
@@ -75,7 +99,7 @@ class Loading:
             storage = TableName(self._catalog.storage_database, table)
             finding = await discovery.of_described(properties, storage, texts.get(name, ""))
             if finding is not None:
-                added[table] = self._take(finding)
+                added[table] = take(finding)
             await turn.pause()
         return added
 
@@ -126,17 +150,17 @@ class Loading:
     async def _discover_late(self, table: str, names: Container[str]) -> Leftover | None:
         """Skips a table that cannot be read now until the next time, so that it does not delay the others."""
         try:
-            return await self._discover(table, names)
+            return await self._discover(table, names, self._take)
         except FreshgateError as error:
             log.warning("cannot read %s, will try again: %s", table, error)
             return None
 
-    async def _discover(self, table: str, names: Container[str]) -> Leftover | None:
+    async def _discover(self, table: str, names: Container[str], take: Take) -> Leftover | None:
         """Classifies a storage table, or one of which `names` has only the definition. Returns what should be
         dropped."""
         storage = TableName(self._catalog.storage_database, table)
         look = discovery.of_storage if table in names else discovery.of_definition
-        return self._take(await look(self._metastore, storage))
+        return take(await look(self._metastore, storage))
 
     def _take(self, finding: discovery.Finding) -> Leftover | None:
         """Adds what was found to the catalog. Returns what should be dropped."""
