@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import chart_schema
 import pytest
 
 from gateway import __main__, settings_file
@@ -18,6 +20,15 @@ ROOT = Path(__file__).parent.parent
 def test_the_file_is_what_the_code_prints() -> None:
     # `freshgate config > conf/freshgate.toml` updates the file.
     assert (ROOT / "conf" / "freshgate.toml").read_text(encoding="utf-8") == settings_file.reference()
+
+
+def test_the_schema_of_the_chart_has_the_settings_of_the_gateway() -> None:
+    """After a change of the settings: .venv/bin/python scripts/chart_schema.py"""
+    text = chart_schema.SCHEMA.read_text(encoding="utf-8")
+    assert chart_schema.updated(text) == text
+    schema = json.loads(text)["properties"]["settings"]
+    assert schema["additionalProperties"] is False
+    assert "password" in schema["properties"]["upstream"]["properties"]
 
 
 def test_the_file_changes_no_default() -> None:

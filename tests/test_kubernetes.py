@@ -24,7 +24,7 @@ FULL: dict[str, Any] = {
     "image": {"repository": "registry.example/freshgate", "tag": "0.1.0@sha256:" + "0" * 64},
     "imagePullSecrets": [{"name": "registry"}],
     "settings": {
-        "upstream": {"address": "spark:10000", "user": "o'neill", "password": 'a "b" \\ <ü>\n'},
+        "upstream": {"address": "spark:10000", "user": 'o\'neill "b" \\ <ü>\n'},
         "listen": {"http_port": 10001, "transports": ["sasl"], "trusted_proxies": []},
         "limits": {"drain_seconds": 90.5, "request_bytes": 67108864},
         "rewrite": {"new_views": True},
@@ -97,7 +97,6 @@ def test_every_kind_of_value_reaches_the_gateway(tmp_path: Path) -> None:
     settings = settings_of(manifests(FULL), tmp_path)
     given = FULL["settings"]
     assert settings.upstream.user == given["upstream"]["user"]
-    assert settings.upstream.password == given["upstream"]["password"]
     assert settings.listen.transports == ("sasl",)
     assert settings.listen.trusted_proxies == ()
     assert settings.limits.drain_seconds == 90.5
@@ -227,12 +226,49 @@ def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
         ({"settings": {"upstream": {"address": "a:1"}, "listen": {"port": -1}}}, "settings.listen"),
         ({"settings": {"upstream": {"address": "a:1"}, "metrics": {"port": 0}}}, "settings.metrics.port"),
         ({**LEAST, "service": {"type": "Elsewhere"}}, "service.type"),
+        ({"settings": {"upstream": {"address": "a:1", "usr": "x"}}}, "usr"),
+        ({"settings": {"upstream": {"address": "a:1"}, "listn": {"port": 1}}}, "listn"),
+        ({"settings": {"upstream": {"address": "a:1", "tls": "yes"}}}, "settings.upstream.tls"),
     ],
 )
 def test_unusable_values_are_refused(values: dict[str, Any], said: str) -> None:
     done = helm(values)
     assert done.returncode != 0
     assert said in done.stderr.replace("/", ".")
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ({"upstream": {"address": "a:1", "password": "x"}}, "upstream.password"),
+        ({"upstream": {"address": "a:1"}, "ldap": {"bind_password": "x"}}, "ldap.bind_password"),
+        (
+            {"engine": {"accept_user_code": True, "spark": {"hadoop.fs.s3a.secret.key": "x"}}},
+            "engine.spark.hadoop.fs.s3a.secret.key",
+        ),
+        (
+            {"engine": {"accept_user_code": True, "spark": {"hadoop": {"fs.s3a.access.key": "x"}}}},
+            "engine.spark.hadoop.fs.s3a.access.key",
+        ),
+    ],
+)
+def test_no_password_lands_in_a_config_map(table: dict[str, Any], name: str) -> None:
+    done = helm({"settings": table})
+    assert done.returncode != 0
+    assert f"settings.{name} would be readable in a ConfigMap" in done.stderr
+    assert "settingsSecret" in done.stderr
+    # A Secret with all settings makes no ConfigMap.
+    assert "ConfigMap" not in {kind for kind, _ in manifests({"settings": table, "settingsSecret": "settings"})}
+
+
+def test_an_empty_password_is_none() -> None:
+    manifests({"settings": {"upstream": {"address": "a:1", "password": ""}}})
+
+
+def test_the_chart_and_the_gateway_agree_on_what_is_secret() -> None:
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+    (pattern,) = re.findall(r'regexMatch "(.+?)"', helpers)
+    assert pattern == settings_file._SECRET.pattern
 
 
 def test_the_values_of_the_page_are_usable(tmp_path: Path) -> None:

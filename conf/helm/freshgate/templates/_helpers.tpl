@@ -58,6 +58,18 @@ quoted, because those of Spark's settings contain dots. */ -}}
 {{- end }}
 {{- end -}}
 
+{{- /* The names of settings with passwords and other secrets, one in each line; as settings_file.py recognizes them. */ -}}
+{{- define "freshgate.secrets" -}}
+{{- range $name, $value := .table }}
+{{- $path := append $.path $name }}
+{{- if kindIs "map" $value }}
+{{- include "freshgate.secrets" (dict "path" $path "table" $value) }}
+{{- else if and (kindIs "string" $value) $value (regexMatch "(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|sas[._]" (join "." $path)) }}
+{{ join "." $path }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "freshgate.ports" -}}
 {{- with .Values.settings }}
 {{- if ge (int .listen.port) 0 }}
