@@ -111,11 +111,12 @@ from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
-from gateway.spark.client import Connection, SessionPool
+from gateway.spark.client import Connection, Session, SessionPool
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
+from gateway.spark.storage_guard import StorageGuard, unsigned
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
 from gateway.wire.endpoint import Endpoint
@@ -228,10 +229,18 @@ class Spark:
     """Connects to Spark. Implements `spark.client.EndpointSource`, and for the sessions' second connections
     `service.clients.side_connections.Upstream`."""
 
-    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic, dialect: Speaking) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: UpstreamSettings,
+        traffic: Traffic,
+        dialect: Speaking,
+        sign: Callable[[str], str] = unsigned,
+    ) -> None:
         self._engine = engine
         self._traffic = traffic
         self._dialect = dialect
+        self._sign = sign
         # The gateway starts the embedded engine with this transport.
         transport = settings.transport if settings.address else "sasl"
         self.mechanism = MECHANISMS[transport]
@@ -245,7 +254,9 @@ class Spark:
     async def connect(self, login: Login, *, ask: bool = False) -> Connection:
         with counted(self._traffic):
             endpoint = await self.endpoint()
-            return await Connection.open(endpoint, login.user, login.password, ask=ask, dialect=self._dialect)
+            return await Connection.open(
+                endpoint, login.user, login.password, ask=ask, dialect=self._dialect, sign=self._sign
+            )
 
 
 @contextlib.contextmanager
@@ -281,14 +292,19 @@ class AtSpark:
 
 def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
-    spark = Spark(engine, account, traffic, habits.speaking)
+    guard = guard_of(settings, engine)
+    spark = Spark(engine, account, traffic, habits.speaking, guard.signed)
+
+    async def greet(session: Session) -> None:
+        await guard.greet(session)
+        await habits.greet(session)
 
     def pool(size: int, configuration: Mapping[str, str], settings: Mapping[str, str] | None = None) -> SessionPool:
         return SessionPool(
-            *(spark, account.user, size, configuration),
+            *(spark, account.user, size, {**configuration, **guard.session}),
             password=account.password,
             settings=settings,
-            greet=habits.greet,
+            greet=greet,
             dialect=habits.speaking,
         )
 
@@ -296,6 +312,13 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
     return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine))
+
+
+def guard_of(settings: Settings, engine: Engine) -> StorageGuard:
+    """The embedded engine has a secret of its own for each start of the gateway."""
+    if isinstance(engine, EmbeddedEngine):
+        return engine.guard
+    return StorageGuard("", settings.storage.database)
 
 
 def plans_of(engine: Engine) -> Plans:

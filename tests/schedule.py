@@ -16,6 +16,7 @@ SHARING = {
     "tests/end_to_end/test_rewriting_seen.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_rewritten_queries.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_stale_partitions.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_guard_in_spark.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_suggestions.py": "a gateway with an embedded Spark",
     "tests/transports/test_http_clients.py": "a Spark with several Thrift servers",
     "tests/transports/test_nginx.py": "a Spark with several Thrift servers",

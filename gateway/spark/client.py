@@ -22,6 +22,7 @@ from TCLIService import ttypes
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.spark import older, protocol
 from gateway.spark.row_list import Rows
+from gateway.spark.storage_guard import unsigned
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import OtherProtocol, WireError, WireLimits
@@ -84,6 +85,8 @@ class Connection:
         ends_sessions: bool,
         dialect: Speaking,
     ) -> None:
+        self.sign: Callable[[str], str] = unsigned
+        """Adds what the guard inside Spark needs to a statement of the gateway's own in a client's session."""
         self._place = place
         self.dialect = dialect
         """What the server understands, as far as that is known now."""
@@ -110,6 +113,7 @@ class Connection:
         *,
         ask: bool = False,
         dialect: Speaking = lambda: NEWEST,
+        sign: Callable[[str], str] = unsigned,
     ) -> Self:
         """Connects and logs in. Raises UpstreamLost if no server answers, StatementFailed if it refuses the login.
 
@@ -139,14 +143,16 @@ class Connection:
                 "It may be starting; try again in a few seconds."
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
-        reopen = partial(cls.open, endpoint, user, password, dialect=dialect)
-        return cls(
+        reopen = partial(cls.open, endpoint, user, password, dialect=dialect, sign=sign)
+        connection = cls(
             *(reader, writer, wire, reopen),
             place=endpoint,
             login=login,
             ends_sessions=ends_sessions,
             dialect=dialect,
         )
+        connection.sign = sign
+        return connection
 
     @property
     def alive(self) -> bool:
@@ -300,7 +306,7 @@ class Session:
             await self._run(f"SET {SESSION_CATALOG_CLASS}={chosen}")
 
     async def _run(self, sql: str, on_start: Callable[[str], None] | None = None) -> Rows:
-        started = asyncio.ensure_future(self.execute(sql))
+        started = asyncio.ensure_future(self.execute(self.connection.sign(sql)))
         try:
             handle = await asyncio.shield(started)
         except asyncio.CancelledError:

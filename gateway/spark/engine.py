@@ -26,6 +26,7 @@ from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import JobProgress
 from gateway.spark import data_directory
+from gateway.spark.storage_guard import StorageGuard, random_secret
 from gateway.spark.ui import SparkUi
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class EmbeddedEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._data_dir = Path(settings.data_dir).absolute()
+        self.guard = StorageGuard(random_secret(), settings.storage.database)
         self._child: asyncio.subprocess.Process | None = None
         self._address: Address | None = None
         self._running = asyncio.Event()
@@ -277,6 +279,7 @@ class EmbeddedEngine:
             "driver_memory": engine.driver_memory,
             "parent": os.getpid(),
             "spark": dict(engine.spark),
+            "guard": dict(self.guard.spark),
         }
         with contextlib.suppress(ConnectionError):
             child.stdin.write(json.dumps(options).encode("utf-8") + b"\n")

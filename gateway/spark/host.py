@@ -33,7 +33,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -46,6 +46,7 @@ from pyspark.sql import SparkSession
 
 from gateway.mv.ports import JobProgress
 from gateway.spark import data_directory
+from gateway.spark.guard_code import install
 from gateway.spark.plan_writing import PlanWriting
 from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
 
@@ -93,11 +94,14 @@ class Options:
     driver_memory: str
     parent: int
     spark: dict[str, str]
+    guard: dict[str, str] = field(default_factory=dict)
+    """Spark's settings for the guard of the storage database. Empty: there is none."""
 
     @classmethod
     def read(cls, line: bytes) -> Options:
         raw = json.loads(line)
-        return cls(Path(raw["data_dir"]), raw["master"], raw["driver_memory"], raw["parent"], raw["spark"])
+        guard = raw.get("guard", {})
+        return cls(Path(raw["data_dir"]), raw["master"], raw["driver_memory"], raw["parent"], raw["spark"], guard)
 
     @property
     def scratch(self) -> Path:
@@ -144,6 +148,7 @@ def spark_settings(options: Options) -> dict[str, str]:
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     settings.update(options.spark)
+    settings.update(options.guard)
     if jars := settings.get("spark.jars"):
         # The server closes the class loader of these jars with its first session (Hive's SessionState.close); classes
         # not loaded by then are missing from then on. Jars on the class path stay available.
@@ -268,6 +273,8 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     for key, value in SERVER_SETTINGS.items():
         system.setProperty(key, value)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    if options.guard:
+        install(gateway, session._jsparkSession)
     # Opens the metastore now, and creates it in a new directory. Otherwise the first client would wait for that, or be
     # the one to learn that it fails.
     session.sql("SHOW DATABASES").collect()

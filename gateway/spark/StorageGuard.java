@@ -1,0 +1,814 @@
+import java.io.File;
+import java.lang.reflect.Array;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+
+/**
+ * Refuses changes of what the gateway stores, from every session of this Spark that is not the gateway's: a Spark session
+ * extension. Janino, which Spark brings for its generated code, compiles this file.
+ *
+ * It reads no texts. Spark calls it with each statement's analyzed plan, in which all names are resolved, whether the
+ * statement came from IDENTIFIER, EXECUTE IMMEDIATE, a script or a variable. A command that names something that is
+ * protected is refused unless it is known to be harmless. What a command's query reads does not count.
+ *
+ * A session is the gateway's if it was opened with the secret whose SHA-256 Spark's configuration holds. The secret is
+ * removed from the session at its first statement, so that no text can read it. In the session of a client, the gateway
+ * permits a statement by a signed comment (`PERMIT`), which names the one object that the statement changes. It can be used
+ * by one statement only.
+ *
+ * Only what Spark 3.5 to 4.1, with Scala 2.12 and 2.13, have in common is called directly; the rest by reflection.
+ */
+public class StorageGuard extends scala.runtime.AbstractFunction1 {
+    /** Settings of Spark: fixed once it has started. */
+    private static final String HASH = "spark.freshgate.guard.sha256";
+    private static final String DATABASE = "spark.freshgate.guard.database";
+    private static final String SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession";
+    /** Settings of a session. Their names do not begin with `spark`, so that Spark does not pass them to tasks. */
+    private static final String SECRET = "freshgate.guard.secret";
+    private static final String STATE = "freshgate.guard.state";
+
+    /** SQL scripts need a name of the error, for their handlers. */
+    private static final String CONDITION = "MATERIALIZED_VIEW_STORAGE";
+    private static final String SESSION_CATALOG = "spark_catalog";
+    private static final Pattern PERMIT =
+        Pattern.compile("/\\* freshgate permits ([0-9]{1,15}) ([0-9a-f]{32}) ([0-9a-f]{64}) \\*/");
+    private static final long PERMIT_MILLIS = 3600000L;
+    private static final int PERMITS_KEPT = 10000;
+    private static final int DEPTH_MAX = 12;
+    private static final String STORED = "(?s).+__[0-9a-f]{8}(__definition)?";
+    /** Plans that a command only reads, and names of tables whose definition it only copies. */
+    private static final Set READ = words(
+        "query plan source sourceTable sourceQuery logicalPlan originalPlan cteDefs cteRelations innerChildren");
+    private static final Set COPIED = words("sourceTable source sourceIdentifier");
+    /** Commands that change nothing but the session or Spark's caches. */
+    private static final Set HARMLESS = words(
+        "CacheTable CacheTableAsSelect CacheTableCommand ClearCacheCommand CreateTempView CreateTempViewCommand"
+        + " CreateTempViewUsing CreateVariable DescribeColumn DescribeColumnCommand DescribeDatabaseCommand"
+        + " DescribeFunction DescribeFunctionCommand DescribeNamespace DescribeProcedureCommand"
+        + " DescribeQueryCommand DescribeRelation DescribeRelationJsonCommand DescribeTableCommand DropTempViewCommand"
+        + " DropVariable ExplainCommand ListArchivesCommand ListFilesCommand ListJarsCommand NoopCommand"
+        + " RefreshFunction RefreshFunctionCommand RefreshResource RefreshTable RefreshTableCommand ResetCommand"
+        + " SetCatalogAndNamespace SetCatalogCommand SetCommand SetNamespaceCommand SetVariable ShowCatalogsCommand"
+        + " ShowColumns ShowColumnsCommand ShowCreateTable ShowCreateTableAsSerdeCommand ShowCreateTableCommand"
+        + " ShowCurrentNamespaceCommand ShowFunctions ShowFunctionsCommand ShowNamespaces ShowNamespacesCommand"
+        + " ShowPartitions ShowPartitionsCommand ShowProceduresCommand ShowTableExtended ShowTablePartition"
+        + " ShowTableProperties ShowTablePropertiesCommand ShowTables ShowTablesCommand ShowTablesExtended ShowViews"
+        + " ShowViewsCommand UncacheTable UncacheTableCommand");
+    private static final Set OBJECT_STORES = words("s3 s3a s3n gs oss cosn obs");
+
+    private static volatile byte[] secret;
+    /** The permits that were used, with the statement that used each and the time of the permit. */
+    private static final Map used = new HashMap();
+
+    /** Adds the guard to the extensions of all sessions of this Spark. */
+    public Object apply(Object extensions) {
+        ((SparkSessionExtensions) extensions).injectCheckRule(new Builder());
+        return scala.runtime.BoxedUnit.UNIT;
+    }
+
+    /** Makes the rule of a session. */
+    private static final class Builder extends scala.runtime.AbstractFunction1 {
+        public Object apply(Object session) {
+            return new Rule(session);
+        }
+    }
+
+    /** Spark shows its message and its SQLSTATE to the client. */
+    private static final class Refused extends RuntimeException implements SparkThrowable {
+        Refused(String message) {
+            super(message);
+        }
+
+        public String getCondition() {
+            return CONDITION;
+        }
+
+        public String getErrorClass() {
+            return CONDITION;
+        }
+
+        public String getSqlState() {
+            return "42501";
+        }
+
+        public boolean isInternalError() {
+            return false;
+        }
+
+        public Map getMessageParameters() {
+            return new HashMap();
+        }
+
+        public org.apache.spark.QueryContext[] getQueryContext() {
+            return new org.apache.spark.QueryContext[0];
+        }
+
+        public String toString() {
+            return getMessage();
+        }
+    }
+
+    /** The rule of one session. */
+    private static final class Rule extends scala.runtime.AbstractFunction1 {
+        private final Object session;
+        private volatile boolean trusted;
+
+        Rule(Object session) {
+            this.session = session;
+        }
+
+        public Object apply(Object plan) {
+            look((LogicalPlan) plan);
+            return scala.runtime.BoxedUnit.UNIT;
+        }
+
+        /** Finds the commands in a plan. Expressions hold none. */
+        private void look(LogicalPlan plan) {
+            if (isCommand(plan)) {
+                judge(plan);
+            } else if (!(plan instanceof View)) {
+                each(((scala.Product) plan).productIterator());
+            }
+        }
+
+        private void each(scala.collection.Iterator values) {
+            while (values.hasNext()) {
+                Object value = values.next();
+                if (value instanceof LogicalPlan) {
+                    look((LogicalPlan) value);
+                } else if (value instanceof scala.collection.Iterable && !(value instanceof scala.collection.Map)) {
+                    scala.collection.Iterator within = ((scala.collection.Iterable) value).iterator();
+                    while (within.hasNext()) {
+                        Object inner = within.next();
+                        if (!(inner instanceof LogicalPlan)) {
+                            break;
+                        }
+                        look((LogicalPlan) inner);
+                    }
+                }
+            }
+        }
+
+        private boolean isCommand(LogicalPlan plan) {
+            return plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command
+                || plan instanceof org.apache.spark.sql.catalyst.plans.logical.ParsedStatement
+                || plan.getClass().getSimpleName().equals("Call");
+        }
+
+        private void judge(LogicalPlan command) {
+            SQLConf conf = SQLConf.get();
+            if (conf.contains(SECRET)) {
+                trusted = isSecret(conf.getConfString(SECRET, ""), conf);
+                conf.unsetConf(SECRET);
+            }
+            if (trusted || HARMLESS.contains(command.getClass().getSimpleName()) || isTemporary(command) || isOff()) {
+                return;
+            }
+            Finding finding = new Finding(session);
+            finding.fields(command, 0);
+            if (finding.reason() != null && !isPermitted(finding)) {
+                throw new Refused(finding.reason());
+            }
+        }
+
+        private boolean isSecret(String given, SQLConf conf) {
+            String hash = setting(HASH);
+            boolean right = !isOff() && MessageDigest.isEqual(bytes(sha256(given)), bytes(hash.toLowerCase(Locale.ROOT)));
+            if (right) {
+                secret = bytes(given);
+            }
+            conf.setConfString(STATE, isShared() ? "single session" : hash.isEmpty() ? "no hash"
+                : !right ? "other secret" : "active " + storage());
+            return right;
+        }
+
+        private boolean isPermitted(Finding finding) {
+            SparkContext context = (SparkContext) call(session, "sparkContext");
+            String text = context.getLocalProperty("spark.job.description");
+            // While a command runs, a client's settings are local properties; before, only Spark's own are.
+            if (secret == null || text == null || finding.names.isEmpty()
+                || context.getLocalProperty("spark.sql.execution.id") != null) {
+                return false;
+            }
+            Matcher permits = PERMIT.matcher(text);
+            while (permits.find()) {
+                if (isValid(permits, finding) && isFirst(permits, context.getLocalProperty("spark.jobGroup.id"))) {
+                    return true;
+                }
+            }
+            return false;
+        }
+    }
+
+    /** Whether a view that is created belongs to the session. */
+    private static boolean isTemporary(LogicalPlan command) {
+        Object type = value(command, "viewType");
+        String kind = type == null ? "" : type.getClass().getSimpleName();
+        return kind.equals("LocalTempView$") || kind.equals("GlobalTempView$");
+    }
+
+    private static boolean isValid(Matcher permit, Finding finding) {
+        if (Math.abs(System.currentTimeMillis() - Long.parseLong(permit.group(1))) > PERMIT_MILLIS) {
+            return false;
+        }
+        Iterator names = finding.names.iterator();
+        while (names.hasNext()) {
+            String signed = permit.group(1) + " " + permit.group(2) + " " + names.next();
+            if (!MessageDigest.isEqual(bytes(hmac(secret, signed)), bytes(permit.group(3)))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether no other statement has used the permit. */
+    private static boolean isFirst(Matcher permit, String statement) {
+        synchronized (used) {
+            long now = System.currentTimeMillis();
+            if (used.size() > PERMITS_KEPT) {
+                Iterator each = used.values().iterator();
+                while (each.hasNext()) {
+                    if (now - Long.parseLong(((String[]) each.next())[1]) > PERMIT_MILLIS) {
+                        each.remove();
+                    }
+                }
+            }
+            String[] before = (String[]) used.get(permit.group(2));
+            if (before == null) {
+                used.put(permit.group(2), new String[] {String.valueOf(statement), permit.group(1)});
+            }
+            return before == null || before[0].equals(statement);
+        }
+    }
+
+    /** What a command changes that is protected. */
+    private static final class Finding {
+        private String reason;
+        private String directoryReason;
+        /** The names that it may not change, as `database.table`. */
+        final Set names = new LinkedHashSet();
+        private final Object session;
+        private final Object catalog;
+
+        Finding(Object session) {
+            this.session = session;
+            this.catalog = call(call(session, "sessionState"), "catalog");
+        }
+
+        /** Why the command is refused; null if it is not. A name says more than the directory behind it. */
+        String reason() {
+            return reason != null ? reason : directoryReason;
+        }
+
+        /** Collects from all fields of a command. */
+        void fields(Object command, int depth) {
+            String kind = command.getClass().getSimpleName();
+            List fieldNames = fieldNames(command);
+            scala.collection.Iterator values = ((scala.Product) command).productIterator();
+            for (int place = 0; values.hasNext(); place++) {
+                Object value = values.next();
+                String field = place < fieldNames.size() ? (String) fieldNames.get(place) : "";
+                if (value instanceof LogicalPlan && READ.contains(field)) {
+                    continue;
+                }
+                if (value instanceof TableIdentifier && COPIED.contains(field)) {
+                    continue;
+                }
+                if (kind.equals("Call") && value instanceof scala.collection.Iterable) {
+                    arguments((scala.collection.Iterable) value);
+                }
+                collect(value, depth + 1);
+            }
+            if (kind.equals("DropDatabaseCommand") || kind.equals("DropNamespace")) {
+                database(command);
+            }
+        }
+
+        private void collect(Object value, int depth) {
+            if (value == null || depth > DEPTH_MAX || value instanceof DataType) {
+                return;
+            }
+            if (value instanceof Expression || value instanceof Number || value instanceof Boolean) {
+                return;
+            }
+            if (value instanceof String) {
+                text((String) value);
+            } else if (value instanceof URI || value instanceof File || value.getClass().getName().endsWith(".fs.Path")) {
+                path(value.toString());
+            } else if (value instanceof TableIdentifier) {
+                identifier((TableIdentifier) value);
+            } else if (value instanceof FunctionIdentifier) {
+                function((FunctionIdentifier) value);
+            } else if (value instanceof CatalogTable) {
+                table((CatalogTable) value);
+            } else if (value instanceof CatalogDatabase) {
+                name(SESSION_CATALOG, ((CatalogDatabase) value).name(), null);
+                path(String.valueOf(((CatalogDatabase) value).locationUri()));
+            } else if (value instanceof LogicalPlan) {
+                plan((LogicalPlan) value, depth);
+            } else if (value instanceof Identifier) {
+                named(SESSION_CATALOG, (Identifier) value);
+            } else if (value instanceof Table) {
+                v2(value, depth);
+            } else if (value instanceof Object[]) {
+                Object[] all = (Object[]) value;
+                for (int place = 0; place < all.length; place++) {
+                    collect(all[place], depth + 1);
+                }
+            } else if (value instanceof Map) {
+                collect(((Map) value).values().toArray(), depth);
+                collect(((Map) value).keySet().toArray(), depth);
+            } else if (value instanceof scala.collection.Iterable) {
+                scala.collection.Iterator all = ((scala.collection.Iterable) value).iterator();
+                while (all.hasNext()) {
+                    collect(all.next(), depth + 1);
+                }
+            } else if (value instanceof scala.Product) {
+                fields(value, depth);
+            } else {
+                directories(value, depth);
+            }
+        }
+
+        /** Objects that are no products know their directories by these methods: file indexes, and Delta's logs. */
+        private void directories(Object value, int depth) {
+            String[] methods = {"rootPaths", "dataPath"};
+            for (int place = 0; place < methods.length; place++) {
+                Method method = method(value, methods[place]);
+                if (method != null) {
+                    collect(invoke(value, method), depth + 1);
+                }
+            }
+        }
+
+        private void plan(LogicalPlan plan, int depth) {
+            String kind = plan.getClass().getSimpleName();
+            if (kind.equals("ResolvedTempView") || kind.equals("ResolvedNonPersistentFunc")) {
+                return;
+            }
+            Object identifier = value(plan, "identifier");
+            Object catalog = value(plan, "catalog");
+            if (identifier instanceof scala.Option) {
+                identifier = ((scala.Option) identifier).isEmpty() ? null : ((scala.Option) identifier).get();
+                catalog = ((scala.Option) catalog).isEmpty() ? null : ((scala.Option) catalog).get();
+            }
+            if (identifier instanceof Identifier && catalog instanceof CatalogPlugin) {
+                named(((CatalogPlugin) catalog).name(), (Identifier) identifier);
+            }
+            List fieldNames = fieldNames(plan);
+            scala.collection.Iterator values = ((scala.Product) plan).productIterator();
+            for (int place = 0; values.hasNext(); place++) {
+                Object value = values.next();
+                String field = place < fieldNames.size() ? (String) fieldNames.get(place) : "";
+                if (!field.equals("identifier") && !(value instanceof CatalogPlugin)) {
+                    collect(value, depth + 1);
+                }
+            }
+        }
+
+        private void v2(Object table, int depth) {
+            Object properties = call(table, "properties");
+            if (properties instanceof Map) {
+                collect(((Map) properties).get("location"), depth + 1);
+                collect(((Map) properties).get("path"), depth + 1);
+            }
+            String[] methods = {"v1Table", "catalogTable", "path", "fileIndex"};
+            for (int place = 0; place < methods.length; place++) {
+                Method method = method(table, methods[place]);
+                if (method != null) {
+                    collect(invoke(table, method), depth + 1);
+                }
+            }
+        }
+
+        private void identifier(TableIdentifier found) {
+            String database = found.database().isEmpty() ? null : (String) found.database().get();
+            if (database == null) {
+                if (((Boolean) call(catalog, "isTempView", found, TableIdentifier.class)).booleanValue()) {
+                    return;
+                }
+                database = (String) call(catalog, "getCurrentDatabase");
+            }
+            name(SESSION_CATALOG, database, found.table());
+        }
+
+        private void function(FunctionIdentifier found) {
+            String database = found.database().isEmpty()
+                ? (String) call(catalog, "getCurrentDatabase")
+                : (String) found.database().get();
+            if (isStorage(database)) {
+                refuse(database, found.funcName());
+            }
+        }
+
+        private void named(String catalogName, Identifier found) {
+            String[] namespace = found.namespace();
+            boolean within = namespace.length > 0;
+            for (int place = 0; place < namespace.length; place++) {
+                within &= true;
+                if (isStorage(namespace[place])) {
+                    refuse(namespace[place], found.name());
+                }
+            }
+            name(catalogName, within ? namespace[namespace.length - 1] : null, found.name());
+        }
+
+        private void name(String catalogName, String database, String table) {
+            if (isStorage(database)) {
+                refuse(database, table);
+            }
+            if (table == null) {
+                return;
+            }
+            if (table.indexOf('/') >= 0) {
+                path(table);
+            } else if (database != null && catalogName.equals(SESSION_CATALOG)) {
+                CatalogTable there = lookUp(database, table);
+                if (there != null) {
+                    table(there);
+                }
+            }
+        }
+
+        private void table(CatalogTable found) {
+            TableIdentifier identifier = found.identifier();
+            String database = identifier.database().isEmpty() ? null : (String) identifier.database().get();
+            if (isStorage(database)) {
+                refuse(database, identifier.table());
+            }
+            if (found.storage().locationUri().isDefined()) {
+                path(found.storage().locationUri().get().toString());
+            }
+            if (isPublic(found)) {
+                refuseView(database, identifier.table());
+            } else if (database != null && found.viewText().isEmpty() && found.storage().locationUri().isEmpty()) {
+                // A table to be created, perhaps in place of a view.
+                CatalogTable there = lookUp(database, identifier.table());
+                if (there != null && isPublic(there)) {
+                    refuseView(database, identifier.table());
+                }
+            }
+        }
+
+        /** The text of a view that shows the rows of a storage table, which the metastore attributes to this name. */
+        private boolean isPublic(CatalogTable found) {
+            if (found.viewText().isEmpty()) {
+                return false;
+            }
+            Matcher shown = Pattern.compile("(?s)SELECT .* FROM (?:`spark_catalog`\\.)?`" + Pattern.quote(storage().replace("`", "``"))
+                + "`\\.`([^`]+)` WHERE freshgate_version .*", Pattern.CASE_INSENSITIVE).matcher((String) found.viewText().get());
+            return shown.matches() && lookUp(storage(), shown.group(1)) != null;
+        }
+
+        private CatalogTable lookUp(String database, String table) {
+            try {
+                Object external = call(catalog, "externalCatalog");
+                String[] names = {database.toLowerCase(Locale.ROOT), table.toLowerCase(Locale.ROOT)};
+                if (!((Boolean) call(external, "tableExists", names)).booleanValue()) {
+                    return null;
+                }
+                return (CatalogTable) call(external, "getTable", names);
+            } catch (NoSuchThing missing) {
+                return null;
+            }
+        }
+
+        /** A database that is dropped: with what is in it, and where it lies. */
+        private void database(Object command) {
+            Object found = value(command, "databaseName");
+            if (found == null) {
+                Object namespace = value(value(command, "namespace"), "namespace");
+                if (!(namespace instanceof scala.collection.Iterable)) {
+                    return;
+                }
+                scala.collection.Iterator parts = ((scala.collection.Iterable) namespace).iterator();
+                while (parts.hasNext()) {
+                    found = parts.next();
+                }
+            }
+            String[] name = {String.valueOf(found).toLowerCase(Locale.ROOT)};
+            Object external = call(catalog, "externalCatalog");
+            if (!((Boolean) call(external, "databaseExists", name)).booleanValue()) {
+                return;
+            }
+            path(String.valueOf(((CatalogDatabase) call(external, "getDatabase", name)).locationUri()));
+            scala.collection.Iterator views =
+                ((scala.collection.Iterable) call(external, "listViews", new String[] {name[0], "*"})).iterator();
+            while (views.hasNext() && reason == null) {
+                CatalogTable there = lookUp(name[0], (String) views.next());
+                if (there != null && isPublic(there)) {
+                    refuseView(name[0], there.identifier().table());
+                }
+            }
+        }
+
+        /** Arguments of a procedure, which may be names and paths. */
+        private void arguments(scala.collection.Iterable values) {
+            scala.collection.Iterator all = values.iterator();
+            while (all.hasNext()) {
+                Object value = all.next();
+                Object text = value instanceof Literal ? ((Literal) value).value() : null;
+                if (text == null) {
+                    continue;
+                }
+                String[] parts = text.toString().replace("`", "").split("\\.");
+                for (int place = 0; place < parts.length; place++) {
+                    text(parts[place]);
+                }
+                text(text.toString());
+                if (parts.length > 1) {
+                    name(SESSION_CATALOG, parts[parts.length - 2], parts[parts.length - 1]);
+                }
+            }
+        }
+
+        private void text(String text) {
+            if (isStorage(text)) {
+                refuse(text, null);
+            } else if (text.indexOf('/') >= 0 || text.equals("..")) {
+                path(text);
+            }
+        }
+
+        private void path(String text) {
+            if (reason() == null && directory() != null && meets(text)) {
+                directoryReason = "The directory " + text + " holds the rows of materialized views, or is above them."
+                    + " Only the gateway may change what is there: choose another directory.";
+            }
+        }
+
+        private boolean meets(String text) {
+            String place = normal(text);
+            String own = normal(directory());
+            if (!sameStore(text, directory())) {
+                return false;
+            }
+            if (within(place, own) || within(own, place)) {
+                return true;
+            }
+            String[] parts = place.split("/");
+            String last = own.substring(own.lastIndexOf('/') + 1);
+            for (int part = 0; part < parts.length; part++) {
+                if (parts[part].equalsIgnoreCase(last)) {
+                    return true;
+                }
+                if (parts[part].matches(STORED) && lookUp(storage(), parts[part]) != null) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        /** The directory of the storage database; null before it exists. */
+        private String directory() {
+            Object external = call(catalog, "externalCatalog");
+            String[] name = {storage().toLowerCase(Locale.ROOT)};
+            if (!((Boolean) call(external, "databaseExists", name)).booleanValue()) {
+                return null;
+            }
+            return String.valueOf(((CatalogDatabase) call(external, "getDatabase", name)).locationUri());
+        }
+
+        private void refuse(String database, String name) {
+            names.add(database.toLowerCase(Locale.ROOT) + "." + (name == null ? "" : name.toLowerCase(Locale.ROOT)));
+            if (reason == null) {
+                reason = (name == null ? "The database " + database : database + "." + name)
+                    + " belongs to the gateway's storage of materialized views, which only the gateway may change. Use"
+                    + " REFRESH, ALTER or DROP MATERIALIZED VIEW.";
+            }
+        }
+
+        private void refuseView(String database, String name) {
+            names.add(database.toLowerCase(Locale.ROOT) + "." + name.toLowerCase(Locale.ROOT));
+            if (reason == null) {
+                reason = database + "." + name + " is a materialized view, which only the gateway may change. Use REFRESH,"
+                    + " ALTER or DROP MATERIALIZED VIEW.";
+            }
+        }
+    }
+
+    private static boolean within(String place, String directory) {
+        return place.equals(directory) || place.startsWith(directory.endsWith("/") ? directory : directory + "/");
+    }
+
+    /** Different buckets of an object store share nothing. One file system may have several names otherwise. */
+    private static boolean sameStore(String one, String other) {
+        try {
+            URI left = new URI(one.replace(" ", "%20"));
+            URI right = new URI(other.replace(" ", "%20"));
+            return left.getScheme() == null || right.getScheme() == null || left.getAuthority() == null
+                || !OBJECT_STORES.contains(left.getScheme()) || !OBJECT_STORES.contains(right.getScheme())
+                || left.getAuthority().equals(right.getAuthority());
+        } catch (java.net.URISyntaxException unclear) {
+            return true;
+        }
+    }
+
+    /** The path in a URI: absolute, up to the first wildcard, without `..`, and without symbolic links on this machine. */
+    private static String normal(String text) {
+        String path = text;
+        Matcher whole = Pattern.compile("(?s)([A-Za-z][A-Za-z0-9+.-]*):(?://[^/]*)?(/.*)?").matcher(text);
+        boolean local = true;
+        if (whole.matches()) {
+            path = whole.group(2) == null ? "/" : whole.group(2);
+            local = whole.group(1).equalsIgnoreCase("file");
+        }
+        try {
+            path = java.net.URLDecoder.decode(path.replace("+", "%2B"), "UTF-8");
+        } catch (Exception literal) {
+            // A per cent sign that encodes nothing.
+        }
+        Matcher wild = Pattern.compile("[*?\\[{]").matcher(path);
+        if (wild.find()) {
+            path = path.substring(0, path.lastIndexOf('/', wild.start()) + 1);
+        }
+        if (!path.startsWith("/")) {
+            return new File("/", path).toPath().normalize().toString();
+        }
+        try {
+            return local ? new File(path).getCanonicalPath() : new File(path).toPath().normalize().toString();
+        } catch (Exception unusable) {
+            return path;
+        }
+    }
+
+    // --- Spark's objects ---------------------------------------------------------------------------------------------
+
+    private static final class NoSuchThing extends RuntimeException {
+    }
+
+    /** The names of a case class's fields, in their order. */
+    private static List fieldNames(Object product) {
+        Method method = method(product, "productElementNames");
+        List names = new ArrayList();
+        if (method != null) {
+            scala.collection.Iterator each = (scala.collection.Iterator) invoke(product, method);
+            while (each.hasNext()) {
+                names.add(each.next());
+            }
+            return names;
+        }
+        // Scala 2.12 does not tell them. Its compiler declares the fields of the constructor first.
+        Field[] fields = product.getClass().getDeclaredFields();
+        for (int place = 0; place < fields.length; place++) {
+            if (!Modifier.isStatic(fields[place].getModifiers())) {
+                names.add(fields[place].getName());
+            }
+        }
+        return names;
+    }
+
+    /** The field of a case class; null if it has none of this name. */
+    private static Object value(Object product, String name) {
+        Method method = product == null ? null : method(product, name);
+        return method == null ? null : invoke(product, method);
+    }
+
+    private static Method method(Object object, String name) {
+        try {
+            Method method = object.getClass().getMethod(name, new Class[0]);
+            method.setAccessible(true);
+            return method;
+        } catch (NoSuchMethodException missing) {
+            return null;
+        } catch (RuntimeException hidden) {
+            return null;
+        }
+    }
+
+    private static Object invoke(Object object, Method method) {
+        try {
+            return method.invoke(object, new Object[0]);
+        } catch (IllegalAccessException hidden) {
+            throw new IllegalStateException(hidden);
+        } catch (InvocationTargetException failed) {
+            throw new IllegalStateException(failed.getCause());
+        }
+    }
+
+    private static Object call(Object object, String name) {
+        Method method = method(object, name);
+        if (method == null) {
+            throw new IllegalStateException(object.getClass().getName() + " has no method " + name + ".");
+        }
+        return invoke(object, method);
+    }
+
+    private static Object call(Object object, String name, Object argument, Class type) {
+        return call(object, name, new Object[] {argument}, new Class[] {type});
+    }
+
+    private static Object call(Object object, String name, String[] arguments) {
+        Class[] types = new Class[arguments.length];
+        Arrays.fill(types, String.class);
+        return call(object, name, arguments, types);
+    }
+
+    private static Object call(Object object, String name, Object[] arguments, Class[] types) {
+        try {
+            Method method = object.getClass().getMethod(name, types);
+            method.setAccessible(true);
+            return method.invoke(object, arguments);
+        } catch (InvocationTargetException failed) {
+            if (failed.getCause().getClass().getSimpleName().startsWith("NoSuch")) {
+                throw new NoSuchThing();
+            }
+            throw new IllegalStateException(failed.getCause());
+        } catch (ReflectiveOperationException other) {
+            throw new IllegalStateException(other);
+        }
+    }
+
+    // --- settings and signatures -------------------------------------------------------------------------------------
+
+    private static String setting(String name) {
+        return SparkEnv.get().conf().get(name, "");
+    }
+
+    private static boolean isShared() {
+        return setting(SINGLE_SESSION).equals("true");
+    }
+
+    /** Whether it cannot tell the gateway's sessions from others, and so lets everything pass. */
+    private static boolean isOff() {
+        return setting(HASH).isEmpty() || isShared();
+    }
+
+    private static String storage() {
+        return SparkEnv.get().conf().get(DATABASE, "freshgate_storage");
+    }
+
+    private static boolean isStorage(String database) {
+        return database != null && database.equalsIgnoreCase(storage());
+    }
+
+    private static Set words(String text) {
+        return new HashSet(Arrays.asList(text.split(" ")));
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String sha256(String text) {
+        try {
+            return hex(MessageDigest.getInstance("SHA-256").digest(bytes(text)));
+        } catch (java.security.GeneralSecurityException missing) {
+            throw new IllegalStateException(missing);
+        }
+    }
+
+    private static String hmac(byte[] key, String text) {
+        try {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            return hex(mac.doFinal(bytes(text)));
+        } catch (java.security.GeneralSecurityException missing) {
+            throw new IllegalStateException(missing);
+        }
+    }
+
+    private static String hex(byte[] all) {
+        StringBuilder out = new StringBuilder();
+        for (int place = 0; place < all.length; place++) {
+            out.append(Character.forDigit(all[place] >> 4 & 15, 16)).append(Character.forDigit(all[place] & 15, 16));
+        }
+        return out.toString();
+    }
+}

@@ -1,0 +1,154 @@
+"""The gateway's side of the guard inside Spark (`StorageGuard.java`): its secret, and what it says about itself.
+
+The guard refuses statements that change what the gateway stores, unless they come from the gateway. It recognizes the
+gateway's sessions by a secret with which they are opened, and the gateway's statements in clients' sessions by a
+signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+from gateway.errors import FreshgateError
+from gateway.mv.ports import SqlSession
+
+log = logging.getLogger(__name__)
+
+SECRET = "freshgate.guard.secret"
+"""The setting with which the gateway opens its sessions. The guard removes it from the session at once."""
+STATE = "freshgate.guard.state"
+"""The setting in which the guard then tells its state."""
+HASH = "spark.freshgate.guard.sha256"
+"""The setting of a whole Spark that holds the SHA-256 of the secret."""
+DATABASE = "spark.freshgate.guard.database"
+"""The setting of a whole Spark that holds the name of the storage database."""
+EXTENSION = "StorageGuard"
+"""The class, for `spark.sql.extensions`."""
+SECRET_CHARACTERS = 64
+"""Of a random secret. The hash of a shorter one that somebody has made up could be inverted by trying."""
+SECRET_CHARACTERS_MIN = 32
+
+_UNSET = "<undefined>"
+_NAME = r"`((?:[^`]|``)*)`"
+_ABOUT_VIEW = re.compile(rf"(?:CREATE VIEW|ALTER VIEW|DROP VIEW IF EXISTS) (?:`spark_catalog`\.)?{_NAME}\.{_NAME}")
+"""The start of each of the gateway's statements that runs in a client's session and that the guard would refuse."""
+
+
+class GuardRefuses(FreshgateError):
+    """The guard would refuse the gateway's own statements. The message says what to set."""
+
+    sqlstate = "28000"
+
+
+class GuardState(Enum):
+    """Whether the guard protects the storage database."""
+
+    UNKNOWN = "UNKNOWN"
+    ACTIVE = "ACTIVE"
+    ABSENT = "ABSENT"
+    OFF = "OFF"
+
+
+def random_secret() -> str:
+    return secrets.token_hex(SECRET_CHARACTERS // 2)
+
+
+def hash_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8")).hexdigest()
+
+
+def signed(secret: str, text: str) -> str:
+    """A statement with the permit for the guard, if it is one that changes a view. The guard accepts it once, within an
+    hour, for changes of this view alone."""
+    found = _ABOUT_VIEW.match(text)
+    if found is None:
+        return text
+    name = ".".join(part.replace("``", "`").lower() for part in found.groups())
+    told = f"{time.time_ns() // 1_000_000} {secrets.token_hex(16)}"
+    signature = hmac.new(secret.encode("utf-8"), f"{told} {name}".encode(), hashlib.sha256).hexdigest()
+    # On a line of its own, because a query may end with a comment.
+    return f"{text}\n/* freshgate permits {told} {signature} */"
+
+
+def unsigned(text: str) -> str:
+    """A statement without a permit."""
+    return text
+
+
+@dataclass(slots=True)
+class StorageGuard:
+    """What is known about the guard of one Spark. Without a `secret` there should be none."""
+
+    secret: str
+    database: str
+    """The storage database."""
+    state: GuardState = field(default=GuardState.UNKNOWN, init=False)
+    _told: str = field(default="", init=False)
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """With what the gateway opens its own sessions."""
+        return {SECRET: self.secret} if self.secret else {}
+
+    @property
+    def spark(self) -> Mapping[str, str]:
+        """With what a Spark that the gateway starts is configured."""
+        return {HASH: hash_of(self.secret), DATABASE: self.database}
+
+    def signed(self, text: str) -> str:
+        return signed(self.secret, text) if self.secret else text
+
+    async def greet(self, session: SqlSession) -> None:
+        """Asks the guard, in a new session of the gateway. Raises GuardRefuses, and what Spark raises."""
+        ask = partial(_value, session)
+        told = await ask(STATE) if self.secret else _UNSET
+        if told == _UNSET and await ask(HASH) != _UNSET:
+            told = "unasked" if not self.secret else "not loaded"
+        self._note(told)
+
+    def _note(self, told: str) -> None:
+        if told in {"unasked", "other secret"}:
+            raise GuardRefuses(_REFUSALS[told])
+        if told.startswith("active ") and told != f"active {self.database}":
+            raise GuardRefuses(
+                f"Spark's guard protects the database {told.removeprefix('active ')}, but storage.database is "
+                f"{self.database}. Set {DATABASE}={self.database} in Spark's configuration and restart Spark."
+            )
+        if told == self._told:
+            return
+        self._told = told
+        if told == f"active {self.database}":
+            self.state = GuardState.ACTIVE
+            log.info("Spark's guard protects the storage database %s", self.database)
+            return
+        self.state = GuardState.ABSENT if told in {_UNSET, "not loaded"} else GuardState.OFF
+        level = logging.WARNING if self.secret else logging.INFO
+        log.log(level, "Spark has no guard of the storage database %s: %s", self.database, _REASONS.get(told, told))
+
+
+_REFUSALS = {
+    "unasked": f"Spark has a guard of materialized views ({HASH} is set), which would refuse every refresh, because "
+    "the gateway has no secret. Set upstream.guard_secret to the one whose SHA-256 Spark has.",
+    "other secret": f"Spark's guard of materialized views does not recognize the gateway: {HASH} in Spark's "
+    "configuration is not the SHA-256 of upstream.guard_secret. Make them match, and restart Spark if its "
+    "configuration was changed.",
+}
+_REASONS = {
+    _UNSET: "statements that bypass the gateway's checks can change it (docs/how-to/security.md)",
+    "not loaded": f"{HASH} is set, but spark.sql.extensions does not name {EXTENSION}",
+    "no hash": f"{HASH} is not set in Spark's configuration, so the guard lets everything pass",
+    "single session": "spark.sql.hive.thriftServer.singleSession is on, so the guard cannot tell sessions apart",
+}
+
+
+async def _value(session: SqlSession, name: str) -> str:
+    return str((await session.run(f"SET {name}")).rows[0][1])
