@@ -14,7 +14,7 @@ from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
 from sql.proof.merging import merge, without_outer_join
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
-from sql.proof.terms import NotUnderstood, Term, column, conditions, in_order, literal, names_of, within
+from sql.proof.terms import NotUnderstood, Term, bounded, column, conditions, in_order, literal, names_of, within
 from sql.proof.understood_classes import (
     AGGREGATE,
     CONSTANT,
@@ -63,9 +63,16 @@ class Rows:
 def prove(query: Plan, rewritten: Plan) -> Proved | NotProved:
     """Whether the plan of a query and the plan of a rewriting, with the definition in the view's place, are equal."""
     try:
-        left, right = _answer(query), _answer(rewritten)
+        with bounded():
+            return _compared(query, rewritten)
     except NotUnderstood as reason:
         return NotProved(str(reason))
+    except RecursionError:
+        return NotProved("it is nested too deeply")
+
+
+def _compared(query: Plan, rewritten: Plan) -> Proved | NotProved:
+    left, right = _answer(query), _answer(rewritten)
     names = [[(each.name, each.type) for each in plan.output] for plan in (query, rewritten)]
     if names[0] != names[1]:
         return NotProved("the names or types of the columns differ")
@@ -82,9 +89,12 @@ def can_be_stored(definition: Plan) -> Proved | NotProved:
         if node.kind in ORDER_MATTERS:
             return NotProved(f"the definition contains {node.kind}, whose answer depends on the order of rows")
     try:
-        _answer(definition)
+        with bounded():
+            _answer(definition)
     except NotUnderstood as reason:
         return NotProved(str(reason))
+    except RecursionError:
+        return NotProved("it is nested too deeply")
     return Proved()
 
 

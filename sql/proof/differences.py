@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sql.proof.terms import Term
+from sql.proof.terms import Term, step
 from sql.proof.understood_classes import OUTER_JOINS
 
 _SOURCES = OUTER_JOINS | {"core", "relations", "grouped", "windowed", "union", "expanded", "limited"}
@@ -31,4 +31,5 @@ def _groups(left: Term, right: Term) -> tuple[Term, Term] | None:
 
 def _depth(term: Term) -> int:
     """How many groups of groups there are in a source of rows."""
+    step()
     return max((_depth(each) for each in term.args if each.op in _SOURCES), default=0) + (term.op == "grouped")

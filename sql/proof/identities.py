@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sql.proof.averages import of_decimals, of_integers, plain
 from sql.proof.implication import implied
-from sql.proof.terms import NotUnderstood, Term, in_order, is_key, literal, null
+from sql.proof.terms import NotUnderstood, Term, in_order, is_key, literal, null, step
 from sql.proof.understood_classes import COMMUTATIVE, FLIPPED, NULL_IGNORED, STRICT, has_identity, is_collated
 
 ZERO = literal("Long", "0", "bigint")
@@ -51,13 +51,19 @@ def needed(where: Iterable[Term]) -> tuple[Term, ...]:
     kept = [each for each in in_order(left) if not (each.op == "IsNotNull" and each.args[0] in strict)]
     for each in tuple(kept):
         # Only from one that is kept, so that of two equal ones one stays.
-        if any(other != each and implied(each, other) for other in kept):
+        if any(other != each and _follows(each, other) for other in kept):
             kept.remove(each)
     return tuple(kept)
 
 
+def _follows(weak: Term, strong: Term) -> bool:
+    step()
+    return implied(weak, strong)
+
+
 def _strict_columns(term: Term) -> Iterator[Term]:
     """The columns whose NULL makes the term NULL."""
+    step()
     if term.op == "column":
         yield term
     elif term.op in STRICT:

@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+STEPS_MAX = 50_000
+"""Terms that a proof may make, and conditions that it may compare: a third of a second. Ordinary queries take hundreds.
+A term may be within another one many times, so that a short plan can stand for very many terms."""
 
 
 class NotUnderstood(Exception):
     """The plan has a part of which the proof says nothing. The message is for users."""
+
+
+class _Steps(threading.local):
+    left: float = float("inf")
+
+
+_steps = _Steps()
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Limits the work that is done within it: `step` raises NotUnderstood after STEPS_MAX steps."""
+    _steps.left = STEPS_MAX
+    try:
+        yield
+    finally:
+        _steps.left = float("inf")
+
+
+def step() -> None:
+    """Counts a step of a proof. Raises NotUnderstood."""
+    _steps.left -= 1
+    if _steps.left < 0:
+        raise NotUnderstood("it would take too long to compare")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +52,7 @@ class Term:
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        step()
         hashed = hashlib.sha256(repr((self.op, self.detail, self.type)).encode("utf-8", "surrogatepass"))
         for each in self.args:
             hashed.update(each.digest)
@@ -55,6 +86,7 @@ def null(type_text: str) -> Term:
 
 def is_key(term: Term) -> bool:
     """Whether a column is a group's key, here or further below."""
+    step()
     if term.op == "key":
         return True
     if term.op != "column":
@@ -70,6 +102,7 @@ def conditions(where: Term) -> frozenset[Term]:
 
 
 def columns_of(term: Term) -> Iterator[Term]:
+    step()
     if term.op == "column":
         yield term
     else:
@@ -79,6 +112,7 @@ def columns_of(term: Term) -> Iterator[Term]:
 
 def names_of(term: Term) -> Iterator[Term]:
     """A column and all that it is called in the sources below, down to the columns of tables."""
+    step()
     if term.op == "column":
         yield term
         yield from names_of(term.args[1])

@@ -27,6 +27,8 @@ _AGGREGATE_NAMES = """
 AGGREGATES = frozenset(_AGGREGATE_NAMES.split())
 SELECTS_MAX = 40
 """In one query, a CTE counted each time that it is named: each is compared with the views."""
+INLINED_NODES_MAX = 20_000
+"""The nodes that CTEs add to a query: ten that name the one before twice would double it ten times."""
 _KNOWN_CLAUSES = frozenset(
     {
         "expressions",
@@ -490,33 +492,58 @@ def selects_in(query: exp.Expr) -> list[exp.Select]:
     return found
 
 
-def inlined(query: exp.Expr, bound: Mapping[str, exp.Expr] | None = None) -> exp.Expr:
-    """The query with its CTEs as derived tables. Raises Doubt."""
-    if not bound and query.find(exp.With) is None:
-        return query
-    known = dict(bound or {})
+def inlined(query: exp.Expr) -> exp.Expr:
+    """The query with its CTEs as derived tables. A tree may be part of the result several times. Raises Doubt, also if
+    CTEs that name each other several times make a very large query."""
+    return _Inliner().inlined(query, {})
 
-    def change(node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Table) and len(node.parts) == 1 and (cte := known.get(node.name.lower())) is not None:
-            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
-            rest = {place: _each(value) for place, value in node.args.items() if place in ("joins", "pivots", "sample")}
-            names = cte.args["alias"].args.get("columns")
-            alias = exp.TableAlias(this=alias.this, columns=alias.args.get("columns") or names)
-            return exp.Subquery(this=cte.this, alias=alias, **rest)
-        if node is not query and isinstance(node, exp.Query) and node.args.get("with_"):
-            return inlined(node, known)
-        return None
 
-    def _each(value: object) -> object:
-        return [mapped(each, change) for each in value] if isinstance(value, list) else value
+@dataclass(frozen=True, slots=True)
+class _Cte:
+    body: exp.Expr
+    alias: exp.TableAlias
+    nodes: int
+    """The size of its body, with the CTEs within it."""
 
-    with_ = query.args.get("with_")
-    if with_ is not None and with_.args.get("recursive"):
-        raise Doubt("it has a recursive CTE")
-    for cte in with_.expressions if with_ is not None else ():
-        body = inlined(cte.this, known)
-        known[cte.alias.lower()] = exp.CTE(this=body, alias=cte.args["alias"])
-    if not known:
-        return mapped(query, change)
-    bare = type(query)(**{place: value for place, value in query.args.items() if place != "with_"})
-    return mapped(bare, lambda node: None if node is bare else change(node))
+
+class _Inliner:
+    def __init__(self) -> None:
+        self._nodes = 0
+        """How many nodes CTEs have added so far."""
+
+    def inlined(self, query: exp.Expr, bound: Mapping[str, _Cte]) -> exp.Expr:
+        if not bound and query.find(exp.With) is None:
+            return query
+        known = dict(bound)
+
+        def change(node: exp.Expr) -> exp.Expr | None:
+            if isinstance(node, exp.Table) and len(node.parts) == 1 and (cte := known.get(node.name.lower())):
+                self._nodes += cte.nodes
+                if self._nodes > INLINED_NODES_MAX:
+                    raise Doubt("its CTEs name each other too often")
+                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
+                rest = {place: _each(value) for place, value in node.args.items() if place in _AFTER_CTE}
+                names = alias.args.get("columns") or cte.alias.args.get("columns")
+                return exp.Subquery(this=cte.body, alias=exp.TableAlias(this=alias.this, columns=names), **rest)
+            if node is not query and isinstance(node, exp.Query) and node.args.get("with_"):
+                return self.inlined(node, known)
+            return None
+
+        def _each(value: object) -> object:
+            return [mapped(each, change) for each in value] if isinstance(value, list) else value
+
+        with_ = query.args.get("with_")
+        if with_ is not None and with_.args.get("recursive"):
+            raise Doubt("it has a recursive CTE")
+        for cte in with_.expressions if with_ is not None else ():
+            before = self._nodes
+            body = self.inlined(cte.this, known)
+            own = sum(1 for _ in cte.this.walk())
+            known[cte.alias.lower()] = _Cte(body, cte.args["alias"], own + self._nodes - before)
+        if not known:
+            return mapped(query, change)
+        bare = type(query)(**{place: value for place, value in query.args.items() if place != "with_"})
+        return mapped(bare, lambda node: None if node is bare else change(node))
+
+
+_AFTER_CTE = frozenset({"joins", "pivots", "sample"})

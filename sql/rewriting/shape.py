@@ -23,13 +23,16 @@ are `decimal(p,s)`, `double`, and the suffixes of numbers."""
 
 _TOKEN = re.compile(
     r"""[a-qs-wyzA-QS-WYZ_]\w*+ | [(),.*+%;] | --(?:\\\n|[^\r\n])*+
-    | /\*(?:\+[^*]*+(?:\*(?!/)[^*]*+)*\*/ | (?!\+)[^*/]*+(?:(?:\*(?!/)|/(?!\*))[^*/]*+)*\*/)?
-    | [rR](?:'[^']*+'|"[^"]*+") | '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+' | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+"
-    | [xX]'[^']*+' | `[^`]*+(?:``[^`]*+)*+` | \d++(?:\.\d*+)?+(?:[eE][+-]?+\d++)?\w*+ | \w++
+    | /\*(?:\+[^*]*+(?:\*(?!/)[^*]*+)*(?:\*/|\Z) | (?!\+)[^*/]*+(?:(?:\*(?!/)|/(?!\*))[^*/]*+)*\*/)?
+    | [rR](?:'[^']*+'|"[^"]*+") | '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+(?:'|\\?\Z)
+    | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+(?:"|\\?\Z) | [xX]'[^']*+' | `[^`]*+(?:``[^`]*+)*+(?:`|\Z)
+    | \d++(?:\.\d*+)?+(?:[eE][+-]?+\d++)?\w*+ | \w++
     | <(?:=>?|>|<)?+ | >(?:=|>>?)?+ | !(?:[=<>])?+ | =(?:=|>)?+ | \|[|>]?+ | :[:=]?+ | ->?+ | [^\s]""",
     re.VERBOSE | re.DOTALL,
 )
-"""What is frequent stands first. (Comments that hold others, and open quotes, remain single characters.)"""
+"""What is frequent stands first. A quote or a hint without an end reaches to the end of the text: looking for the end
+of each later one would take quadratic time. (Comments that hold others remain single characters.)"""
+_CLOSED = re.compile(r"""'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"|`(?:[^`]|``)*+`|[^'"`].*""", re.DOTALL)
 _GRAMMAR = """
     select from where group by having order limit offset join inner left right full outer cross semi anti on using union
     and or not in is like rlike between as case when then else with over partition interval values except intersect
@@ -170,6 +173,8 @@ class _Reader:
             add(token)
             previous = token
         self._end(written)
+        if tokens and _CLOSED.fullmatch(tokens[-1]) is None:
+            self.trouble = "it has a quote without an end"
 
     def _clause(self, word: str) -> None:
         if word == "BY":
@@ -192,18 +197,14 @@ class _Reader:
         if first in "-/":
             return self._comment(token)
         if token[-1] in "'\"":
-            if len(token) == 1:
-                self.trouble = "it has a quote without an end"
             return self._string(token, previous)
         if first.isdigit():
             return self._after_point(token) if previous == "." else self._number(token, previous)
-        if token == "`":
-            self.trouble = "it has a quote without an end"
         return token
 
     def _comment(self, token: str) -> str:
         """Or a symbol that begins like one."""
-        if token == "/*":
+        if token.startswith("/*") and (len(token) < len("/**/") or not token.endswith("*/")):
             self.trouble = "it has a comment within a comment, or one without an end"
         if token.startswith("/*+"):
             return _folded_hint(token)

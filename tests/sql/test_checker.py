@@ -199,3 +199,41 @@ def test_what_may_change_with_time_is_refused() -> None:
 def test_what_is_not_a_plan_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"plan|JSON|Expecting"):
         plan_json.read(text)
+
+
+def doubled(times: int) -> Plan:
+    """A column that is added to itself again and again, each time in a node above, and then compared: a short plan,
+    which stands for an expression of two to the power of `times` operands."""
+    before = plan(SUM)
+    column, root = before.output[0], before.root
+    reference = Node("AttributeReference", {"name": Scalar("UTF8String", column.name)}, column.type, column.id)
+    for number in range(times):
+        total = Node("Add", {"left": reference, "right": reference}, column.type)
+        alias = Node("Alias", {"child": total}, column.type, f"twice{number}")
+        root = Node("Project", {"projectList": (alias,), "child": root})
+        reference = replace(reference, id=alias.id)
+    root = Node(
+        "Filter", {"condition": Node("LessThan", {"left": reference, "right": reference}, "boolean"), "child": root}
+    )
+    root = Node(
+        "Aggregate", {"groupingExpressions": (), "aggregateExpressions": (reference,), "child": root, "hint": None}
+    )
+    return Plan((replace(column, id=reference.id),), frozenset(), root)
+
+
+def test_a_plan_that_stands_for_very_many_terms_is_not_compared() -> None:
+    assert "too long" in reason_of(doubled(60), doubled(60))
+    assert "too long" not in reason_of(doubled(3), doubled(3))
+    stored = can_be_stored(doubled(60))
+    assert isinstance(stored, NotProved)
+    assert "too long" in stored.reason
+    # What was counted belongs to one proof.
+    assert prove(plan(SUM), plan(SUM)) == Proved()
+
+
+def test_a_plan_that_is_nested_very_deeply_is_not_compared() -> None:
+    before = plan(SUM)
+    root = before.root
+    for _ in range(5_000):
+        root = Node("Sort", {"order": (), "global": Scalar("Boolean", "true"), "child": root, "hint": None})
+    assert "too deeply" in reason_of(replace(before, root=root), before)

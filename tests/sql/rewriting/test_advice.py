@@ -220,3 +220,11 @@ def test_a_query_is_shown_without_its_literals() -> None:
     assert without_literals(shape_of(text)) == (
         "SELECT a, `b c`, min(?) FROM s.t WHERE d = ? AND e IN (?, ?) AND ? = f GROUP BY 1, 2"
     )
+
+
+def test_ctes_that_name_each_other_very_often_have_no_tables() -> None:
+    """Each names the one before twice: their sum doubles forty times."""
+    ctes = ", ".join(f"a{n} AS (SELECT x.a FROM a{n - 1} x JOIN a{n - 1} y ON x.a = y.a)" for n in range(1, 40))
+    text = f"WITH a0 AS (SELECT a FROM t), {ctes} SELECT a FROM a39"
+    assert tables_of(text, SHOP) == frozenset()
+    assert suggested([(text, SHOP)], {}) == []

@@ -86,7 +86,13 @@ def test_a_number_may_begin_with_its_point() -> None:
     assert shape_of("SELECT a * (.5)").pieces[-2:] == (".5", ")")
 
 
-@pytest.mark.parametrize("text", ["SELECT /* a /* b */ c */ 1", "SELECT 'open", "SELECT `open", f"SELECT '{HOLE}'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("SELECT /* a /* b */ c */ 1", "SELECT 'open", "SELECT `open", f"SELECT '{HOLE}'", "SELECT 'a\\'"),
+        *("SELECT 'a\\", 'SELECT "a\\"', "SELECT 'a''", "SELECT `a``", "SELECT /*+ a", "SELECT /*+/ a", "SELECT a '"),
+    ],
+)
 def test_odd_texts_have_no_shape_to_share(text: str) -> None:
     assert shape_of(text).trouble
 
