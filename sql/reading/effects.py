@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sql.lexed import Cursor, Lexed
+from sql.reading import immediate
 from sql.reading.lineage import expression, guess, mention, parsed, without_rows
 from sql.scan import folded, skip_blank
 from sql.statement import Forwarded, Parts
@@ -462,7 +463,12 @@ def _call(cursor: Cursor) -> Forwarded:
 
 def _run_time(cursor: Cursor) -> Forwarded:
     """EXECUTE IMMEDIATE and scripts: what they do is known only at run time."""
-    return guess(cursor.lexed, "runs what is known only at run time")
+    found = guess(cursor.lexed, "runs what is known only at run time")
+    return replace(found, writes=()) if immediate.first_word(cursor.lexed) in _KEEPING else found
+
+
+_KEEPING = frozenset({"select", "values", "table", "show", "describe", "desc", "refresh", "analyze", "list"})
+"""First words of statements that write to no table."""
 
 
 _READERS: dict[str, _Reader] = {

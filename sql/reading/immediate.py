@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from sql.lexed import Lexed
+
+_LITERAL = re.compile(r"\s*'\s*(\w+)\b[^'\\]*'\s*", re.ASCII)
+"""A text that means the same whatever the settings of literals are."""
+
+
+def first_word(lexed: Lexed) -> str:
+    """The first word of the statement that EXECUTE IMMEDIATE executes, in lower case, if that is a plain literal;
+    otherwise empty. A name in it may still be built at run time."""
+    found = argument(lexed)
+    if found is None or "${" in lexed.text:
+        return ""
+    literal = _LITERAL.fullmatch(found[0])
+    return "" if literal is None else literal[1].lower()
 
 
 def argument(lexed: Lexed) -> tuple[str, str] | None:

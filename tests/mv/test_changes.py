@@ -12,7 +12,7 @@ from views import given, view_of
 
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.freshness.ledger import Ledger, OpenWrites
+from gateway.mv.freshness.ledger import WORKED_OUT_MAX, Ledger, OpenWrites
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Contents, MaterializedView, Version
 from sql.names import Namespace, TableName
@@ -100,6 +100,22 @@ def test_open_writes_are_found_by_table_or_by_word() -> None:
     writes.end(exact)
     assert writes.touching(frozenset({orders})) == [vague]
     assert writes.touching(frozenset()) == []
+    writes.begin(frozenset({"create", "orders", "copy"}), None, targets=lambda: frozenset({other}))
+    assert writes.touching(frozenset({orders})) == [vague]
+
+
+def test_the_tables_of_few_open_writes_are_worked_out_at_once() -> None:
+    writes, asked = OpenWrites(), 0
+
+    def targets() -> frozenset[TableName]:
+        nonlocal asked
+        asked += 1
+        return frozenset()
+
+    for _ in range(3 * WORKED_OUT_MAX):
+        writes.begin(frozenset({"create", "orders"}), None, targets=targets)
+    assert len(writes.touching(frozenset({TableName("sales", "orders")}))) == 2 * WORKED_OUT_MAX
+    assert asked == WORKED_OUT_MAX
 
 
 def test_a_cancelled_write_stays_suspect() -> None:

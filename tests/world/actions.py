@@ -21,6 +21,11 @@ class Action:
     """Of a statement that is no read and no write."""
 
     @property
+    def removes(self) -> bool:
+        """Whether it empties a table, and its client never asks for its end."""
+        return self.verb == "fire" and self.number > 0
+
+    @property
     def told(self) -> str:
         match self.verb:
             case "fault":

@@ -13,6 +13,7 @@ from fakes import FakePlans
 
 from gateway import assembly
 from gateway.config import Settings
+from gateway.mv.model.view import Freshness
 from gateway.mv.refresh import increments, tasks
 from gateway.mv.refresh.habits import Habits
 from gateway.server import Server
@@ -22,6 +23,7 @@ from gateway.service.routing.route import Router
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
+from sql.names import Namespace, TableName
 from world.ports import MetastorePort, Pool, Upstream
 from world.spark import Spark
 
@@ -122,6 +124,16 @@ class Gateway:
 
     async def stop(self) -> None:
         await self._server.stop()
+
+    async def freshness(self, view: str) -> tuple[Freshness, str]:
+        """Of a view, after a look at its base tables, and why."""
+        views = self._server._service.router
+        catalog, inspector = views._catalog, views._reads._stale_reads._inspector
+        found = catalog.named(TableName.resolve(tuple(view.split(".")), Namespace()))
+        assert found is not None, view
+        await inspector.check([found.id])
+        staleness = catalog.staleness(found.id)
+        return catalog.freshness(found.id), "" if staleness is None else staleness.reason
 
     def open_session(self, user: str) -> Session:
         """A client's session, at Spark and here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
@@ -209,8 +209,14 @@ class Client:
         """As `Dispatch._watched`: nobody asks about it but the gateway, where that needs to know."""
         operation = ForwardedOperation(new_handle(), [route.on_end], [route.on_close])
         self._world.spark.operations[operation.handle.guid] = ends
-        ends.add_done_callback(lambda done: done.cancelled() or done.exception())
+        ends.add_done_callback(partial(self._heard, operation))
         if route.unseen is not None:
             route.unseen.started(operation)
         if sent.write is not None:
             sent.write.running = ends
+
+    def _heard(self, operation: ForwardedOperation, done: asyncio.Future[object]) -> None:
+        """Whoever does not ask hears of nothing but the end of the connection: the gateway closes it, too."""
+        if not done.cancelled() and isinstance(done.exception(), UpstreamLost):
+            self._session = None
+            operation.end(End.UNKNOWN)

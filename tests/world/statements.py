@@ -605,6 +605,8 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _types),
     ("ask", r"DESCRIBE QUERY SELECT `k` FROM parquet\..*", _delta_columns),
     ("ask", rf"DESCRIBE TABLE {NAME}", _delta_columns),
+    ("ask", r"EXECUTE IMMEDIATE (?:said|'REFRESH TABLE .*)", _nothing),
+    ("ask", r"SELECT current_catalog\(\), current_database\(\)", lambda *_: [("spark_catalog", "default")]),
     ("read", r"SELECT \* FROM (\w+)\.(\w+)", _select),
     ("write", r"INSERT (INTO|OVERWRITE) (\w+)\.(\w+) VALUES \((.*)\)", _write),
     ("write", r"TRUNCATE TABLE()? (\w+)\.(\w+)()?", _write),

@@ -124,7 +124,7 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
     actions.append(Action("ada", "read", chance.choice(views)))
     if any(action.actor == OUTSIDE for action in actions):
         # What comes past the gateway and goes again between two looks is never seen: docs/internals/simulation.md.
-        actions = [action for action in actions if action.verb != "truncate"]
+        actions = [action for action in actions if action.verb != "truncate" and not action.removes]
     return History(shape, tuple(actions), seed)
 
 
@@ -135,7 +135,8 @@ def _of_client(chance: Random, theme: Theme, shape: Shape, tables: list[str], vi
         return Action(who, verb, chance.choice([*views, *(["s.x"] if shape.plan.moves else [])]))
     if verb == "ask":
         return Action(who, verb, text=_asked(chance, shape, views))
-    return Action(who, verb, chance.choice(tables), chance.choice("abc"))
+    removes = chance.choice((0, 0, 1)) if verb == "fire" else 0
+    return Action(who, verb, chance.choice(tables), chance.choice("abc"), removes)
 
 
 def _weighed(chance: Random, weights: Mapping[str, int]) -> str:
@@ -146,6 +147,7 @@ def _asked(chance: Random, shape: Shape, views: list[str]) -> str:
     """A statement of the gateway's own, or one that it refuses."""
     view = chance.choice(views)
     texts = [f"REFRESH MATERIALIZED VIEW {view}"] * 4 + [f"INSERT INTO {view} VALUES (1)"]
+    texts += ["EXECUTE IMMEDIATE said", "EXECUTE IMMEDIATE 'REFRESH TABLE IDENTIFIER(:n)' USING 's.t' AS n"]
     if "PARTITION BY" in shape.plan.creates[0]:
         texts += [f"REFRESH MATERIALIZED VIEW {view} PARTITIONS (p_{chance.choice('ab')})"] * 4
     if shape.plan.moves:

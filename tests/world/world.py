@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.model.view import Freshness
 from world.actions import Action
 from world.assembly import Gateway
 from world.choices import Choices
@@ -33,6 +34,8 @@ TICK = 0.001
 """Seconds that each event takes."""
 CALM_SECONDS = 45.0
 """After the last action: what was lost may be late for half a minute, and a look may be as old."""
+STAYS_SECONDS = 40.0
+"""Longer than looks are trusted."""
 CLEAN_SECONDS = 1300.0
 """After so long nothing is left that nobody needs: ten minutes after a start, and half a minute after that."""
 
@@ -264,7 +267,7 @@ class World:
                 client.begin(gateway, self._text(action), write=write)
 
     def _text(self, action: Action) -> str:
-        if action.verb == "truncate":
+        if action.verb == "truncate" or action.removes:
             return f"TRUNCATE TABLE {action.subject}"
         self._tokens += 1
         partition = f"'{action.partition}', " if self.metastore.tables[action.subject].partitioned else ""
@@ -334,11 +337,13 @@ class World:
     def _end_well(self) -> None:
         """Nothing happens any more, and after a while every view can be read as it should be, and nothing is left."""
         self.calm = True
-        clean = self.choices.of(8) == 7
+        clean, settles = self.choices.of(8) == 7, self.choices.of(4) == 3
         self.choices = Choices()
         self.spark.armed.clear()
         self.tell("fate", "nothing happens any more")
         self._pass(CALM_SECONDS)
+        if settles:
+            self._settle()
         refused = [view for view in self.oracle.views() if not self._can_be_read(view)]
         if clean or refused:
             # Also a view that could not be read at the start is looked at again.
@@ -347,6 +352,28 @@ class World:
         for view in refused:
             if not self._can_be_read(view):
                 self.violate(f"{view} cannot be read in the end: {self.clients['eve'].said}")
+
+    def _settle(self) -> None:
+        """A refresh makes every view fresh, and it stays so: no doubt outlives the statements that have caused it."""
+        gateway = self.gateways[-1]
+        settled = [view for view in self.oracle.views() if self._is_refreshed(view, gateway)]
+        for seconds in (0.0, STAYS_SECONDS):
+            self._pass(seconds)
+            for view in settled:
+                looking = self.loop.create_task(gateway.freshness(view))
+                self._until(looking.done)
+                state, reason = looking.result()
+                if state is not Freshness.FRESH:
+                    self.violate(f"{view} was refreshed, nothing has happened since, and it is {state.value}: {reason}")
+
+    def _is_refreshed(self, view: str, gateway: Gateway) -> bool:
+        ada = self.clients["ada"]
+        for _ in range(2):  # Of a session that was lost the client is told once.
+            ada.begin(gateway, f"REFRESH MATERIALIZED VIEW {view}")
+            self._until(self._idle)
+            if not ada.said.startswith(UpstreamLost.sqlstate):
+                break
+        return ada.said == "done"
 
     def _can_be_read(self, view: str) -> bool:
         """Whether one of the gateways lets it be read; all are asked, because none may show old rows."""

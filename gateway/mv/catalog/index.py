@@ -279,7 +279,7 @@ class Catalog:
 
         Spark may commit a cancelled statement a few seconds later.
         """
-        late = self.writes.begin(write.words, write.tables, anything=write.anything)
+        late = self.writes.begin(write.words, write.tables, anything=write.anything, targets=write.targets)
         self._touched(write)
         for entry in self._noted(write):
             entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())

@@ -10,9 +10,10 @@ base tables shows writes that passed through a killed gateway as well as those t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
 from sql.names import TableName
 from sql.words import Words
@@ -24,6 +25,10 @@ REMOVING = frozenset(
 MISSED_MAX = 100
 """How many writes are remembered with time and tables. The first ones are kept: they tell since when a version is
 stale."""
+
+WORKED_OUT_MAX = 20
+"""Of how many open writes the tables are worked out at once, which takes a millisecond each. The others count by their
+words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,20 @@ class Ledger:
         self.missed = [missed for missed in self.missed if missed.event > contains]
 
 
+Targets = Callable[[], frozenset[TableName] | None]
+
+
+def unknown_targets() -> None:
+    """Nothing is known of the tables of a write but their words."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
     """A forwarded statement that may write.
 
     `tables` are the tables it may change. They are None, and not worked out, if no view's base table occurred in the
-    statement; `words` are its identifiers then, and a view that is created meanwhile is checked against them.
+    statement. A view that is created meanwhile is checked against its identifiers, `words`: most statements that
+    mention a base table then only read it, so that `targets` works out the tables.
     """
 
     number: int
@@ -115,6 +128,8 @@ class Write:
     tables: frozenset[TableName] | None
     anything: bool = False
     """It may change any table, even one that no view reads yet."""
+    targets: Targets = unknown_targets
+    """The tables; None if they cannot be worked out."""
     noted: set[str] = field(default_factory=set)
     """The ids of the views that have noted it, because there may be thousands of others."""
 
@@ -122,6 +137,19 @@ class Write:
     def removes(self) -> bool:
         """Whether it may remove rows. INSERT INTO only adds files with new names."""
         return "insert" not in self.words or not self.words.isdisjoint(REMOVING)
+
+
+class Ending(Protocol):
+    """Finds out whether a statement has ended: clients need not ask."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known that it has ended, or that it runs."""
+        ...
+
+    async def look(self) -> bool:
+        """Finds it out; False if Spark does not answer."""
+        ...
 
 
 class OpenWrites:
@@ -134,14 +162,33 @@ class OpenWrites:
     def __init__(self) -> None:
         self._numbers = count(1)
         self._open: dict[int, Write] = {}
+        self._endings: dict[int, Ending] = {}
 
-    def begin(self, words: Words, tables: Iterable[TableName] | None, *, anything: bool = False) -> Write:
-        write = Write(next(self._numbers), words, None if tables is None else frozenset(tables), anything)
+    def begin(
+        self,
+        words: Words,
+        tables: Iterable[TableName] | None,
+        *,
+        anything: bool = False,
+        targets: Targets = unknown_targets,
+    ) -> Write:
+        """The parameters are the fields of `Write`."""
+        known = None if tables is None else frozenset(tables)
+        write = Write(next(self._numbers), words, known, anything, targets)
         self._open[write.number] = write
         return write
 
+    def watch(self, write: Write, ending: Ending) -> None:
+        """`ending` finds out whether the write has ended."""
+        self._endings[write.number] = ending
+
+    def ending(self, number: int) -> Ending | None:
+        """None: it cannot be found out, because Spark was told to cancel the write."""
+        return self._endings.get(number)
+
     def end(self, write: Write) -> None:
         self._open.pop(write.number, None)
+        self._endings.pop(write.number, None)
 
     def find(self, number: int) -> Write | None:
         return self._open.get(number)
@@ -150,12 +197,15 @@ class OpenWrites:
         """The open writes that may change one of `tables`."""
         stems = frozenset(stem for table in tables for stem in table.stems)
         words = frozenset(name.lower() for _, name in stems)
-        return [write for write in self._open.values() if _touches(write, stems, words)]
-
-
-def _touches(write: Write, stems: frozenset[tuple[str, str]], words: frozenset[str]) -> bool:
-    if write.anything:
-        return True
-    if write.tables is not None:
-        return any(not stems.isdisjoint(table.stems) for table in write.tables)
-    return not write.words.isdisjoint(words)
+        found, worked_out = list[Write](), 0
+        for write in self._open.values():
+            known = write.tables
+            if known is None and not write.anything:
+                if write.words.isdisjoint(words):
+                    continue
+                if worked_out < WORKED_OUT_MAX:
+                    worked_out += 1
+                    known = write.targets()
+            if write.anything or known is None or any(not stems.isdisjoint(table.stems) for table in known):
+                found.append(write)
+        return found

@@ -11,6 +11,7 @@ from gateway.errors import RefreshFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.open_writes import see_writes
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
@@ -78,6 +79,9 @@ class Preparation:
             # Without a session, because the refreshes below need sessions as well.
             await make_fresh(present.views)
             await self._guard.confirm(present.views)
+            # What a client's statement removes while the rows are read makes the version doubtful, unless it had ended
+            # before; clients need not ask for its end.
+            await see_writes(self._catalog, [before.id])
             async with self._sessions.of(before) as session:
                 start = self._start_of(entry, present)
                 # Both waits may have been long. A later change of a name is an event that `start` does not contain.

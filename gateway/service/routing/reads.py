@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.freshness.ledger import Write
+from gateway.mv.catalog.open_writes import see_writes, unseen_writes
+from gateway.mv.freshness.ledger import Ending, Write
 from gateway.mv.model.view import Cause, TriggerMode
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.progress import Report
@@ -17,7 +18,6 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session
-from gateway.service.clients.unseen import Unseen
 from gateway.service.routing import stale_reads
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.gatekeeper import Gatekeeper
@@ -92,8 +92,6 @@ class Reads:
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
         self._unsure_seconds = unsure_seconds
-        self.writers: dict[int, Unseen] = {}
-        """The statements of the writes that have not ended, by the numbers of the writes."""
 
     def must_wait(self, reading: Reading) -> bool:
         """Whether the statement must be prepared before it can be forwarded."""
@@ -167,39 +165,16 @@ class Reads:
 
     # --- writes whose end has not been noticed -----------------------------------------------------
 
-    def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Unseen | None]:
-        """The open writes to the views' base tables that may have ended unnoticed, by their numbers. None: this cannot
-        be found out, because Spark was told to cancel the write."""
-        return self._unseen_of(self._stale_reads.mattering(read.all))
-
-    def _unseen_of(self, views: Iterable[str]) -> dict[int, Unseen | None]:
-        found = {}
-        for view_id in views:
-            for below in self._catalog.reads(view_id):
-                entry = self._catalog.find(below)
-                for number in entry.ledger.open if entry is not None else ():
-                    writer = self.writers.get(number)
-                    if writer is None or not writer.known:
-                        found[number] = writer
-        return found
+    def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Ending | None]:
+        """The open writes to the views' base tables that may have ended unnoticed."""
+        return unseen_writes(self._catalog, self._stale_reads.mattering(read.all))
 
     async def _see_writes(self, read: stale_reads.Read) -> None:
-        await self._look(self._unseen_writes(read))
+        await see_writes(self._catalog, self._stale_reads.mattering(read.all))
 
     async def see_writes_to(self, view_id: str) -> None:
         """Finds out which writes to a view's base tables have ended, also for a view that is served in any case."""
-        await self._look(self._unseen_of([view_id]))
-
-    async def _look(self, unseen: Mapping[int, Unseen | None]) -> None:
-        """Finds out which writes have ended. A write counts as ended if Spark does not tell."""
-        if not unseen:
-            return
-
-        async def look(number: int, writer: Unseen | None) -> None:
-            if writer is None or not await writer.look():
-                self._catalog.doubt_write(number)
-
-        await asyncio.gather(*(look(number, writer) for number, writer in unseen.items()))
+        await see_writes(self._catalog, [view_id])
 
     # --- making fresh ------------------------------------------------------------------------------
 

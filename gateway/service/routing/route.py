@@ -161,7 +161,7 @@ class Router:
             took = self._counting(session, session.namespace, known)
         route = Route(runs_others=_runs_others(look), took=took)
         if writes:
-            self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
+            self._note(route, session, self._unread_write(session, known))
         if _may_change_namespace(look):
             watch(route, session, moves=True, words=look.words)
             _note_use(route, known)
@@ -439,11 +439,10 @@ class Router:
         self._rewrites.forget(named)
 
     def _note(self, route: Route, session: Session, write: Write) -> None:
-        self._reads.writers[write.number] = unseen(route, session)
+        self._catalog.writes.watch(write, unseen(route, session))
         route.ends.append(partial(self._end_write, route, write))
 
     def _end_write(self, route: Route, write: Write, end: End) -> None:
-        self._reads.writers.pop(write.number, None)
         if end is End.REFUSED:
             self._catalog.forget_write(write)
             return
@@ -512,6 +511,24 @@ class Router:
 
     def _lists_databases(self, look: Glance) -> bool:
         return look.keyword == "show" and not self._own.lists_storage and not look.words.isdisjoint(DATABASE_WORDS)
+
+    def _unread_write(self, session: Session, known: Understood) -> Write:
+        """The write of a statement that concerns no view. It is read if a view is created meanwhile that it may
+        concern."""
+        look, namespace = known.look, None if session.namespace_uncertain else session.namespace
+
+        def targets() -> frozenset[TableName] | None:
+            if namespace is None or len(known.text) > LONG_CHARACTERS or known.composes:
+                return None
+            statement = known.statement
+            if not isinstance(statement, Forwarded) or not statement.exact or statement.drops_database:
+                return None
+            written = [TableName.resolve(parts, namespace) for parts in statement.writes]
+            if _writes_anything(statement, written, composed=False) or self._scope.moves(session, statement):
+                return None
+            return frozenset(self._tables_written(session, namespace, statement, written, composed=False))
+
+        return self._catalog.writes.begin(look.words, None, anything=_moves_files(look), targets=targets)
 
     def _open_write(
         self,

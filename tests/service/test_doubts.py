@@ -1,0 +1,80 @@
+"""Which statements count as writes to what a view reads, beside its refresh or its creation."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import World
+
+DEFINITION = "SELECT count(*) AS n FROM s.t"
+
+
+async def stage() -> World:
+    world = World()
+    for table in ("s.t", "s.u"):
+        world.table(table)
+    await world.view("s.other", "SELECT count(*) AS n FROM s.u")
+    return world
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "EXECUTE IMMEDIATE 'REFRESH TABLE IDENTIFIER(:n)' USING 's.u' AS n",
+        "EXECUTE IMMEDIATE ' SELECT * FROM IDENTIFIER(:n)' USING 's.u' AS n",
+        "EXECUTE IMMEDIATE 'show tables in IDENTIFIER(?)' USING 's'",
+        "EXECUTE IMMEDIATE 'SELECT count(*) FROM IDENTIFIER(:n)' INTO total USING 's.u' AS n",
+    ],
+)
+async def test_a_text_that_writes_nothing_whatever_its_names_are_is_no_write(statement: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.spark.holds(statement)
+    await bob.execute(statement)
+    assert not world.ledger("s.other").events
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "EXECUTE IMMEDIATE said",
+        "EXECUTE IMMEDIATE 'TRUNCATE TABLE IDENTIFIER(:n)' USING 's.u' AS n",
+        "EXECUTE IMMEDIATE 'SELECT' || said",
+        "EXECUTE IMMEDIATE 'SELECT ' ' * FROM IDENTIFIER(:n)' USING 's.u' AS n",
+        "EXECUTE IMMEDIATE 'WITH x AS (SELECT 1) INSERT INTO IDENTIFIER(:n) SELECT * FROM x' USING 's.u' AS n",
+        "EXECUTE IMMEDIATE '${verb} TABLE IDENTIFIER(:n)' USING 's.u' AS n",
+        'EXECUTE IMMEDIATE "REFRESH"',
+        "BEGIN EXECUTE IMMEDIATE 'REFRESH TABLE IDENTIFIER(:n)' USING 's.u' AS n; TRUNCATE TABLE IDENTIFIER(said); END",
+    ],
+)
+async def test_any_other_text_may_write_to_every_table(statement: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.spark.holds(statement)
+    await bob.execute(statement)
+    assert world.ledger("s.other").removed_since(0)
+
+
+@pytest.mark.parametrize(
+    ("statement", "writes"),
+    [
+        ("CREATE TABLE s.copy AS SELECT * FROM s.t", False),
+        ("INSERT INTO s.copy SELECT * FROM s.t", False),
+        ("INSERT INTO s.t SELECT * FROM s.copy", True),
+        ("CREATE OR REPLACE TABLE t AS SELECT 1 AS x", True),
+        ("INSERT INTO other.t SELECT 1", False),
+        ("MERGE INTO s.t USING s.copy ON true WHEN MATCHED THEN DELETE", True),
+        ("FROM s.copy INSERT OVERWRITE s.t SELECT *", True),
+        ("an unknown statement about t", True),
+    ],
+)
+async def test_a_view_that_is_created_meanwhile_knows_the_open_writes_to_its_tables(
+    statement: str, writes: bool
+) -> None:
+    """Before, no view read the table, so that the statement was forwarded unread."""
+    world = await stage()
+    bob = await world.client("bob", {"use:database": "s"})
+    await bob.execute("SELECT 1 FROM s.other")  # Its current database is known now.
+    world.spark.holds(statement)
+    await bob.execute(statement)
+    await world.view("s.mv", DEFINITION)
+    assert bool(world.ledger("s.mv").open) is writes
