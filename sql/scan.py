@@ -255,4 +255,5 @@ def _parts_at(pieces: Sequence[Lexeme], place: int) -> tuple[list[str], int]:
 
 def _makes_name(pieces: Sequence[Lexeme], place: int) -> bool:
     """Does IDENTIFIER(…) stand there?"""
-    return [piece.text.upper() for piece in pieces[place : place + 2]] == ["IDENTIFIER", "("]
+    following = pieces[place + 1 : place + 2]
+    return bool(following) and following[0].text == "(" and pieces[place].text.upper() == "IDENTIFIER"

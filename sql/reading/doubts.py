@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -77,7 +77,7 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
     withs = [place for place, token in enumerate(tokens) if token.token_type is TokenType.WITH]
     if len(withs) > 1 and any(token.text.upper() == "RECURSIVE" for token in tokens):
         raise Doubt("WITH beside WITH RECURSIVE")  # sqlglot takes the CTEs of both for recursive ones.
-    depth = types = 0
+    ends, depth, types = _ends(tokens), 0, 0
     previous: TokenType | None = None
     clauses = _Clauses()
     for place, token in enumerate(tokens):
@@ -107,21 +107,33 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
             raise Doubt(f"a relation called {token.text.lower()}")
         elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _may_be_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
-        elif kind is TokenType.VALUES and not (_has_row(tokens, place + 1) and _are_rows(tokens, place + 1)):
+        elif kind is TokenType.VALUES and not (_has_row(tokens, place + 1) and _are_rows(tokens, place + 1, ends)):
             raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
-        elif kind is TokenType.WHERE and _is_alias_there(tokens, place):
+        elif kind is TokenType.WHERE and _is_alias_there(tokens, place, ends):
             raise Doubt("something is called where")
         elif kind is TokenType.LATERAL and not _is_lateral(tokens, place):
             raise Doubt("something is called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
-        elif kind is TokenType.TABLE and _begins_query(tokens, place):
+        elif kind is TokenType.TABLE and _begins_query(tokens, place, follows_with=bool(withs) and withs[0] < place):
             yield from (Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL)
             continue
         previous = kind
         yield token
+
+
+def _ends(tokens: Sequence[Token]) -> dict[int, int]:
+    """By the place of each bracket, the place of the one that closes it. Those that stay open are left out."""
+    opened: list[int] = []
+    found: dict[int, int] = {}
+    for place, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(place)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            found[opened.pop()] = place
+    return found
 
 
 class _Clauses:
@@ -155,15 +167,12 @@ def _has_row(tokens: Sequence[Token], place: int) -> bool:
     return kinds[:1] != [] and kinds[0] in _OF_ROWS and kinds != [TokenType.L_PAREN, TokenType.R_PAREN]
 
 
-def _are_rows(tokens: Sequence[Token], place: int) -> bool:
+def _are_rows(tokens: Sequence[Token], place: int, ends: Mapping[int, int]) -> bool:
     """Whether the brackets after VALUES contain rows. In VALUES (1), (t a), t may also be a relation with an alias."""
     while _opens(tokens, place):
         if place + 1 < len(tokens) and _is_relation_there(tokens, place + 1):
             return False
-        depth = 1
-        while depth and place + 1 < len(tokens):
-            place += 1
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[place].token_type, 0)
+        place = ends.get(place, len(tokens))
         place += 2 if place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.COMMA else 1
     return True
 
@@ -193,16 +202,10 @@ def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
     return after in _BEHIND_LATERAL
 
 
-def _is_alias_there(tokens: Sequence[Token], place: int) -> bool:
+def _is_alias_there(tokens: Sequence[Token], place: int, ends: Mapping[int, int]) -> bool:
     """Whether the word WHERE at `place` is an alias with columns: FROM t where(a), u. A condition has no comma."""
-    if not _opens(tokens, place + 1):
-        return False
-    depth = 0
-    for token in tokens[place + 1 :]:
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type is not TokenType.R_PAREN:
-            return token.token_type is TokenType.COMMA
-    return False
+    behind = ends.get(place + 1, len(tokens)) + 1
+    return behind < len(tokens) and tokens[behind].token_type is TokenType.COMMA
 
 
 def _holds_query(tokens: Sequence[Token], place: int) -> bool:
@@ -233,8 +236,8 @@ def _may_be_name(token: Token) -> bool:
     return is_name(token) or token.token_type is TokenType.STRING
 
 
-def _begins_query(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the word TABLE at `place` is the query TABLE t."""
+def _begins_query(tokens: Sequence[Token], place: int, *, follows_with: bool) -> bool:
+    """Whether the word TABLE at `place` is the query TABLE t. `follows_with`: the word WITH stands before it."""
     if place + 1 >= len(tokens):
         return False
     after = tokens[place + 1]
@@ -242,7 +245,7 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
         return False
     before = tokens[place - 1].token_type if place else None
     if before is TokenType.R_PAREN:  # After CTEs, perhaps those of a query in brackets.
-        return any(token.token_type is TokenType.WITH for token in tokens[:place])
+        return follows_with
     return before is None or before in _BEFORE_QUERY
 
 

@@ -369,3 +369,19 @@ def test_any_number_of_words_can_be_taken_over_from_the_process() -> None:
 
 def test_few_words_stay_a_set() -> None:
     assert bounded(frozenset({"a"})) == {"a"}
+
+
+async def test_a_short_script_of_many_statements_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its statements is read by itself, which takes as long as reading a long text."""
+    read_by: list[int] = []
+    monkeypatch.setattr(
+        long_texts, "packed", lambda *recipe: read_by.append(threading.get_ident()) or understood.packed(*recipe)
+    )
+    async with long_texts_of_a_test() as texts:
+        many, few = Understood("BEGIN " + "x;" * 1_900 + "END"), Understood("BEGIN " + "x;" * 300 + "END")
+        for known in (many, few):
+            assert len(known.text) < LONG_CHARACTERS
+            await texts.read(known)
+        assert (len(many.steps), len(few.steps)) == (1_901, 301)
+    assert len(read_by) == 1
+    assert read_by != [threading.get_ident()]

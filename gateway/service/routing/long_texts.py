@@ -33,6 +33,8 @@ P = ParamSpec("P")
 
 LONG_CHARACTERS = 4_000
 """Reading a longer text may take milliseconds, so it is done in a thread."""
+SEMICOLONS_MAX = 400
+"""A text with more may be a script of so many statements, each of which is read by itself; it counts as a long one."""
 APART_CHARACTERS = 16_000
 """Reading a longer text may hold the interpreter's lock for too long, so it is done in another process."""
 VERY_LONG_CHARACTERS = 500_000
@@ -65,7 +67,7 @@ class LongTexts:
 
         Raises SyntaxProblem if it is a malformed statement of the gateway's own, and LimitReached if it takes too long.
         """
-        if len(known.text) > LONG_CHARACTERS and known.packed is None:
+        if known.packed is None and not _is_short(known.text):
             known.packed = await self.apply(packed, *known.recipe)
 
     async def apply(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -73,9 +75,10 @@ class LongTexts:
 
         Raises SyntaxProblem like the function, and LimitReached if it takes too long or its result is too large.
         """
-        length = len(str(arguments[0]))
-        if length <= LONG_CHARACTERS:
+        text = str(arguments[0])
+        if _is_short(text):
             return function(*arguments, **named)
+        length = len(text)
         if length <= APART_CHARACTERS:
             return await asyncio.to_thread(function, *arguments, **named)
         process = self._long if length <= VERY_LONG_CHARACTERS else self._very_long
@@ -85,6 +88,10 @@ class LongTexts:
     async def close(self) -> None:
         """Ends the processes."""
         await asyncio.gather(self._long.close(), self._very_long.close())
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= LONG_CHARACTERS and text.count(";") <= SEMICOLONS_MAX
 
 
 class _Process:
