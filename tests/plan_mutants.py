@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sql.proof.plan import Node, Plan, Scalar, Value
+from sql.proof.understood_classes import STATIC_INVOKE
 
 Path: TypeAlias = tuple[str | int, ...]
 """The fields, and the places in lists, that lead from the root to a part."""
@@ -180,8 +181,17 @@ def _other_columns(node: Node, used: set[str]) -> Iterator[Value]:
 
 
 def _cast(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    child = node.fields["child"]
     yield "another type", replace(node, type="binary" if node.type == "string" else "string")
-    yield "no cast", node.fields["child"]
+    if isinstance(child, Node) and child.type != node.type:
+        yield "no cast", child
+
+
+def _padded(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    arguments = node.fields["arguments"]
+    assert isinstance(arguments, tuple)
+    yield "no padding", arguments[0]
+    yield "another function", _with(node, functionName=Scalar("String", "charTypeWriteSideCheck"))
 
 
 def _call(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
@@ -255,6 +265,7 @@ _BY_KIND: Mapping[str, Callable[[Node, tuple[str, ...]], Iterator[tuple[str, Val
     "LogicalRelation": _relation,
     "HiveTableRelation": _relation,
     "Cast": _cast,
+    STATIC_INVOKE: _padded,
     "AggregateExpression": _call,
     "Aggregate": _aggregate,
     "Join": _join,

@@ -12,6 +12,8 @@ TABLES = (
        w DECIMAL(30,2), q DECIMAL(28,2), f DOUBLE, u STRING COLLATE UTF8_LCASE, b BOOLEAN) USING parquet""",
     "CREATE TABLE o (k INT, n STRING, r INT) USING parquet",
     "CREATE TABLE h (k INT, g STRING) STORED AS textfile",
+    "CREATE TABLE p (k INT, c CHAR(5), w CHAR(8), v VARCHAR(10), g STRING, x INT) USING parquet",
+    "CREATE TABLE ph (c CHAR(5), v VARCHAR(10), x INT) STORED AS textfile",
 )
 VIEWS = {
     "v": """SELECT g, d, k, sum(x) AS sx, sum(m) AS sm, count(*) AS c, count(x) AS cx, min(x) AS mn, max(f) AS mf,
@@ -33,6 +35,9 @@ VIEWS = {
     "not_seven": "SELECT k, g, x FROM t WHERE x <> 7",
     "rolled": "SELECT g, k, sum(x) AS sx FROM t GROUP BY ROLLUP (g, k)",
     "serde": "SELECT g, count(*) AS c FROM h GROUP BY g",
+    "padded": "SELECT c, w, v, g, sum(x) AS sx, max(c) AS mc, min(w) AS mw, count(*) AS n FROM p GROUP BY c, w, v, g",
+    "padded_serde": "SELECT c, v, sum(x) AS sx FROM ph GROUP BY c, v",
+    "plain": "SELECT CAST(c AS STRING) AS c, rtrim(w) AS w, k, sum(x) AS sx FROM p GROUP BY 1, 2, 3",
 }
 
 
@@ -550,6 +555,63 @@ PAIRS = (
         "SELECT x FROM t WHERE g LIKE 'a!%b%c' ESCAPE '!'",
         "SELECT x FROM t WHERE g LIKE 'a!%b%c'",
         "the conditions differ",
+    ),
+    Pair(
+        "CHAR and VARCHAR keys",
+        "SELECT c, v, sum(x) s FROM p GROUP BY c, v",
+        "SELECT c, v, sum(sx) s FROM padded GROUP BY 1, 2",
+    ),
+    Pair(
+        "CHAR compared with texts",
+        "SELECT v, sum(x) s FROM p WHERE c = 'ab' AND w IN ('u', 'uv') AND v > 'b' GROUP BY v",
+        "SELECT v, sum(sx) s FROM padded WHERE w IN ('uv', 'u') AND v > 'b' AND 'ab' = c GROUP BY v",
+    ),
+    Pair(
+        "CHAR compared with another length",
+        "SELECT g, sum(x) s FROM p WHERE c = w AND c > g GROUP BY g",
+        "SELECT g, sum(sx) s FROM padded WHERE w = c AND g < c GROUP BY g",
+    ),
+    Pair(
+        "functions of CHAR",
+        "SELECT concat(upper(c), '!') y, length(w) l, sum(x) s FROM p GROUP BY 1, 2",
+        "SELECT concat(upper(c), '!') y, length(w) l, sum(sx) s FROM padded GROUP BY 1, 2",
+    ),
+    Pair(
+        "the largest CHAR",
+        "SELECT v, max(c) m, min(w) n FROM p GROUP BY v",
+        "SELECT v, max(mc) m, min(mw) n FROM padded GROUP BY v",
+    ),
+    Pair(
+        "CHAR of a Hive table",
+        "SELECT c, sum(x) s FROM ph WHERE v = 'a' GROUP BY c",
+        "SELECT c, sum(sx) s FROM padded_serde WHERE v = 'a' GROUP BY c",
+    ),
+    Pair(
+        "CHAR compared as it is padded",
+        "SELECT sum(x) s FROM p WHERE c = 'ab'",
+        "SELECT sum(sx) s FROM padded WHERE CAST(c AS STRING) = 'ab   '",
+    ),
+    Pair(
+        "a view of plain strings", "SELECT c, sum(x) s FROM p GROUP BY c", "SELECT c, sum(sx) s FROM plain GROUP BY c"
+    ),
+    Pair(
+        "a plain string is not padded for a comparison",
+        "SELECT sum(x) s FROM p WHERE c = 'ab'",
+        "SELECT sum(sx) s FROM plain WHERE c = 'ab'",
+        "the conditions differ",
+    ),
+    Pair(
+        "another CHAR",
+        "SELECT sum(x) s FROM p WHERE c = 'ab'",
+        "SELECT sum(sx) s FROM padded WHERE c = 'abc'",
+        "the conditions differ",
+    ),
+    Pair("without padding", "SELECT w, sum(x) s FROM p GROUP BY w", "SELECT w, sum(sx) s FROM plain GROUP BY w", KEYS),
+    Pair(
+        "a CHAR's length without padding",
+        "SELECT length(c) l, sum(x) s FROM p GROUP BY 1",
+        "SELECT length(rtrim(c)) l, sum(sx) s FROM padded GROUP BY 1",
+        KEYS,
     ),
     Pair("a Hive table", "SELECT count(*) c FROM h", "SELECT coalesce(sum(c), 0) c FROM serde"),
     Pair(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 TABLES = {
     "f": """CREATE TABLE f (k INT, g STRING, d DATE, ts TIMESTAMP, x INT, y BIGINT, s SMALLINT, m DECIMAL(10,2),
-            w DECIMAL(30,2), r DOUBLE, b BOOLEAN) USING parquet""",
+            w DECIMAL(30,2), r DOUBLE, b BOOLEAN, c CHAR(4), v VARCHAR(6)) USING parquet""",
     "o": "CREATE TABLE o (ok INT, n STRING, p INT) USING parquet",
 }
-KEYS = ("k", "g", "d", "b")
+KEYS = ("k", "g", "d", "b", "c", "v")
 """Columns that views group by; those of f, and n of o in a join."""
 VALUES = {
     "f": (
@@ -26,6 +26,8 @@ VALUES = {
         ("0.01", "12345678901234567890.12"),
         ("double('NaN')", "0.0D", "-0.0D", "1.5D", "1e300D"),
         ("true", "false"),
+        ("''", "'a'", "'a '", "'ab'", "'A'"),
+        ("''", "'a'", "'a '", "'b'", "'a   '"),
     ),
     "o": (("0", "1", "2", "9"), ("'u'", "'v'"), ("1", "5")),
 }
@@ -63,6 +65,8 @@ MEASURES = (
     Measure("count(r)", "coalesce(sum({m}), 0)", "max({m})"),
     Measure("min(x)", "min({m})", "max({m})"),
     Measure("max(g)", "max({m})", "min({m})"),
+    Measure("max(c)", "max({m})", "min({m})"),
+    Measure("min(v)", "min({m})", "max({m})"),
     Measure("max(ts)", "max({m})", "min({m})"),
     Measure("min(r)", "min({m})", "max({m})"),
     Measure("bit_or(s)", "bit_or({m})", "bit_and({m})"),
@@ -105,6 +109,8 @@ KEY_CONDITIONS = {
     ),
     # Spark reads `FROM f WHERE (b)` as a table alias with a column list.
     "b": ("b = true", "NOT b", "b IS NULL", "b <=> true"),
+    "c": ("c = 'a'", "c IN ('a', 'ab')", "c > 'a'", "c LIKE 'a%'", "upper(c) = 'A   '", "c IS NOT NULL", "'a  ' <> c"),
+    "v": ("v = 'a'", "v > 'a '", "v IN ('a', 'b')", "length(v) = 1", "v IS NOT NULL"),
     "n": ("n = 'u'", "n IS NULL OR n > 'u'", "n LIKE '%v'"),
 }
 KEY_EXPRESSIONS = {
@@ -112,6 +118,8 @@ KEY_EXPRESSIONS = {
     "g": ("g", "upper(g)", "substring(g, 1, 1)", "length(g)"),
     "d": ("d", "year(d)", "date_trunc('month', d)", "trunc(d, 'YEAR')", "CAST(d AS STRING)"),
     "b": ("b", "NOT b"),
+    "c": ("c", "upper(c)", "concat(c, '!')", "length(c)"),
+    "v": ("v", "substring(v, 1, 2)", "length(v)"),
     "n": ("n", "concat(n, '!')"),
 }
 JOINS = {"": "f", "INNER": "f JOIN o ON k = ok", "LEFT": "f LEFT JOIN o ON k = ok"}

@@ -218,6 +218,8 @@ public class PlanWriter {
             scalar("bytes", new java.math.BigInteger(1, (byte[]) each).toString(16) + "/" + ((byte[]) each).length);
         } else if (each instanceof DataType) {
             scalar("DataType", ((DataType) each).catalogString());
+        } else if (each instanceof Class) {
+            scalar("Class", ((Class) each).getName());
         } else if (each instanceof ExprId) {
             scalar("ExprId", id((ExprId) each));
         } else if (each instanceof scala.Enumeration.Value) {

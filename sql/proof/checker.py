@@ -22,6 +22,8 @@ from sql.proof.understood_classes import (
     ORDER_MATTERS,
     OUTER_JOINS,
     SCALAR,
+    STATIC_CALLS,
+    STATIC_INVOKE,
     STRUCTURE,
     WINDOW,
     has_identity,
@@ -134,6 +136,8 @@ def _expression(node: Node, columns: Columns, aggregated: Columns | None = None)
     if node.kind == "SortOrder":
         way = _text(node.fields["direction"]), _text(node.fields["nullOrdering"])
         return Term("order", (_expression(_node(node.fields["child"]), columns),), way)
+    if node.kind == STATIC_INVOKE:
+        node = _static_call(node)
     if node.kind == "AggregateExpression":
         if _text(node.fields["mode"]) != "Complete$":
             raise NotUnderstood("it contains an aggregate in parts")
@@ -146,6 +150,16 @@ def _expression(node: Node, columns: Columns, aggregated: Columns | None = None)
     if node.kind == "Literal":
         detail = (f"value={_part(node.fields['value'], columns, args)}",)
     return compose(node.kind, tuple(args), detail, node.type)
+
+
+def _static_call(node: Node) -> Node:
+    """A call of one of Spark's own functions as an expression of its own class."""
+    fields = node.fields
+    name = _text(fields["staticObject"]), _text(fields["functionName"])
+    # Otherwise the function is called for NULL, too.
+    if name not in STATIC_CALLS or _text(fields["propagateNull"]) != "true" or fields["scalarFunction"] is not None:
+        raise NotUnderstood(f"it calls {'.'.join(name)}")
+    return Node(STATIC_CALLS[name], {"arguments": fields["arguments"]}, node.type)
 
 
 def _part(value: Value, columns: Columns, args: list[Term], aggregated: Columns | None = None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sql.proof.literal_text import KEYWORDS, VALUES, WORD, Loose, literal_of
 from sql.proof.plan import Node, Scalar, Value
-from sql.proof.understood_classes import decimal
+from sql.proof.understood_classes import PADDED, STATIC_CALLS, STATIC_INVOKE, decimal
 
 _ATTRIBUTE = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)#(\d+)(L?)(?!\w)", re.ASCII)
 _ID = re.compile(r"#(\d+)(L?)(?!\w)", re.ASCII)
@@ -79,6 +79,7 @@ _AGGREGATES = {
     "sum": "Sum",
     "avg": "Average",
 }
+STATIC_CALL = "static_invoke"
 READ_CALLS = frozenset({*_TESTS, *_CONTAINED, *_FUNCTIONS, *_AGGREGATES, "cast", "coalesce", "concat"})
 
 
@@ -334,6 +335,8 @@ class Reading:
             return self._aggregate(name)
         if name in _FUNCTIONS:
             return self._function(*_FUNCTIONS[name])
+        if name == STATIC_CALL:
+            return self._padded()
         values = self._arguments()
         if name in _TESTS and len(values) == 1:
             return Node(_TESTS[name], {"child": self.free(values[0])}, "boolean")
@@ -361,6 +364,25 @@ class Reading:
             fields[name] = self._field(type_text)
         self.expect(")")
         return Node(kind, fields, result)
+
+    def _padded(self) -> Node:
+        """A CHAR as it is read, the only call of this kind."""
+        self.expect(f"{PADDED}(")
+        value, length = self._arguments()
+        self.expect(")")
+        ((owner, function),) = STATIC_CALLS
+        fields: Mapping[str, Value] = {
+            "staticObject": Scalar("Class", owner),
+            "dataType": Scalar("DataType", "string"),
+            "functionName": Scalar("String", function),
+            "arguments": (self.fixed(value, "string"), self.fixed(length, "int")),
+            "inputTypes": (),
+            "propagateNull": Scalar("Boolean", "true"),
+            "returnNullable": Scalar("Boolean", "false"),
+            "isDeterministic": Scalar("Boolean", "true"),
+            "scalarFunction": None,
+        }
+        return Node(STATIC_INVOKE, fields, "string")
 
     def _field(self, type_text: str) -> Value:
         if type_text == "zone":

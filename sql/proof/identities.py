@@ -88,8 +88,11 @@ def _case(term: Term) -> Term:
 
 
 def _cast(term: Term) -> Term:
-    """A decimal with more digits, cast back; an average."""
+    """A cast to the operand's own type; a decimal with more digits, cast back; an average."""
     (operand,) = term.args
+    if operand.type == term.type:
+        # A view casts its columns to the types that it had when it was created. Spark leaves that out, but not always.
+        return operand
     return operand.args[0] if operand.op == "widened" and operand.args[0].type == term.type else of_decimals(term)
 
 

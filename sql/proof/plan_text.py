@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from sql.proof.expression_text import READ_CALLS, Reading, Session, items
+from sql.proof.expression_text import READ_CALLS, STATIC_CALL, Reading, Session, items
 from sql.proof.literal_text import Loose
 from sql.proof.plan import Node, Output, Plan, Scalar, Value
 from sql.proof.sources import Literals, casts_of_literals, literals_of
-from sql.proof.understood_classes import LISTINGS, words
+from sql.proof.understood_classes import LISTINGS, PADDED, words
 
 _SECTION = re.compile(r"^== (\w+) Logical Plan ==$|^== Physical Plan ==$", re.MULTILINE)
 _COLUMN = re.compile(r"([A-Za-z_]\w*)#(\d+)(L?)", re.ASCII)
@@ -29,7 +29,7 @@ _SIMPLE = words("""
     min max sum count avg bit_and bit_or bit_xor bool_and bool_or every some any count_if cast coalesce isnull
     isnotnull year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear extract date_part hour
     minute second trunc date_trunc to_date last_day outer between Some decimal
-    """)
+    """) | {STATIC_CALL, PADDED}
 """Functions in an analyzed plan whose value of numbers is no number of another type that prints alike."""
 _KEPT = words("""
     try_sum try_avg stddev stddev_samp stddev_pop variance var_samp var_pop corr percentile

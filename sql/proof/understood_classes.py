@@ -13,8 +13,15 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+PADDED = "CharVarcharCodegenUtils.readSidePadding"
+"""A CHAR as Spark reads it: NULL for NULL, otherwise the value with spaces up to the length."""
+STATIC_INVOKE = "org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke"
+STATIC_CALLS = {("org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils", "readSidePadding"): PADDED}
+"""What Java's functions of Spark's own are, by class and name; the class StaticInvoke says nothing of them."""
 BOOLEAN = words("And Or Not EqualTo EqualNullSafe LessThan LessThanOrEqual In IsNull IsNotNull IsNaN")
-SCALAR = BOOLEAN | words("""
+SCALAR = (
+    BOOLEAN
+    | words("""
     Literal GreaterThan GreaterThanOrEqual If CaseWhen Coalesce NaNvl Greatest Least Cast
     Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus UnaryPositive Abs Signum
     Round BRound Ceil Floor RoundCeil RoundFloor Sqrt Cbrt Exp Expm1 Log Log2 Log10 Log1p Pow
@@ -31,6 +38,8 @@ SCALAR = BOOLEAN | words("""
     SecondsToTimestamp MillisToTimestamp MicrosToTimestamp UnixDate UnixSeconds UnixMillis UnixMicros DateFromUnixDate
     FromUTCTimestamp ToUTCTimestamp
     """)
+    | {PADDED}
+)
 AGGREGATE = words("""
     Sum Count Min Max Average BitAndAgg BitOrAgg BitXorAgg StddevSamp StddevPop VarianceSamp VariancePop
     CovSample CovPopulation Corr Percentile HyperLogLogPlusPlus
@@ -60,7 +69,7 @@ STRICT = words("""
     EqualTo LessThan LessThanOrEqual In Not StartsWith EndsWith Contains Like RLike Cast Add Subtract Multiply Divide
     Remainder UnaryMinus Abs Substring Upper Lower Length Year Quarter Month DayOfMonth DayOfWeek TruncDate
     TruncTimestamp DateAdd DateSub
-    """)
+    """) | {PADDED}
 """NULL if an operand is NULL (of `In`: the first operand)."""
 COMMUTATIVE = frozenset({"EqualTo", "EqualNullSafe", "Add", "Multiply"})
 FLIPPED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}

@@ -26,6 +26,8 @@ from sql.rewriting.shape import shape_of
 
 QUERY = "SELECT item, count(*) AS n FROM sales GROUP BY item"
 TABLE = TableName("s", "sales")
+TYPES: dict[str, str] = {}
+"""Of the column of a view, by its quoted name."""
 
 
 class Session:
@@ -35,6 +37,8 @@ class Session:
         self._zone = zone
 
     async def run(self, sql: str, *, on_start: object = None) -> Answer:
+        if sql.startswith("DESCRIBE "):
+            return Answer([("item", TYPES.get(sql.rsplit(".", maxsplit=1)[-1], "string"), None)])
         return Answer([(TIME_ZONE, self._zone)])
 
     def spoil(self) -> None: ...
@@ -149,3 +153,22 @@ async def test_the_plan_of_whoever_refreshes_is_asked_for_once_in_a_while() -> N
     prover.forget()
     assert await refuted(prover, b"ada") is None
     assert len(plans.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("defined", "stored", "reason"),
+    [
+        ("char(5)", "char(5)", None),
+        ("char(5)", "string", "the view stores the char(5) of the column item as string"),
+        ("char(5)", "char(6)", "the view stores the char(5) of the column item as char(6)"),
+        ("array<char(5)>", "array<string>", "the view stores the array<char(5)> of the column item as array<string>"),
+        ("varchar(5)", "string", None),
+    ],
+)
+async def test_a_view_that_stores_char_as_something_else_answers_nothing(
+    defined: str, stored: str, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`c = 'ab'` compares a CHAR with a padded text, and a STRING with this one."""
+    monkeypatch.setitem(TYPES, "`v__definition`", defined)
+    monkeypatch.setitem(TYPES, "`v`", stored)
+    assert await refuted(prover_of(PlansByUser(), utc()), b"bob") == reason

@@ -20,6 +20,7 @@ from sql.proof import checker, plan_json
 from sql.proof.checker import Proved, prove
 from sql.proof.plan import Plan
 from sql.proof.terms import Term
+from sql.proof.understood_classes import PADDED
 
 MUTANTS = int(os.environ.get("FRESHGATE_MUTANTS", "2000"))
 SEED = int(os.environ.get("FRESHGATE_SEED", "1"))
@@ -97,3 +98,19 @@ def test_wrong_identities_accept_mutants(monkeypatch: pytest.MonkeyPatch) -> Non
         checker, "core", lambda relations, where: Term("core", (Term("relations", relations), Term("where")))
     )
     assert offered(300)[1]
+
+
+def test_a_wrong_reading_of_char_accepts_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = checker.compose
+
+    def careless(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text: str) -> Term:
+        return args[0] if op == PADDED else right(op, args, detail, type_text)
+
+    monkeypatch.setattr(checker, "compose", careless)
+    accepted = {
+        change.what
+        for _, query, rewritten, known in proved_pairs()
+        for change in known
+        if prove(mutant(query, (change,)), rewritten) == Proved()
+    }
+    assert {"no padding", "another literal"} <= accepted

@@ -49,18 +49,18 @@ class Prover:
             return reason
         try:
             reason = await difference(self._plans, reader.name, shape, proposal, view.definition.quoted)
-            if reason is None and await self._refreshed_otherwise(reader, view):
-                return RIGHTS_DIFFER
-            return reason
+            return await self._stored_otherwise(reader, view) if reason is None else reason
         except PlanUnavailable as error:
             return str(error)
 
-    async def _refreshed_otherwise(self, reader: Reader, view: MaterializedView) -> bool:
-        """Whether the definition may have other rows for the reader than for the account that refreshes the view, which
-        was shown the stored rows."""
-        read = await self._plans.optimized(reader.name, all_of(view.definition.quoted))
+    async def _stored_otherwise(self, reader: Reader, view: MaterializedView) -> str | None:
+        """Why the definition may have other rows for the reader than those that are stored, which the account that
+        refreshes the view was shown; None if it has the same. Raises PlanUnavailable, and what Spark raises."""
         refreshed = await self._refreshers.of(view)
-        return isinstance(await asyncio.to_thread(prove, read, refreshed), NotProved)
+        if refreshed.unlike:
+            return refreshed.unlike
+        read = await self._plans.optimized(reader.name, all_of(view.definition.quoted))
+        return RIGHTS_DIFFER if isinstance(await asyncio.to_thread(prove, read, refreshed.plan), NotProved) else None
 
     def forget(self) -> None:
         """Rights may have changed."""

@@ -1,23 +1,41 @@
-"""How Spark plans the definitions of views for whoever refreshes them: the stored rows are what that account may read.
+"""How Spark plans the definitions of views for whoever refreshes them, and whether columns are stored as they are.
 
-An extension of Spark may filter rows or mask columns by user, also below views. Then a reader's definition has other
-rows than the stored ones, although reader and definition are planned alike.
+The stored rows are what that account may read. An extension of Spark may filter rows or mask columns by user, also
+below views. Then a reader's definition has other rows than the stored ones, although query and definition are planned
+alike.
+
+Spark pads a text that is compared with a CHAR, but none that is compared with a STRING. So a view whose storage has
+STRING for CHAR, as other table formats do, has other rows than its definition where a query compares.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.ports import Plans, Sessions
+from gateway.mv.ports import Plans, Sessions, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
 from sql.proof.plan import Plan
 
 KEPT_SECONDS = 60.0
 """How long a plan is used: for the shapes of a dashboard that come together."""
 KEPT_MAX = 200
+
+
+_CHAR = re.compile(r"\bchar\(\d+\)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """The definition of a view, as its refreshes read and store it."""
+
+    plan: Plan
+    unlike: str
+    """Why the stored columns are others than the definition's; empty if they are the same."""
 
 
 class RefreshersPlans:
@@ -34,11 +52,11 @@ class RefreshersPlans:
         self._sessions = sessions
         self._surroundings = surroundings
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, Plan]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[float, Refreshed]] = OrderedDict()
         """By the view's id and the text; the oldest first."""
 
-    async def of(self, view: MaterializedView) -> Plan:
-        """The plan of the definition, as a refresh reads it. Raises PlanUnavailable, and what Spark raises."""
+    async def of(self, view: MaterializedView) -> Refreshed:
+        """Raises PlanUnavailable, and what Spark raises."""
         text = all_of(view.definition.quoted)
         key, now = (view.id, text), self._clock()
         if (known := self._kept.get(key)) is not None and now - known[0] < KEPT_SECONDS:
@@ -49,12 +67,13 @@ class RefreshersPlans:
             self._surroundings.computing(view, session),
             self._plans.of(session) as name,
         ):
-            plan = await self._plans.optimized(name, text)
+            unlike = await _unlike(session, view)
+            found = Refreshed(await self._plans.optimized(name, text), unlike)
         self._kept.pop(key, None)
-        self._kept[key] = now, plan
+        self._kept[key] = now, found
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
-        return plan
+        return found
 
     def forget(self) -> None:
         """Rights may have changed."""
@@ -64,3 +83,19 @@ class RefreshersPlans:
 def all_of(definition: str) -> str:
     """A query of a view's definition, which is given as a relation."""
     return f"SELECT * FROM {definition}"
+
+
+async def _unlike(session: SqlSession, view: MaterializedView) -> str:
+    """Whether the view's columns are CHAR where the definition's are. Raises what Spark raises."""
+    wanted, found = [await _columns(session, name.quoted) for name in (view.definition, view.name)]
+    if len(wanted) != len(found):
+        return "the view has other columns than its definition"
+    for (name, kind), (_, stored) in zip(wanted, found, strict=True):
+        if (_CHAR.search(kind) or _CHAR.search(stored)) and kind != stored:
+            return f"the view stores the {kind} of the column {name} as {stored}"
+    return ""
+
+
+async def _columns(session: SqlSession, name: str) -> list[tuple[str, str]]:
+    """Names and types of a view's columns. (In JSON, Spark describes CHAR as a string.)"""
+    return [(str(column), str(kind)) for column, kind, *_ in (await session.run(f"DESCRIBE {name}")).rows]
