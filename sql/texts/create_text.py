@@ -19,7 +19,6 @@ from sql.statement import (
     Reference,
     Refreshing,
     Schedule,
-    Trigger,
 )
 from sql.texts.rewrite import splice, string_token
 
@@ -129,10 +128,12 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
 # --- Doris' descriptions --------------------------------------------------------------------------------
 
 
-def refresh_info(clauses: Clauses) -> str:
-    """RefreshInfo in mv_infos, with the defaults written out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`."""
+def refresh_info(clauses: Clauses, trigger: str) -> str:
+    """RefreshInfo in mv_infos, with the defaults written out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`.
+
+    `trigger`: what starts refreshes; READ, which no statement takes, if reads do.
+    """
     given = clauses.refreshing
-    trigger = given.trigger or Trigger.MANUAL
     text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {given.method or 'AUTO'} ON {trigger}"
     if given.schedule is None:
         return text

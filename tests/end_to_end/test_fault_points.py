@@ -37,6 +37,8 @@ TOGETHER = 6
 """Views whose statements are stopped at the same time: the gateway has eight sessions for short statements."""
 STORAGE = "storage_of_faults"
 SETTINGS = {
+    # Sees the definitions of all views.
+    "access.administrators": "tester",
     "storage.database": STORAGE,
     "versions.retention": 0,
     "staleness.probe_interval": 0,

@@ -27,8 +27,10 @@ from gateway.mv.model.view import (
     TriggerMode,
     Version,
 )
+from gateway.mv.statements.rights import Rights
 from gateway.service.answers import catalog_tables
 from sql.names import TableName
+from sql.statement import Clauses, Refreshing, Schedule, Trigger
 
 VIEW = view_of(Version.whole(1, 0, 0, {}))
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read_text(encoding="utf-8")
@@ -71,11 +73,11 @@ def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relati
     async def listed() -> catalog_tables.Table:
         jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
         tables = catalog_tables.CatalogTables(
-            catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, nobody
+            catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights(())
         )
         if relation == "mv_infos":
-            return await tables.function(relation, {"database": "d"})
-        return await tables.materialized_views(measured=False)
+            return await tables.function(relation, {"database": "d"}, "ada")
+        return await tables.materialized_views("ada", measured=False)
 
     assert [row[1] for row in asyncio.run(listed()).rows] == ["v"]
 
@@ -111,3 +113,65 @@ def shown_of(task: Task) -> tuple[list[str] | None, list[str] | None, str]:
         for name in ("NeedRefreshPartitions", "CompletedPartitions")
     )
     return needed, completed, str(row["Progress"])
+
+
+def tables_of(*views: MaterializedView, administrators: Iterable[str] = ()) -> catalog_tables.CatalogTables:
+    nobody = cast(Any, None)
+    catalog = Catalog("s", cast(Any, SimpleNamespace(lost=None)))
+    for view in views:
+        catalog.show(catalog.reserve(view))
+
+    class Schemas:
+        async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
+            return {view.id: (State.NORMAL, "") for view in views}
+
+    jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
+    return catalog_tables.CatalogTables(
+        catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights(administrators)
+    )
+
+
+def with_trigger(trigger: Trigger | None, schedule: Schedule | None = None, **changes: Any) -> MaterializedView:
+    return replace(VIEW, clauses=Clauses(refreshing=Refreshing(trigger=trigger, schedule=schedule)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("view", "enabled", "minutes", "trigger"),
+    [
+        (with_trigger(None), True, None, "READ"),
+        (with_trigger(None, properties={"when_stale": "serve"}), False, None, "MANUAL"),
+        (with_trigger(None, properties={"enable_refresh": "false"}), True, None, "READ"),
+        (with_trigger(Trigger.MANUAL), False, None, "MANUAL"),
+        (with_trigger(Trigger.MANUAL, properties={"enable_refresh": "true"}), False, None, "MANUAL"),
+        (with_trigger(Trigger.MANUAL, properties={"when_stale": "refresh"}), True, None, "MANUAL"),
+        (with_trigger(Trigger.COMMIT), True, None, "COMMIT"),
+        (with_trigger(Trigger.COMMIT, paused=True), False, None, "COMMIT"),
+        (with_trigger(Trigger.SCHEDULE, Schedule(10, "MINUTE")), True, 10, "SCHEDULE EVERY 10 MINUTE"),
+        (with_trigger(Trigger.SCHEDULE, Schedule(2, "DAY"), paused=True), False, 2880, "SCHEDULE EVERY 2 DAY"),
+        (with_trigger(Trigger.SCHEDULE, Schedule(90, "SECOND")), True, None, "SCHEDULE EVERY 90 SECOND"),
+        (with_trigger(Trigger.SCHEDULE, Schedule(cron="0 4 * * *")), True, None, 'SCHEDULE CRON "0 4 * * *"'),
+    ],
+)
+def test_what_refreshes_a_view_is_exact(
+    view: MaterializedView, enabled: bool, minutes: int | None, trigger: str
+) -> None:
+    """The properties enable_refresh and refresh_interval_minutes have no effect, so they are not shown."""
+    tables = tables_of(view)
+    (row,) = asyncio.run(tables.information_schema(None)).rows
+    assert row[5:7] == (enabled, minutes)
+    (infos,) = asyncio.run(tables.function("mv_infos", {"database": view.name.database}, "ada")).rows
+    assert infos[6] == f"BUILD IMMEDIATE REFRESH AUTO ON {trigger}"
+
+
+@pytest.mark.parametrize(("user", "sees"), [("ada", True), ("root", True), ("eve", False), ("", False)])
+def test_the_lists_show_definitions_to_owners_and_administrators(user: str, sees: bool) -> None:
+    view = replace(VIEW, owner="ada", query="SELECT secret FROM t")
+    tables = tables_of(view, administrators=["root"])
+    listed = [
+        asyncio.run(tables.function("mv_infos", {"database": view.name.database}, user)),
+        asyncio.run(tables.materialized_views(user, measured=False)),
+    ]
+    for table in listed:
+        assert ("SELECT secret" in repr(table.rows)) == sees
+        (row,) = table.rows
+        assert len(row) == len(table.columns)

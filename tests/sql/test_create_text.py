@@ -194,5 +194,5 @@ CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", 
     ],
 )
 def test_a_refresh_is_described_as_in_doris(given_clauses: Clauses, info: str, strategy: str) -> None:
-    assert refresh_info(given_clauses) == info
+    assert refresh_info(given_clauses, given_clauses.refreshing.trigger or "MANUAL") == info
     assert recurring_strategy(given_clauses) == strategy

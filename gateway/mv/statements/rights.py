@@ -38,6 +38,10 @@ class Rights:
     def is_administrator(self, user: str) -> bool:
         return user in self._administrators
 
+    def is_owner(self, user: str, view: MaterializedView) -> bool:
+        """Whether the user may change the view, as its owner or as an administrator."""
+        return user == view.owner or self.is_administrator(user)
+
     def check(self, user: str, view: MaterializedView, action: str) -> None:
         """Raises NotAllowed (42501) if `user` may not do `action` ("drop it") to the view."""
         self.check_owner(user, view.owner, view.name, action)

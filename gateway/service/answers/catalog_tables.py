@@ -27,8 +27,9 @@ from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
 from gateway.service.answers.rebuilds import incremental_rebuild
+from sql.grammar import intervals
 from sql.rewriting.shape import readable
-from sql.statement import Trigger
+from sql.statement import Schedule, Trigger, WhenStale
 from sql.texts import create_text
 from sql.texts.rewrite import Value
 
@@ -41,8 +42,6 @@ REWRITE_ROWS_MAX, REWRITE_CHARACTERS_MAX = 1_000, 1_000_000
 """Most rows of freshgate.rewrites, and characters of their shapes, for the same reason. Those used last come first."""
 SUGGESTION_ROWS_MAX = 100
 """Most rows of freshgate.suggested_views, those for the queries that took the longest in all."""
-REFRESH_INTERVAL_MINUTES = 30
-"""BigQuery's default. It has no effect: a read refreshes a stale view at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,9 @@ class CatalogTables:
         self._suggestions = suggestions
         self._rights = rights
 
-    async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
-        """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
+    async def function(self, name: str, arguments: Mapping[str, str], user: str) -> Table:
+        """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"), as the user may see them. Raises
+        BadArguments."""
         wanted = "database" if name == "mv_infos" else "type"
         for key in arguments:
             if key.lower() != wanted:
@@ -94,17 +94,17 @@ class CatalogTables:
                 raise BadArguments(
                     'Invalid async materialized view metadata query: mv_infos() takes "database"="name of a database".'
                 )
-            return await self._mv_infos(value.lower())
+            return await self._mv_infos(value.lower(), user)
         if value is None or value.lower() != "mv":
             raise BadArguments(f'{name}() supports only the type mv. Write {name}("type"="mv").')
         return await (self._jobs() if name == "jobs" else self._tasks())
 
     # --- Doris -------------------------------------------------------------------------------------
 
-    async def _mv_infos(self, database: str) -> Table:
+    async def _mv_infos(self, database: str, user: str) -> Table:
         views = [view for view in self._catalog.views() if view.name.database == database]
         states = await self._schemas.states(views)
-        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(view, *states[view.id])]))
+        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(user, view, *states[view.id])]))
 
     async def _rows(
         self, views: Iterable[MaterializedView], rows_of: Callable[[MaterializedView], Iterable[tuple[Value, ...]]]
@@ -117,7 +117,7 @@ class CatalogTables:
             await turn.pause()
         return rows
 
-    def _mv_info(self, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
+    def _mv_info(self, user: str, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
         last = self._catalog.entry(view.id).history.last
         properties = ", ".join(f"{key}={value}" for key, value in view.properties.items())
         return (
@@ -127,8 +127,8 @@ class CatalogTables:
             state.value,
             detail,
             "INIT" if last is None else "SUCCESS" if last.status is TaskStatus.SUCCESS else "FAIL",
-            create_text.refresh_info(view.clauses),
-            view.query,
+            create_text.refresh_info(view.clauses, info.trigger_of(view)),
+            view.query if self._rights.is_owner(user, view) else None,
             f"EnvInfo{{ctlId='{view.namespace.catalog}', dbId='{view.namespace.database}'}}",
             f"{{{properties}}}",
             _partition_info(view),
@@ -161,8 +161,8 @@ class CatalogTables:
                     view.name.table,
                     _moment(view.current.published_at) if view.built else None,
                     _moment(view.current.started_at) if view.built else None,
-                    view.properties.get("enable_refresh", "true") == "true",
-                    _minutes(view.properties.get("refresh_interval_minutes")),
+                    _is_automatic(view),
+                    _minutes(view.clauses.refreshing.schedule),
                     _moment(view.current.published_at),
                     self._catalog.is_stale(view.id),
                 )
@@ -171,13 +171,16 @@ class CatalogTables:
 
     # --- Freshgate ---------------------------------------------------------------------------------
 
-    async def materialized_views(self, *, measured: bool) -> Table:
-        """freshgate.materialized_views. `measured`: whether it needs rows and bytes, which Spark counts for new
+    async def materialized_views(self, user: str, *, measured: bool) -> Table:
+        """freshgate.materialized_views, with the definitions of the user's own views; of all views for an
+        administrator. `measured`: whether it needs rows and bytes, which Spark counts for new
         versions."""
         views = self._catalog.views()
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
-        rows = await self._rows(views, lambda view: [self._everything(view, states[view.id], measures.get(view.id))])
+        rows = await self._rows(
+            views, lambda view: [self._everything(user, view, states[view.id], measures.get(view.id))]
+        )
         return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
     def rewrites(self, user: str) -> Table:
@@ -199,7 +202,7 @@ class CatalogTables:
         return Table(SUGGESTED_VIEWS, [_suggestion(each) for each in found[:SUGGESTION_ROWS_MAX]])
 
     def _everything(
-        self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
+        self, user: str, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
     ) -> tuple[Value, ...]:
         history = self._catalog.entry(view.id).history
         last, last_refresh = history.last, history.last_refresh
@@ -236,7 +239,7 @@ class CatalogTables:
             "PAUSED" if view.paused else "RUNNING",
             _moment(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
             _moment(view.created_at),
-            view.query,
+            view.query if self._rights.is_owner(user, view) else None,
             str(view.storage),
             incremental_rebuild(view),
         )
@@ -295,11 +298,18 @@ def _milliseconds(durations: Durations) -> int | None:
     return None if durations.mean is None else round(durations.mean * 1000)
 
 
-def _minutes(text: str | None) -> int:
-    try:
-        return int(float(text)) if text is not None else REFRESH_INTERVAL_MINUTES
-    except (ValueError, OverflowError):
-        return REFRESH_INTERVAL_MINUTES
+def _is_automatic(view: MaterializedView) -> bool:
+    """Whether a read, a schedule or a change of a base table refreshes the view."""
+    triggered = view.clauses.refreshing.trigger in (Trigger.SCHEDULE, Trigger.COMMIT) and not view.paused
+    return triggered or view.when_stale is WhenStale.REFRESH
+
+
+def _minutes(schedule: Schedule | None) -> int | None:
+    """The interval of a schedule, if it is whole minutes."""
+    if schedule is None or schedule.every is None or schedule.unit is None:
+        return None
+    minutes, rest = divmod(schedule.every * intervals.SECONDS[schedule.unit], 60)
+    return None if rest else minutes
 
 
 def number_of(text: str) -> int:

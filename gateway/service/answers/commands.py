@@ -85,7 +85,7 @@ class Commands:
             case ShowMaterializedViews():
                 return await self._shows.views(command, session, report)
             case ShowCreate(name):
-                return await self._shows.create(command, await self._view(name, session, "SHOW CREATE"))
+                return await self._shows.create(command, await self._view(name, session, "SHOW CREATE"), session)
             case Describe(name):
                 return await self._shows.describe(command, await self._view(name, session, "DESCRIBE"), session)
             case ShowPartitions(name):

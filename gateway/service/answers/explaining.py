@@ -84,11 +84,12 @@ class Explaining:
             *(str(self._catalog.entry(view).view.name) for view in sources.views),
         ]
         trigger = clauses.refreshing.trigger
+        when_stale = view_properties.when_stale(properties, trigger)
         facts = {
             "reads": ", ".join(reads),
-            "refresh": create_text.refresh_info(clauses),
+            "refresh": create_text.refresh_info(clauses, info.trigger_word(trigger, when_stale)),
             "partitions": _partitions_text(clauses),
-            "when stale": view_properties.when_stale(properties, trigger).value,
+            "when stale": when_stale.value,
             "grace period": f"{view_properties.grace_seconds(properties):g} seconds",
             "stored as": clauses.file_format or "parquet",
             "built": "by the first refresh" if clauses.deferred else "at once",

@@ -35,7 +35,9 @@ SHOW_COLUMNS = (
     Column("base_tables", comment="Tables and materialized views that it reads"),
     Column("comment", comment="Comment of the materialized view"),
     # The columns of Hive, whose first column, "MV Name", is the name above.
-    Column("rewriting_enabled", comment="Yes or No, as in Hive; stored, but queries are not rewritten to use the view"),
+    Column(
+        "rewriting_enabled", comment="Yes or No, as in Hive: whether queries on its base tables may be answered from it"
+    ),
     Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
     Column("incremental_rebuild", comment="Whether a refresh can compute only the changed rows, as in Hive"),
 )
@@ -143,8 +145,12 @@ def _mode(view: MaterializedView) -> str:
 
 def trigger_of(view: MaterializedView) -> str:
     """What starts refreshes: READ if no trigger is set and reads refresh the view."""
-    trigger = view.clauses.refreshing.trigger
-    return "READ" if trigger is None and view.when_stale is WhenStale.REFRESH else (trigger or Trigger.MANUAL).value
+    return trigger_word(view.clauses.refreshing.trigger, view.when_stale)
+
+
+def trigger_word(trigger: Trigger | None, when_stale: WhenStale) -> str:
+    """The same for a view with this trigger."""
+    return "READ" if trigger is None and when_stale is WhenStale.REFRESH else (trigger or Trigger.MANUAL).value
 
 
 _MODES = {
@@ -225,7 +231,7 @@ def describe_extended(
         "Version": str(view.current.number),
         "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
         "Last Task": _last_task(catalog.entry(view.id).history.last),
-        "Refresh": create_text.refresh_info(view.clauses),
+        "Refresh": create_text.refresh_info(view.clauses, trigger_of(view)),
         "When Stale": view.when_stale.value,
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
         "Base Tables": ", ".join(base_names(catalog, view)),

@@ -302,7 +302,7 @@ class Router:
     ) -> Route | Waiting:
         """The route of a statement for Spark. `claim`: it changes a temporary view."""
         if calls := known.catalog_calls:
-            known = Understood(await self._with_functions(known.text, calls), look=known.look)
+            known = Understood(await self._with_functions(session, known.text, calls), look=known.look)
             await self._settle(known)
         journey = await self._version_reads.journey(known, namespace, session, self._texts)
         if journey is None:
@@ -577,13 +577,15 @@ class Router:
 
     # --- the catalog as tables ---------------------------------------------------------------------
 
-    async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
+    async def _with_functions(
+        self, session: Session, text: str, calls: Sequence[catalog_functions.FunctionCall]
+    ) -> str:
         """The text with the calls of mv_infos(), jobs() and tasks() replaced by their rows."""
         splices: list[rewrite.Splice] = []
         rows: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         for call in calls:
             if (asked := (call.function, call.arguments)) not in rows:
-                table = await self._own.tables.function(call.function, dict(call.arguments))
+                table = await self._own.tables.function(call.function, dict(call.arguments), session.user)
                 rows[asked] = await _inline(table)
             splices.append((call.start, call.end, rows[asked]))
             if not call.aliased:
@@ -621,7 +623,7 @@ class Router:
         if name == "suggested_views":
             return await self._own.tables.suggested_views(session.user)
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
-        return await self._own.tables.materialized_views(measured=measured)
+        return await self._own.tables.materialized_views(session.user, measured=measured)
 
 
 def _both(one: Callable[[float], None], other: Callable[[float], None]) -> Callable[[float], None]:
