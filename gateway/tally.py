@@ -1,7 +1,9 @@
-"""Cheap counters and histograms for monitoring."""
+"""Cheap counters and histograms for monitoring, and what keeps the log short."""
 
 from __future__ import annotations
 
+import math
+import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
@@ -30,3 +32,19 @@ class Histogram:
         """Each bound as a string, `+Inf` last, and the number of values up to it."""
         bounds = [*map(str, self._bounds), "+Inf"]
         return zip(bounds, map(float, accumulate(self._counts)), strict=True)
+
+
+class Seldom:
+    """Lets something happen at most once in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._last = -math.inf
+
+    def is_due(self) -> bool:
+        """Whether it may happen now; then it counts as having happened."""
+        now = time.monotonic()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True

@@ -170,6 +170,11 @@ class _Gateway(Collector):
         yield _counter(
             "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
         )
+        yield _counter(
+            "client_connections_starved",
+            "Client connections refused, or left waiting, because too few file descriptors were left",
+            traffic.starved,
+        )
         yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
         yield _counter("client_received_bytes", "Bytes received from clients", traffic.from_clients)
         yield _counter("client_sent_bytes", "Bytes sent to clients", traffic.to_clients)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
-import time
 from collections.abc import Iterable
 from http import HTTPStatus
 from urllib.parse import urlsplit
+
+from gateway.tally import Seldom
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Hosts:
         self._any = exposed and not self._names
         self._setting = setting
         self._origins_setting = origins_setting
-        self._logged_at = -LOG_SECONDS
+        self._seldom = Seldom(LOG_SECONDS)
 
     def refusal(self, host: str | None, origin: str | None) -> tuple[HTTPStatus, str] | None:
         """The answer to a request with these headers; None if it may be served. A missing header is None."""
@@ -84,9 +85,7 @@ class Hosts:
         return _LABEL.fullmatch(name) is not None and not self._names
 
     def _logged(self, text: str) -> str:
-        now = time.monotonic()
-        if now - self._logged_at >= LOG_SECONDS:
-            self._logged_at = now
+        if self._seldom.is_due():
             log.warning("a request over HTTP was refused. %s", text)
         return text
 

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from gateway import loops
+from gateway.proxy.acceptor import Acceptor
+from gateway.proxy.descriptors import Room
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
-from gateway.proxy.tls_server import TlsServer
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Dispatcher
@@ -78,12 +79,13 @@ class Listener:
         self._connect_upstream = connect_upstream
         self._traffic = traffic if traffic is not None else Traffic()
         self._sockets: list[tuple[Port, socket.socket]] = []
-        self._servers: list[tuple[Port, asyncio.Server | TlsServer]] = []
+        self._servers: list[tuple[Port, Acceptor]] = []
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
         self._sweeper = loops.Loop("sweep of clients", self._sweep)
         self._serving = self._closing = False
+        self._room = Room()
 
     @property
     def clients(self) -> int:
@@ -93,7 +95,7 @@ class Listener:
     @property
     def handshakes(self) -> int:
         """TLS connections whose handshake is not complete."""
-        return sum(server.handshakes for _, server in self._servers if isinstance(server, TlsServer))
+        return sum(server.handshakes for _, server in self._servers)
 
     async def bind(self) -> None:
         """Takes the ports; until `start`, clients are told to come back. Raises PortUnavailable.
@@ -109,13 +111,10 @@ class Listener:
         except OSError:
             self._close_sockets()
             raise
-        loop = asyncio.get_running_loop()
         for port, each in self._sockets:
+            context = port.certificate.context if port.certificate is not None else None
             serve = partial(self._serve, port)
-            if port.certificate is None:
-                self._servers.append((port, await loop.create_server(serve, sock=each)))
-                continue
-            server = TlsServer(each, port.certificate.context, self._limits.login_seconds, self._has_room, serve)
+            server = Acceptor(each, context, self._limits.login_seconds, self._has_room, serve, self._starve)
             self._servers.append((port, server))
 
     async def start(self) -> None:
@@ -198,6 +197,11 @@ class Listener:
         log.warning("a client was refused: %d connections are open (limits.connections)", taken)
         return True
 
+    def _starve(self, error: OSError) -> None:
+        """Reports that a client waits because it cannot be accepted."""
+        self._traffic.starved += 1
+        self._room.report(f"a client waits, because it cannot be accepted ({error.strerror or error})")
+
     def _serve(self, port: Port) -> asyncio.Protocol:
         if not self._serving:
             return Farewell(port.open_wire(), STARTING, self._traffic)
@@ -215,6 +219,10 @@ class Listener:
         """Registers a client. Returns why it cannot be served, or None."""
         if self._closing:
             return "The gateway is being stopped. Connect again later."
+        if self._room.is_short(relay.descriptor):
+            self._traffic.starved += 1
+            self._room.report("a client was refused")
+            return "The gateway has too many open files and sockets to serve another client. Try again later."
         if self._is_full(len(self._relays)):
             return f"Too many connections: the gateway serves {self._limits.connections_max}. Try again later."
         self._traffic.accepted += 1

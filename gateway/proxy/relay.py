@@ -103,6 +103,12 @@ class Relay(asyncio.Protocol):
         # When the client last took some of them, and last had no incomplete request.
         self._took = self._completed = self._last_active
 
+    @property
+    def descriptor(self) -> int:
+        """That of the client's connection."""
+        assert self._transport is not None
+        return int(self._transport.get_extra_info("socket").fileno())
+
     # --- the client's end --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

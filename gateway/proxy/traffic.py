@@ -15,6 +15,8 @@ class Traffic:
     """Client connections."""
     refused: int = 0
     """Client connections refused because of the limit."""
+    starved: int = 0
+    """Client connections refused, or left waiting, because the process had too few descriptors."""
     half_read: int = 0
     """Bytes currently buffered for incomplete requests."""
     from_clients: int = 0

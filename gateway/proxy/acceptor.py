@@ -1,7 +1,7 @@
-"""Accepts TLS clients, and counts connections from before their handshake.
+"""Accepts clients, and counts TLS connections from before their handshake.
 
 asyncio's own servers do not report TLS connections before the handshake is complete, so any number of them could be
-open.
+open. And a process without descriptors closes connections unseen with uvloop's servers.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ _RETRY_SECONDS = 1.0
 """Delay before the next attempt when the process has no descriptors left."""
 
 
-class TlsServer:
-    """Serves from its creation, within a running event loop, until it is closed.
+class Acceptor:
+    """Accepts from its creation, within a running event loop, until it is closed.
 
-    `handshake_seconds`: the longest handshake. `has_room` is called for each connection; if it returns False, the
-    connection is closed without a message, because none can be sent before the handshake. `serve` makes the protocol
-    for a client whose handshake is complete.
+    `context` is None without TLS. `handshake_seconds`: the longest handshake. `has_room` is called for each TLS
+    connection; if it returns False, the connection is closed without a message, because none can be sent before the
+    handshake. `serve` makes the protocol for a client that is connected. `starved` is called with the error when the
+    process has no descriptor for a client; clients then wait until it has.
     """
 
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         handshake_seconds: float,
         has_room: Callable[[], bool],
         serve: Callable[[], asyncio.Protocol],
+        starved: Callable[[OSError], None],
     ) -> None:
         self._listening = listening
         self._context = context
         self._handshake_seconds = handshake_seconds
         self._has_room = has_room
         self._serve = serve
+        self._starved = starved
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
@@ -51,8 +54,8 @@ class TlsServer:
 
     @property
     def handshakes(self) -> int:
-        """Handshakes that are not complete."""
-        return len(self._handshakes)
+        """TLS handshakes that are not complete."""
+        return len(self._handshakes) if self._context is not None else 0
 
     def close(self) -> None:
         """Accepts no more clients and cancels the handshakes; clients that are served stay."""
@@ -61,8 +64,11 @@ class TlsServer:
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening.fileno())
             self._listening.close()
-        for task in self._handshakes:
-            task.cancel()
+        if self._context is not None:
+            # Without TLS, they are connected in the next turns of the event loop, and uvloop would not tell a protocol
+            # that was just made that its connection is closed.
+            for task in self._handshakes:
+                task.cancel()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_TOGETHER):
@@ -71,17 +77,17 @@ class TlsServer:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.error("cannot accept clients: %s; trying again in %g s", error, _RETRY_SECONDS)
+                self._starved(error)
                 self._loop.remove_reader(self._listening.fileno())
                 self._retry = self._loop.call_later(
                     _RETRY_SECONDS, self._loop.add_reader, self._listening.fileno(), self._accept
                 )
                 return
-            if not self._has_room():
+            if self._context is not None and not self._has_room():
                 client.close()
                 continue
             client.setblocking(False)
-            task = self._loop.create_task(self._handshake(client, f"{address[0]}:{address[1]}"), name="TLS handshake")
+            task = self._loop.create_task(self._handshake(client, f"{address[0]}:{address[1]}"), name="accepting")
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
 
@@ -91,8 +97,8 @@ class TlsServer:
                 self._serve,
                 client,
                 ssl=self._context,
-                ssl_handshake_timeout=self._handshake_seconds,
-                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+                ssl_handshake_timeout=self._handshake_seconds if self._context is not None else None,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS if self._context is not None else None,
             )
         except OSError as error:  # An SSL error, a client that has gone, or one that is too slow.
             # Load balancers connect like this to test whether the port is open.
