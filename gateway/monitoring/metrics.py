@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from gateway.monitoring import view_metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
+from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.tasks import Tasks
@@ -29,8 +30,6 @@ from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-VIEWS_TOGETHER = 40
-"""Views that are rendered in one piece, which takes about a millisecond, before the event loop runs other work."""
 
 
 class Lost(Protocol):
@@ -84,46 +83,15 @@ class Metrics:
             for family in list(self._registry.collect()):
                 pieces.append(generate_latest(_Family(family)))
                 await asyncio.sleep(0)
-            for name, about, values in (
-                (
-                    "freshgate_view_staleness_seconds",
-                    "How long the materialized view has missed a change to its base tables; 0 if it is fresh",
-                    _staleness,
-                ),
-                (
-                    "freshgate_view_last_refresh_timestamp_seconds",
-                    "When the materialized view's current version was published; never built views are left out",
-                    _published,
-                ),
-            ):
-                ids = [view.id for view in self._sources.catalog.views()]
-                for start in range(0, len(ids), VIEWS_TOGETHER):
+            catalog, tally = self._sources.catalog, self._sources.tasks.tally
+            for each in view_metrics.FAMILIES:
+                ids = [view.id for view in catalog.views()]
+                for start in range(0, max(1, len(ids)), VIEWS_TOGETHER):
                     await asyncio.sleep(0)
-                    family = GaugeMetricFamily(name, about, labels=["database", "view"])
-                    for labels, value in values(self._sources.catalog, ids[start : start + VIEWS_TOGETHER]):
-                        family.add_metric(labels, value)
-                    pieces.append(_rows(family, first=start == 0))
+                    rows = each.metric(catalog, tally, ids[start : start + VIEWS_TOGETHER])
+                    pieces.append(_rows(rows, first=start == 0))
+            pieces.append(generate_latest(_Family(view_metrics.damaged(catalog))))
             return b"".join(pieces)
-
-
-def _staleness(catalog: Catalog, ids: Sequence[str]) -> Iterator[tuple[list[str], float]]:
-    now = time.time()
-    for view_id in ids:
-        entry = catalog.find(view_id)
-        if entry is not None:
-            # Whether is cheaper to say than why.
-            found = catalog.staleness(view_id) if catalog.is_stale(view_id) else None
-            if found is not None and not found.since:
-                continue
-            age = max(0.0, now - found.since / 1000) if found is not None else 0.0
-            yield [entry.view.name.database, entry.view.name.table], age
-
-
-def _published(catalog: Catalog, ids: Sequence[str]) -> Iterator[tuple[list[str], float]]:
-    for view_id in ids:
-        entry = catalog.find(view_id)
-        if entry is not None and entry.view.built:
-            yield [entry.view.name.database, entry.view.name.table], entry.view.current.published_at / 1000
 
 
 class _Family(Collector):

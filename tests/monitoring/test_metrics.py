@@ -17,12 +17,13 @@ from views import view_of
 
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import VIEWS_TOGETHER, Metrics, Sources
+from gateway.monitoring.metrics import Metrics, Sources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
+from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
-from gateway.mv.model.view import NEVER_BUILT, Version
+from gateway.mv.model.view import NEVER_BUILT, Cause, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
 from gateway.mv.rewriting.usage import Counts as RewriteCounts
 from gateway.mv.rewriting.usage import Missed
@@ -41,9 +42,11 @@ NAMES = 3 * VIEWS_TOGETHER + 1
 
 
 class _Tasks:
-    tally = RefreshTally()
     running = 2
     waiting = 3
+
+    def __init__(self) -> None:
+        self.tally = RefreshTally()
 
 
 class _Rest:
@@ -125,6 +128,50 @@ def test_views_have_staleness_and_refresh_time() -> None:
     assert times == {f"v{number}" for number in range(1, NAMES)}
 
 
+def task_of(status: TaskStatus, at_ms: int) -> Task:
+    cause = Cause(TriggerMode.SYSTEM, "a schedule")
+    return Task(1, cause, "", at_ms, status, finished_at=at_ms)
+
+
+def test_a_broken_view_is_shown_after_a_restart() -> None:
+    """Nobody has looked at its base tables since, but its stored tasks have failed for two hours."""
+    catalog, now_ms = catalog_of(4), time.time_ns() // 1_000_000
+    hours = [(5, TaskStatus.FAILED), (3, TaskStatus.SUCCESS), (2, TaskStatus.FAILED), (1, TaskStatus.FAILED)]
+    for view_id in ("v1", "v2"):
+        catalog.entry(view_id)._drift = NOT_LOOKED
+    for number, (ago, status) in enumerate(hours):
+        catalog.entry("v1").history.tasks.append((number, task_of(status, now_ms - ago * 3_600_000)))
+    catalog.entry("v3").history.tasks.append((1, task_of(TaskStatus.SUCCESS, now_ms)))
+    samples = samples_of(asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode())
+    labels = [(("database", "d"), ("view", f"v{number}")) for number in range(4)]
+    assert samples["freshgate_view_staleness_seconds", labels[1]] == pytest.approx(7200, abs=300)
+    failed = [samples["freshgate_view_last_refresh_failed", each] for each in labels]
+    assert failed == [0, 1, 0, 0]
+
+
+def test_damaged_views_are_shown() -> None:
+    catalog = catalog_of(2)
+    catalog.report_damage(catalog.entry("v1"), "its storage table was dropped")
+    samples = samples_of(asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode())
+    damaged = {labels: value for (name, labels), value in samples.items() if name == "freshgate_view_damaged"}
+    assert damaged == {(("database", "d"), ("view", "v1")): 1}
+
+
+def test_refreshes_are_counted_by_view() -> None:
+    catalog = catalog_of(3)
+    sources = sources_of(catalog, Audit())
+    tally = sources.tasks.tally
+    for number, status in enumerate([TaskStatus.SUCCESS, TaskStatus.SUCCESS, TaskStatus.FAILED]):
+        entry = catalog.entry("v1")
+        entry.history.tasks.append((number, task_of(status, 1)))
+        tally.add(entry, number)
+        tally.add(entry, 99)
+    samples = samples_of(asyncio.run(Metrics(sources).text()).decode())
+    name = "freshgate_view_refreshes_total"
+    found = {dict(labels)["outcome"]: value for (each, labels), value in samples.items() if each == name}
+    assert found == {"success": 2, "failed": 1}
+
+
 def test_without_views_there_are_no_samples_of_views() -> None:
     samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(0), Audit())).text()).decode())
     assert samples["freshgate_materialized_views", ()] == 0
@@ -161,6 +208,7 @@ def test_every_count_is_shown() -> None:
     traffic = Traffic(
         accepted=1,
         refused=2,
+        starved=15,
         half_read=14,
         from_clients=3,
         to_clients=4,
@@ -195,6 +243,7 @@ def test_every_count_is_shown() -> None:
         "client_connections": 5,
         "client_connections_accepted_total": 1,
         "client_connections_refused_total": 2,
+        "client_connections_starved_total": 15,
         "client_half_read_bytes": 14,
         "client_received_bytes_total": 3,
         "client_sent_bytes_total": 4,

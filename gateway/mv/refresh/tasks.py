@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -22,7 +22,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
-from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
+from gateway.mv.model.view import Cause, RefreshMode, TaskStatus, TriggerMode
 from gateway.mv.observation.inspection import Inspector, Situation
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.executor import Executor
@@ -78,12 +78,16 @@ class RefreshTally:
     """Counts refreshes that have ended since the start, by status and mode, and their durations at Spark."""
 
     ended: dict[tuple[TaskStatus, RefreshMode], int] = field(default_factory=dict)
+    by_view: dict[str, Counter[TaskStatus]] = field(default_factory=dict)
+    """By view id and status; only of views that exist."""
     seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
 
-    def add(self, task: Task | None) -> None:
-        """Counts a task that has ended; None if the view's history no longer has it."""
+    def add(self, entry: Entry, number: int) -> None:
+        """Counts a task of the view that has ended, if the view's history still has it."""
+        task = entry.history.task(number)
         if task is None:
             return
+        self.by_view.setdefault(entry.view.id, Counter())[task.status] += 1
         kind = task.status, task.mode
         self.ended[kind] = self.ended.get(kind, 0) + 1
         if task.started_at and task.mode is not RefreshMode.NOT_REFRESH:
@@ -262,7 +266,7 @@ class Tasks:
         if entry is not None:
             number, _ = self._log.begin(entry, cause)
             self._log.unchanged(entry, number)
-            self.tally.add(entry.history.task(number))
+            self.tally.add(entry, number)
 
     def progress(self, view_id: str) -> Progress | None:
         """The progress of the view's running task; None if none is running."""
@@ -295,7 +299,9 @@ class Tasks:
 
     def forget_dropped(self) -> None:
         """Forgets dropped views."""
-        for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
+        known = {*self._failed, *self._gone, *self.tally.by_view}
+        for view_id in [each for each in known if self._catalog.find(each) is None]:
+            self.tally.by_view.pop(view_id, None)
             self._failed.pop(view_id, None)
             self._gone.pop(view_id, None)
         self._numbers.forget_dropped(self._queues)
@@ -328,7 +334,7 @@ class Tasks:
             return
         self._queues[run.entry.view.id].waiting.remove(run)
         self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
-        self.tally.add(run.entry.history.task(run.number))
+        self.tally.add(run.entry, run.number)
         run.done.cancel()
 
     # --- waiting -----------------------------------------------------------------------------------
@@ -411,7 +417,7 @@ class Tasks:
                 self._remember(run)
             self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
             run.done.cancel()
-        self.tally.add(run.entry.history.task(run.number))
+        self.tally.add(run.entry, run.number)
         queue.running = None
         self._next(queue)
         if queue.running is None:
