@@ -18,7 +18,7 @@ import uvloop
 from clients import start_jvm
 from world import runner as histories
 
-from fuzzing import golden_files, texts
+from fuzzing import costs_search, golden_files, texts
 from fuzzing.phases import Cast, churn, fuzz, idle, record, record_http
 from fuzzing.stage import Stage
 
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return texts.play(options.sql, seed, options.first, options.processes)
     if options.world is not None:
         return histories.play(options.world, seed, options.processes)
+    if options.costs is not None:
+        return costs_search.play(options.costs, seed)
     if options.golden is not None:
         return golden_files.play(options.golden)
     _allow_descriptors()
@@ -112,6 +114,14 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="instead: this many histories of a simulated Spark, clients and crashes; the seed is the "
         "first one's, the others follow",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="MINUTES",
+        type=float,
+        nargs="?",
+        const=10.0,
+        help="instead: a search for texts that take more than linear time to read; default 10 minutes",
     )
     parser.add_argument(
         "--golden",

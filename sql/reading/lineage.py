@@ -303,11 +303,12 @@ def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
         if part.name.upper() in _RELATION_FUNCTIONS:
             raise Doubt(f"{part.name} of a relation")
     targets = _targets(tree)
+    scopes = _Scopes()
     reads: list[Reference] = []
     for table in tree.find_all(exp.Table):
         if any(table is target for target in targets):
             continue
-        reference = _reference(table, text)
+        reference = _reference(table, text, scopes)
         if reference is not None:
             reads.append(reference)
     reads.sort(key=lambda reference: reference.start)
@@ -341,17 +342,17 @@ def _target(change: exp.Expr) -> exp.Table:
     return target
 
 
-def _reference(table: exp.Table, text: str) -> Reference | None:
+def _reference(table: exp.Table, text: str, scopes: _Scopes) -> Reference | None:
     """The mention; None for a table function, an argument of a hint or the name of a CTE."""
     if isinstance(table.this, exp.Func):
         return None
     if table.args.get("db"):
         return _named(table, text)
-    bound = _is_bound(table, str)
+    bound = scopes.bind(table, str)
     # sqlglot turns the steps between pipes into CTEs, which it names itself or by `|> AS t`.
     if bound and ("|>" not in text or table.name not in text):
         return None
-    return replace(_named(table, text), perhaps=bound or _is_bound(table, str.lower))
+    return replace(_named(table, text), perhaps=bound or scopes.bind(table, str.lower))
 
 
 def _named(table: exp.Table, text: str) -> Reference:
@@ -372,25 +373,47 @@ def _named(table: exp.Table, text: str) -> Reference:
     return Reference(tuple(parts), start, end, aliased=bool(table.args.get("alias")))
 
 
-def _is_bound(table: exp.Table, fold: Callable[[str], str]) -> bool:
-    """Does the name mean a CTE here, or nothing (in a hint)? `fold` makes names equal.
+class _Scopes:
+    """Where names may mean CTEs. The way from a node to the next place of that kind is walked once: in a chain of a
+    thousand UNIONs, the tables have hundreds of nodes above them."""
 
-    A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
-    the table t.
-    """
-    name = fold(table.name)
-    child: exp.Expr = table
-    own: exp.CTE | None = None
-    while (parent := child.parent) is not None:
-        if isinstance(parent, exp.Hint):
-            return True
-        if isinstance(child, exp.CTE):
-            own = child
-        with_ = parent.args.get("with_")
-        if with_ is not None and _binds(with_, name, own if child is with_ else None, fold):
-            return True
-        child = parent
-    return False
+    def __init__(self) -> None:
+        self._above: dict[int, tuple[exp.Expr, exp.Expr] | None] = {}
+
+    def bind(self, table: exp.Table, fold: Callable[[str], str]) -> bool:
+        """Does the name mean a CTE here, or nothing (in a hint)? `fold` makes names equal.
+
+        A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
+        the table t.
+        """
+        name = fold(table.name)
+        place: exp.Expr = table
+        own: exp.CTE | None = None
+        while (above := self._next(place)) is not None:
+            child, place = above
+            if isinstance(place, exp.Hint):
+                return True
+            if isinstance(child, exp.CTE):
+                own = child
+            with_ = place.args.get("with_")
+            if with_ is not None and _binds(with_, name, own if child is with_ else None, fold):
+                return True
+        return False
+
+    def _next(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+        """The next hint, WITH, or query that has one, above a node, after its child on the way there."""
+        passed: list[exp.Expr] = []
+        child, found = node, None
+        while id(child) not in self._above and (parent := child.parent) is not None:
+            passed.append(child)
+            if isinstance(parent, exp.Hint | exp.With) or parent.args.get("with_") is not None:
+                found = child, parent
+                break
+            child = parent
+        else:
+            found = self._above.get(id(child))
+        self._above.update((id(each), found) for each in passed)
+        return found
 
 
 def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None, fold: Callable[[str], str]) -> bool:
