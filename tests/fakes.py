@@ -88,6 +88,7 @@ from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
+from sql.mentioned import Mentioned
 from sql.names import FUNCTION, Namespace, TableName
 from sql.proof.plan import Plan
 from sql.rewriting.matching import Proposal
@@ -531,7 +532,7 @@ class FakeProver:
             raise UpstreamLost("The session has ended.")
         return self.refuted.get(str(view.name))
 
-    def forget(self) -> None: ...
+    def forget(self, named: Mentioned) -> None: ...
 
 
 class FakePartlyStale:

@@ -17,6 +17,7 @@ from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.proving import RIGHTS_DIFFER, Prover, Reader
 from gateway.mv.rewriting.refreshers_plans import KEPT_SECONDS, RefreshersPlans
+from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.proof import plan_json
 from sql.proof.plan import Plan
@@ -150,7 +151,10 @@ async def test_the_plan_of_whoever_refreshes_is_asked_for_once_in_a_while() -> N
     assert await refuted(prover, b"bob") == RIGHTS_DIFFER
     assert await refuted(prover, b"ada") is None
     assert len(plans.asked) == 2
-    prover.forget()
+    prover.forget(Mentioned(frozenset({"create", "table", "elsewhere"})))
+    assert await refuted(prover, b"ada") is None
+    assert len(plans.asked) == 2
+    prover.forget(Mentioned(frozenset(), anything=True))
     assert await refuted(prover, b"ada") is None
     assert len(plans.asked) == 3
 
@@ -172,3 +176,13 @@ async def test_a_view_that_stores_char_as_something_else_answers_nothing(
     monkeypatch.setitem(TYPES, "`v__definition`", defined)
     monkeypatch.setitem(TYPES, "`v`", stored)
     assert await refuted(prover_of(PlansByUser(), utc()), b"bob") == reason
+
+
+async def test_the_plan_of_whoever_refreshes_ends_with_the_tables_that_it_reads() -> None:
+    plans = PlansByUser()
+    prover = prover_of(plans, utc())
+    assert await refuted(prover, b"bob") is None
+    (table, *_) = view_of(Version.whole(1, 1, 1, {})).tables
+    prover.forget(Mentioned(frozenset({"drop", "table", table.table})))
+    assert await refuted(prover, b"bob") is None
+    assert len(plans.asked) == 2

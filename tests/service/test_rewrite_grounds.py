@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, named
+from views import given
 
 from gateway.config import Rewrite
+from gateway.mv.model.view import Schema
 from gateway.mv.observation import schemas
 from tests.service.test_rewrites import DEFINITION, INSERT, QUERY, add_view, sent, stage
 
@@ -199,3 +201,23 @@ async def test_a_proof_does_not_outlive_the_properties_of_its_view() -> None:
     await considered(world)
     await bob.execute(QUERY)
     assert sent(world) == ["t", "t", "t"]
+
+
+async def test_a_view_that_was_refused_is_considered_again_after_a_refresh_of_other_tables() -> None:
+    """Its base table was dropped and created with other columns, and considered before the refresh."""
+    world = await stage(AT_ONCE)
+    world.prover.refuted["s.mv"] = "the types differ"
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    await considered(world)
+    world.prover.refuted.clear()
+    await bob.execute(QUERY)
+    await considered(world)
+    seen = Schema("", (("k", '{"name": "string"}'),))
+    assert world.entry("s.mv").view.schemas != {named("s.t"): seen}
+    given(world.entry("s.mv"), schemas={named("s.t"): seen})
+    await bob.execute(QUERY)
+    await considered(world)
+    await bob.execute(QUERY)
+    assert sent(world) == ["t", "t", "t", "mv"]
+    assert world.prover.asked == 2

@@ -19,6 +19,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, Write
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection, Inspector
+from gateway.mv.refresh import preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.routing.reads import Reading, Reads
@@ -135,3 +136,12 @@ def _nothing_comes_late() -> None:
 @_bug("rows that went after a refresh were never there", "a0bcb6f", "empty tables")
 def _rows_are_not_doubted() -> None:
     _instead(Inspection, "until", lambda self, _: self.snapshots)
+
+
+@_bug("a refresh does not ask which writes have ended", "90e45ad", "unpolled")
+def _refreshes_see_no_writes() -> None:
+    """Each one counted as written beside, and its view as stale, until the client's session ended."""
+
+    async def see_writes(*_: object) -> None: ...
+
+    _instead(preparation, "see_writes", see_writes)

@@ -21,14 +21,20 @@ READ_AT_ONCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A view that takes part, with what a statement may change about it. Its definition never changes."""
+    """A view that takes part, with what may change about it. Its definition never changes."""
 
     name: TableName
     properties: Mapping[str, str]
+    schemas: Mapping[TableName, Schema]
+    """The base tables, as the last refresh saw them. A refresh may see other columns, or other tables of the same
+    names: a statement that bypassed the gateway may have changed them."""
 
     @classmethod
     def of(cls, view: MaterializedView) -> Participant:
-        return cls(view.name, view.properties)
+        return cls(view.name, view.properties, view.schemas)
+
+    def is_still(self, view: MaterializedView) -> bool:
+        return (self.name, self.properties, self.schemas) == (view.name, view.properties, view.schemas)
 
 
 Participants = Mapping[str, Participant]

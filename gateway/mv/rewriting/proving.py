@@ -11,6 +11,7 @@ from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
+from sql.mentioned import Mentioned
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
@@ -62,9 +63,9 @@ class Prover:
         read = await self._plans.optimized(reader.name, all_of(view.definition.quoted))
         return RIGHTS_DIFFER if isinstance(await asyncio.to_thread(prove, read, refreshed.plan), NotProved) else None
 
-    def forget(self) -> None:
-        """Rights may have changed."""
-        self._refreshers.forget()
+    def forget(self, named: Mentioned) -> None:
+        """As in `RefreshersPlans`."""
+        self._refreshers.forget(named)
 
 
 async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:

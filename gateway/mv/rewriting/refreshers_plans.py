@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gateway.mv.model.view import MaterializedView
+from gateway.mv.model.view import MaterializedView, Schema
 from gateway.mv.ports import Plans, Sessions, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
+from sql.mentioned import Mentioned
+from sql.names import TableName
 from sql.proof.plan import Plan
 
 KEPT_SECONDS = 60.0
@@ -38,6 +40,16 @@ class Refreshed:
     """Why the stored columns are others than the definition's; empty if they are the same."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    at: float
+    found: Refreshed
+    tables: frozenset[TableName]
+    """What the view reads."""
+    schemas: Mapping[TableName, Schema]
+    """The base tables, as the view's last refresh saw them."""
+
+
 class RefreshersPlans:
     """Plans in sessions of the account that refreshes."""
 
@@ -52,15 +64,18 @@ class RefreshersPlans:
         self._sessions = sessions
         self._surroundings = surroundings
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, Refreshed]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         """By the view's id and the text; the oldest first."""
+        self._forgotten = 0
+        """Increases whenever a plan that is being made may be outdated."""
 
     async def of(self, view: MaterializedView) -> Refreshed:
         """Raises PlanUnavailable, and what Spark raises."""
         text = all_of(view.definition.quoted)
-        key, now = (view.id, text), self._clock()
-        if (known := self._kept.get(key)) is not None and now - known[0] < KEPT_SECONDS:
-            return known[1]
+        key, now, asked_after = (view.id, text), self._clock(), self._forgotten
+        known = self._kept.get(key)
+        if known is not None and now - known.at < KEPT_SECONDS and known.schemas == view.schemas:
+            return known.found
         # A session that makes texts is changed by that.
         async with (
             self._sessions.session(fresh=not self._plans.in_place) as session,
@@ -70,14 +85,18 @@ class RefreshersPlans:
             unlike = await _unlike(session, view)
             found = Refreshed(await self._plans.optimized(name, text), unlike)
         self._kept.pop(key, None)
-        self._kept[key] = now, found
+        if asked_after != self._forgotten:
+            return found
+        self._kept[key] = _Kept(now, found, view.tables, view.schemas)
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
         return found
 
-    def forget(self) -> None:
-        """Rights may have changed."""
-        self._kept.clear()
+    def forget(self, named: Mentioned) -> None:
+        """A statement may have changed what these names mean, or, if it may name anything, rights."""
+        self._forgotten += 1
+        for key in [key for key, kept in self._kept.items() if any(map(named.includes, kept.tables))]:
+            del self._kept[key]
 
 
 def all_of(definition: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gateway.mv.model.view import MaterializedView, Schema
+from gateway.mv.model.view import Schema
 from gateway.mv.rewriting.candidates import Participant, Participants
 from gateway.mv.rewriting.usage import Missed
 from sql.mentioned import Mentioned
@@ -53,18 +53,11 @@ class Answer:
     template: Template
     pinned: tuple[tuple[int, str], ...]
     """Literals that must be these, by their number."""
-    schemas: Mapping[TableName, Schema]
-    """The base tables, as the view's last refresh before the proof saw them."""
     proved: Participant
     """The view at the time of the proof."""
 
     def fits(self, literals: tuple[str, ...]) -> bool:
         return all(literals[number] == value for number, value in self.pinned)
-
-    def holds(self, view: MaterializedView) -> bool:
-        """Whether the proof is still one of the view as it is now. A refresh may have seen other columns, or other
-        tables of the same names: a statement that bypassed the gateway may have changed them."""
-        return view.schemas == self.schemas and Participant.of(view) == self.proved
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,7 +265,9 @@ class Rewrites:
     async def _is_old(self, found: Considered) -> bool:
         """Whether the shape should be considered again: the proofs are old or hold no longer, or another view may take
         part by now."""
-        if self._age(found) > self._settings.proof_seconds or not all(map(self._is_proved, found.answers)):
+        if self._age(found) > self._settings.proof_seconds:
+            return True
+        if not all(self._is_same(view_id, before) for view_id, before in found.grounds.participants.items()):
             return True
         if (revision := self._catalog.revision) != found.revision:
             if await self._candidates.participants(found.grounds.sources) != found.grounds.participants:
@@ -277,9 +279,12 @@ class Rewrites:
         """How many seconds ago it was found out."""
         return time.monotonic() - found.at
 
+    def _is_same(self, view_id: str, before: Participant) -> bool:
+        entry = self._catalog.find(view_id)
+        return entry is not None and before.is_still(entry.view)
+
     def _is_proved(self, answer: Answer) -> bool:
-        entry = self._catalog.find(answer.view_id)
-        return entry is not None and answer.holds(entry.view)
+        return self._is_same(answer.view_id, answer.proved)
 
     def _describe_soon(self, key: Key, found: Considered) -> None:
         """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
@@ -326,10 +331,10 @@ class Rewrites:
 
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or rights."""
-        rights = not named.words.isdisjoint(_ENDING_RIGHTS)
-        self._verdicts.forget(replace(named, anything=True) if rights else named)
-        if rights:
-            self._prover.forget()
+        if not named.words.isdisjoint(_ENDING_RIGHTS):
+            named = replace(named, anything=True)
+        self._verdicts.forget(named)
+        self._prover.forget(named)
 
     # --- considering -------------------------------------------------------------------------------
 
@@ -423,8 +428,7 @@ class Rewrites:
                     continue
                 self.counts.proved += 1
                 pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                proved = Participant.of(view)
-                answers.append(Answer(view.id, view.name, proposal.template, pinned, view.schemas, proved))
+                answers.append(Answer(view.id, view.name, proposal.template, pinned, Participant.of(view)))
         answers = await self._smallest_first(answers)
         return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
 
