@@ -196,6 +196,28 @@ async def test_a_read_beside_what_changes_its_meaning_is_not_kept(text: str) -> 
     await change.poll()
 
 
+@pytest.mark.parametrize("how", ["close", "cancel", "disconnect"])
+async def test_others_wait_on_when_the_first_of_equal_reads_leaves(how: str) -> None:
+    """Spark runs the statement once more, for all of them."""
+    world = await stage()
+    world.spark.holds(READ)
+    clients = [await world.client("bob") for _ in range(4)]
+    first, *others = [await client.execute(READ, settle=False) for client in clients]
+    await until(lambda: world.spark.texts.count(READ) == 1)
+    if how == "disconnect":
+        if (cleaning := first.client.dispatch.client_lost()) is not None:
+            await cleaning
+    else:
+        await getattr(first, how)()
+    await until(lambda: world.spark.texts.count(READ) == 2)
+    world.spark.operation(READ).finish()
+    for each in others:
+        await (await settled(each)).poll()
+    assert world.spark.texts.count(READ) == 2
+    assert world.results.counts.shared == 2
+    assert [sum("an equal query has just run" in line for line in each.log) for each in others] == [0, 1, 1]
+
+
 async def settled(executed: Executed) -> Executed:
     assert executed.handle is not None
     operation = executed.client.session.operations[executed.handle.guid]

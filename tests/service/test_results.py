@@ -107,13 +107,44 @@ async def test_if_the_first_has_no_result_each_reads_for_itself(fails: bool) -> 
 
     tasks = [asyncio.create_task(results.get("key", VIEWS, read)) for _ in range(3)]
     await asyncio.sleep(0)
-    if fails:
-        tasks[0].cancel()
     go.set()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert answers[1:] == [(None, "operation")] * 2
     assert count == 3
     assert len(results) == 0
+
+
+async def test_if_the_client_of_the_first_leaves_the_next_one_takes_its_place() -> None:
+    results, reads = store(), Reads()
+    reads.go.clear()
+    tasks = [asyncio.create_task(results.get("key", VIEWS, reads)) for _ in range(5)]
+    await asyncio.sleep(0)
+    for number, gone in enumerate(tasks[:2], start=1):
+        await until(lambda count=number: reads.count == count)  # type: ignore[misc]
+        gone.cancel()
+    # One that waits may leave, too.
+    tasks[4].cancel()
+    await until(lambda: reads.count == 3)
+    reads.go.set()
+    answers = [found for found, _ in await asyncio.gather(*tasks[2:4])]
+    assert [each is not None and each.shared for each in answers] == [False, True]
+    assert (reads.count, results.counts.shared, len(results)) == (3, 1, 1)
+
+
+async def test_who_waited_for_a_result_that_is_too_large_does_not_record_it() -> None:
+    results, go, kept = store(), asyncio.Event(), list[bool]()
+
+    async def read(keeps: bool) -> tuple[Recorded | None, str]:
+        kept.append(keeps)
+        await go.wait()
+        results.too_large("key")
+        return None, "operation"
+
+    tasks = [asyncio.create_task(results.get("key", VIEWS, read)) for _ in range(3)]
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*tasks) == [(None, "operation")] * 3
+    assert kept == [True, False, False]
 
 
 async def test_no_more_is_recorded_at_once_than_may_be_kept() -> None:

@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from gateway.service.results.recorded import Recorded
@@ -25,6 +26,17 @@ TICK_SECONDS = 1.0
 """How long a result may stay after its time; no read gets it."""
 ENTRY_BYTES = 1_500
 """What an entry takes beside its replies: its key, and the objects around them."""
+
+
+class Left(Enum):
+    """The end of a read whose client no longer wants it."""
+
+    LEFT = "left"
+
+
+LEFT = Left.LEFT
+Flight = asyncio.Future[Recorded | Left | None]
+"""A read under way: its result, if it has one that may be shared."""
 
 
 @dataclass(slots=True)
@@ -94,7 +106,7 @@ class ResultStore:
         """A heap: from when results are, which need not be there any more, with a number that makes each differ."""
         self._numbers = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
-        self._flights: dict[Hashable, asyncio.Future[Recorded | None]] = {}
+        self._flights: dict[Hashable, Flight] = {}
         self._too_large: OrderedDict[Hashable, None] = OrderedDict()
 
     @property
@@ -110,18 +122,23 @@ class ResultStore:
 
     async def get(self, key: Hashable, views: frozenset[str], record: Record) -> tuple[Found | None, Any]:
         """The result with this key; or the second part of what `record` returns, if it has no result to keep. Equal
-        reads at the same time are recorded once: the others wait, but if the first one gets no result, for whatever
-        reason, each records for itself."""
-        if (found := self._find(key)) is not None:
-            self.counts.hits += 1
-            return found, None
-        if (flight := self._flights.get(key)) is not None:
+        reads at the same time are recorded once: the others wait. If the client of the first one leaves or cancels it,
+        the next one takes its place, and the others wait for that. If it gets no result for another reason, each
+        records for itself."""
+        while True:
+            if (found := self._find(key)) is not None:
+                self.counts.hits += 1
+                return found, None
+            if (flight := self._flights.get(key)) is None:
+                break
             recorded = await asyncio.shield(flight)
-            if recorded is not None:
+            if isinstance(recorded, Recorded):
                 self.counts.shared += 1
                 return Found(recorded, shared=True), None
+            if recorded is None:
+                break
         self.counts.misses += 1
-        if not self._has_room:
+        if not self._has_room or self.is_too_large(key):
             return None, (await record(False))[1]
         return await self._record(key, views, record)
 
@@ -132,9 +149,9 @@ class ResultStore:
         return unkept + (self._recording + 1) * self.entry_bytes_max <= self._bytes_max
 
     async def _record(self, key: Hashable, views: frozenset[str], record: Record) -> tuple[Found | None, Any]:
-        flight: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
+        flight: Flight = asyncio.get_running_loop().create_future()
         first = self._flights.setdefault(key, flight) is flight
-        began, recorded, cleared = self._clock(), None, self._cleared
+        began, recorded, cleared, left = self._clock(), None, self._cleared, False
         self._recording += 1
         try:
             recorded, other = await record(True)
@@ -146,11 +163,14 @@ class ResultStore:
                 weakref.finalize(recorded, self._ended, recorded.bytes).atexit = False
                 self._keep(key, _Entry(recorded, views, began))
             return (None if recorded is None else Found(recorded)), other
+        except asyncio.CancelledError:
+            left = True
+            raise
         finally:
             self._recording -= 1
             if first and self._flights.get(key) is flight:
                 del self._flights[key]
-            flight.set_result(None if self._is_doubtful(cleared) else recorded)
+            flight.set_result(LEFT if left else None if self._is_doubtful(cleared) else recorded)
 
     def _is_doubtful(self, cleared: int) -> bool:
         """Whether what was begun after so many clearings may show what its user may no longer see."""
