@@ -22,6 +22,7 @@ from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.refresh import preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.service.clients import aftermath
 from gateway.service.routing.reads import Reading, Reads
 
 
@@ -67,6 +68,11 @@ def _no_late_commits() -> None:
         return write
 
     _instead(Catalog, "suspect_write", suspect_write)
+
+
+@_bug("a synchronous write ends with its connection", "ed8926d", "synchronous")
+def _threads_hear_of_their_connection() -> None:
+    _instead(aftermath, "of_synchronous", lambda *_: aftermath.soon)
 
 
 @_bug("a write that nobody polls has not ended", "a3358cc", "unpolled")
