@@ -21,6 +21,8 @@ PROMPT = re.compile(r"^(?:0: jdbc:hive2://\S+ |(?:\. )+> )+")
 SECONDS = re.compile(r"^(?:\d+ rows?|No rows) (?:selected|affected) \((\d+(?:\.\d+)?) seconds\)$", re.MULTILINE)
 NO_RESULT = re.compile(r"^\+-+\+\n\| Result +\|\n\+-+\+\n\+-+\+\n", re.MULTILINE)
 """Spark's answer to a statement without rows: an empty table with one column."""
+WITHOUT_BAR = "hive.server2.in.place.progress=false"
+"""Beeline draws the bar with control characters, even into a pipe."""
 END_MARK = "end-of-answer-{}"
 ANSWER_SECONDS = 300.0
 STOP_SECONDS = 10.0
@@ -97,7 +99,7 @@ def connected_beeline(directory: Path, url: str, user: str) -> Iterator[Beeline]
         "SPARK_BEELINE_OPTS": f'-Duser.home="{home}" -Djava.io.tmpdir="{home}" -Djline.terminal=none',
     }
     process = subprocess.Popen(
-        [str(spark / "bin" / "beeline"), "-u", url, "-n", user, "--maxWidth=200", "--maxColumnWidth=60"],
+        [str(spark / "bin" / "beeline"), "-u", f"{url}?{WITHOUT_BAR}", "-n", user, "--maxWidth=200", "--maxColumnWidth=60"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

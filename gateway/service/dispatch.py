@@ -566,7 +566,7 @@ class Dispatch:
                 return Answer(reply.unknown_method(head.name, head.seqid))
 
     async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
-        bar = message.wants_progress(payload)
+        bar = session.shows_progress and message.wants_progress(payload)
         if not operation.settled:
             await operation.hold(bar=bar)
         if operation.continued is not None:

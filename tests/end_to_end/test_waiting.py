@@ -63,6 +63,14 @@ def test_beelines_progress_bar_counts_a_new_view_from_the_first_frame(slow: Data
 
 
 @pytest.mark.thorough
+def test_a_session_without_in_place_progress_has_no_bar(slow: Database) -> None:
+    url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}?hive.server2.in.place.progress=false"
+    shown = beeline(url, f"CREATE MATERIALIZED VIEW made AS {SLOW}").stderr
+    assert f"Building materialized view {slow.name}.made" in shown
+    assert "VIEWS:" not in shown
+
+
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_the_statement_log_shows_partitions_and_stages(tmp_path: Path) -> None:
     """Clients without beeline's progress bar get log lines. The gateway knows the stages of its embedded Spark."""

@@ -31,6 +31,7 @@ from sql.words import Words
 log = logging.getLogger(__name__)
 
 DATABASE_KEY = "use:database"
+PROGRESS_KEY = "set:hiveconf:hive.server2.in.place.progress"
 INCREMENTAL_COLLECT = "incrementalcollect"
 """Part of the name of spark.sql.thriftServer.incrementalCollect, and, without its points, of
 kyuubi.operation.incremental.collect."""
@@ -142,6 +143,8 @@ class Session:
         self.unseen: dict[Unseen, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
         self.settings = SessionSettings(call.configuration)
+        self.shows_progress = call.configuration.get(PROGRESS_KEY, "").lower() != "false"
+        """Whether the states of the gateway's operations have a progress bar for clients that ask for one."""
 
     async def sql(self) -> SqlSession:
         """For running the gateway's own statements in this session. Raises UpstreamLost."""
