@@ -99,7 +99,15 @@ def connected_beeline(directory: Path, url: str, user: str) -> Iterator[Beeline]
         "SPARK_BEELINE_OPTS": f'-Duser.home="{home}" -Djava.io.tmpdir="{home}" -Djline.terminal=none',
     }
     process = subprocess.Popen(
-        [str(spark / "bin" / "beeline"), "-u", f"{url}?{WITHOUT_BAR}", "-n", user, "--maxWidth=200", "--maxColumnWidth=60"],
+        [
+            str(spark / "bin" / "beeline"),
+            "-u",
+            f"{url}?{WITHOUT_BAR}",
+            "-n",
+            user,
+            "--maxWidth=200",
+            "--maxColumnWidth=60",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -14,9 +14,11 @@ from dbt.adapters.freshgate.definition import (
     Definition,
     Existing,
     changes,
+    check_names,
     fingerprint,
     literal,
 )
+from dbt_common.exceptions import CompilationError
 
 pytestmark = pytest.mark.sample
 
@@ -138,6 +140,7 @@ class TestChanges:
         assert found is not None
         assert not found.replaced
         assert found.statements[0] == "unset tblproperties if exists ('a')"
+        assert found.reasons == ("properties removed: a",)
 
     def test_properties_of_others_stay(self) -> None:
         wanted = definition()
@@ -159,4 +162,17 @@ class TestChanges:
         found = changes(definition(refresh_on="commit"), existing(definition()))
         assert found is not None
         assert found.statements[0] == "refresh auto on commit"
+        assert found.reasons == ("its schedule, trigger or method has changed",)
         assert json.dumps("COMMIT") in found.statements[-1]
+
+
+class TestNames:
+    @pytest.mark.parametrize(("name", "meant"), [("shedule", "schedule"), ("grace_periode", "grace_period")])
+    def test_a_misspelt_setting_is_refused(self, name: str, meant: str) -> None:
+        misspelt = SimpleNamespace(identifier="daily", config=SimpleNamespace(_extra={name: "x"}))
+        with pytest.raises(CompilationError, match=f"`{name}` is no setting .* `{meant}`"):
+            check_names(misspelt, ["schedule", "grace_period"])
+
+    def test_settings_of_others_pass(self) -> None:
+        others = SimpleNamespace(identifier="daily", config=SimpleNamespace(_extra={"team": "x", "schedule": "y"}))
+        check_names(others, ["schedule", "grace_period"])

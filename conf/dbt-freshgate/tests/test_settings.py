@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 from views import created, drop_schema, failed, properties, relation_type, rows, run, version, write_model
 
 ORDERS = "day,region,amount\n2026-01-01,north,10\n2026-01-01,south,5\n2026-01-02,north,1\n"
@@ -206,6 +206,34 @@ class TestSettings:
         assert "COMMENT 'changed'" in created(shop, "daily")
         found = properties(shop, "daily")
         assert ("a" in found, found["b"]) == (False, "3")
+
+    @pytest.mark.sample
+    def test_a_run_says_what_it_has_done(self, shop: Any) -> None:
+        def done() -> str:
+            (result,) = run_dbt(["run"])
+            return str(result.message)
+
+        write_model(shop, "daily", DAILY)
+        assert done() == "CREATE"
+        assert done() == "REFRESH"
+        write_model(shop, "daily", DAILY, grace_period=60, refresh_on="manual")
+        assert done() == "ALTER, REFRESH"
+        write_model(shop, "daily", DAILY.replace("sum(", "max("))
+        assert done() == "CREATE OR REPLACE"
+
+    @pytest.mark.sample
+    @pytest.mark.parametrize("change", ["continue", "fail"])
+    def test_a_run_that_changes_nothing_says_what_has_changed(self, shop: Any, change: str) -> None:
+        write_model(shop, "daily", DAILY)
+        run()
+        query = DAILY.replace("sum(", "max(")
+        write_model(shop, "daily", query, grace_period=60, on_configuration_change=change)
+        _, log = run_dbt_and_capture(["run"], expect_pass=change == "continue")
+        assert "its query has changed; properties changed: grace_period" in " ".join(log.split())
+
+    def test_a_misspelt_setting_is_refused(self, shop: Any) -> None:
+        write_model(shop, "daily", DAILY, shedule="every 1 hour")
+        assert "Do you mean `schedule`?" in failed()
 
     def test_what_someone_altered_is_set_again(self, shop: Any) -> None:
         write_model(shop, "daily", DAILY, grace_period=60, schedule="every 1 hour")

@@ -143,8 +143,6 @@ class Session:
         self.unseen: dict[Unseen, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
         self.settings = SessionSettings(call.configuration)
-        self.shows_progress = call.configuration.get(PROGRESS_KEY, "").lower() != "false"
-        """Whether the states of the gateway's operations have a progress bar for clients that ask for one."""
 
     async def sql(self) -> SqlSession:
         """For running the gateway's own statements in this session. Raises UpstreamLost."""
@@ -203,6 +201,11 @@ class Session:
     def runs_own(self) -> bool:
         """Whether one of the gateway's own statements runs."""
         return any(isinstance(each, Operation) and not each.settled for each in self.operations.values())
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether the states of the gateway's operations have a progress bar for clients that ask for one."""
+        return self.call.configuration.get(PROGRESS_KEY, "").lower() != "false"
 
     # --- what names mean ---------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
@@ -22,6 +23,11 @@ from thrift.transport.TSSLSocket import TSSLSocket
 from thrift_sasl import TSaslClientTransport
 
 logger = AdapterLogger("Freshgate")
+DONE = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(create\s+or\s+replace|create|alter|refresh|drop)\s+materialized\s+view",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A statement about a materialized view, behind the comment with which dbt begins each."""
 METHODS = (SparkConnectionMethod.THRIFT, SparkConnectionMethod.HTTP)
 
 
@@ -60,10 +66,30 @@ class FreshgateCredentials(SparkCredentials):
         return "host", "port", "method", "user", "schema", "use_ssl", "poll_interval"
 
 
+class Session(PyhiveConnectionWrapper):
+    """dbt-spark's connection, which also knows what its last statement has done to a materialized view."""
+
+    done: tuple[str, ...] = ()
+
+    def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        super().execute(sql, bindings)
+        found = DONE.match(sql)
+        verb = () if found is None else (" ".join(found[1].split()).upper(),)
+        # A model whose settings have changed takes an ALTER for each change, then a REFRESH.
+        self.done = verb if self.done[-1:] != ("ALTER",) or verb == ("ALTER",) else (*self.done, *verb)
+
+
 class FreshgateConnectionManager(SparkConnectionManager):
     """Opens connections; what runs on them is dbt-spark's."""
 
     TYPE = "freshgate"
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> AdapterResponse:
+        """What dbt shows of a model that was built: whether its materialized view was created, altered or refreshed."""
+        if not isinstance(cursor, Session) or not cursor.done:
+            return super().get_response(cursor)
+        return AdapterResponse(_message=", ".join(cursor.done))
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -72,7 +98,7 @@ class FreshgateConnectionManager(SparkConnectionManager):
             return connection
         credentials: FreshgateCredentials = connection.credentials
 
-        def connect() -> PyhiveConnectionWrapper:
+        def connect() -> Session:
             try:
                 return _connect(credentials)
             except Exception as error:
@@ -88,7 +114,7 @@ class FreshgateConnectionManager(SparkConnectionManager):
         )
 
 
-def _connect(credentials: FreshgateCredentials) -> PyhiveConnectionWrapper:
+def _connect(credentials: FreshgateCredentials) -> Session:
     # Spark and the gateway take settings of a session only in this form.
     configuration = {f"set:hiveconf:{key}": value for key, value in credentials.server_side_parameters.items()}
     over_http = credentials.method == SparkConnectionMethod.HTTP
@@ -97,7 +123,7 @@ def _connect(credentials: FreshgateCredentials) -> PyhiveConnectionWrapper:
         username=credentials.user,
         configuration=configuration,
     )
-    return PyhiveConnectionWrapper(
+    return Session(
         connection,
         poll_interval=credentials.poll_interval,  # type: ignore[arg-type]
         query_timeout=credentials.query_timeout,

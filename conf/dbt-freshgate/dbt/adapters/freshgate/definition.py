@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from dbt.adapters.contracts.relation import RelationConfig
@@ -173,6 +174,14 @@ class Settings:
         return CompilationError(f"{self.identifier}: `{name}` is {value!r}, but must be {CLAUSES[name]}")
 
 
+def check_names(model: RelationConfig, known: Sequence[str]) -> None:
+    """Raises CompilationError for a setting that has no effect and looks like one of `known`. Others are the user's."""
+    own: Mapping[str, Any] = getattr(model.config, "_extra", {})
+    for name in own.keys() - set(known):
+        if meant := get_close_matches(name, known, n=1, cutoff=0.8):
+            raise CompilationError(f"{model.identifier}: `{name}` is no setting of a model. Do you mean `{meant[0]}`?")
+
+
 @dataclass(frozen=True)
 class Existing:
     """The view that exists, as SHOW TBLPROPERTIES and DESCRIBE EXTENDED show it."""
@@ -198,6 +207,13 @@ class Changes:
     """Why the view must be replaced. Empty: the statements suffice."""
     statements: tuple[str, ...]
     """What follows ALTER MATERIALIZED VIEW and the name, each in a statement of its own."""
+    altered: tuple[str, ...] = ()
+    """What the statements change."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What the model says that the view does not, for people."""
+        return self.replaced + self.altered
 
 
 def changes(wanted: Definition, existing: Existing) -> Changes | None:
@@ -207,22 +223,29 @@ def changes(wanted: Definition, existing: Existing) -> Changes | None:
         return Changes(("dbt did not create it",), ())
     now = json.loads(wanted.record())
     replaced = tuple(reason for name, reason in REASONS.items() if record.get(name) != now[name])
-    statements = tuple(_alterations(wanted, existing, record, now))
-    return Changes(replaced, statements) if replaced or statements else None
+    alterations = list(_alterations(wanted, existing, record, now))
+    statements = tuple(statement for _, statement in alterations)
+    altered = tuple(dict.fromkeys(reason for reason, _ in alterations if reason))
+    return Changes(replaced, statements, altered) if replaced or statements else None
 
 
 def _alterations(
     wanted: Definition, existing: Existing, record: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[str]:
-    """The statements for what ALTER can change, whether the model has changed or someone has altered the view."""
+) -> Iterator[tuple[str, str]]:
+    """What ALTER can change, whether the model has changed or someone has altered the view: the difference, for people
+    (empty: only the adapter's record), and the statement."""
     known = dict(record.get("properties") or {})
     gone = sorted((known.keys() - wanted.properties.keys()) & existing.properties.keys())
     if gone:
-        yield f"unset tblproperties if exists ({', '.join(map(literal, gone))})"
+        yield (
+            f"properties removed: {', '.join(gone)}",
+            f"unset tblproperties if exists ({', '.join(map(literal, gone))})",
+        )
     if record.get("refresh") != now["refresh"] or _differ(wanted, existing):
-        yield from wanted.refreshing.changes()
+        for statement in wanted.refreshing.changes():
+            yield "its schedule, trigger or method has changed", statement
     if wanted.comment is not None and wanted.comment != (existing.details.get("Comment") or ""):
-        yield f"comment {literal(wanted.comment)}"
+        yield "its comment has changed", f"comment {literal(wanted.comment)}"
     altered = {
         name: value
         for name, value in wanted.properties.items()
@@ -230,7 +253,8 @@ def _alterations(
         if known.get(name) != value or existing.properties.get(name, "").casefold() != value.casefold()
     }
     if altered or existing.properties[RECORD] != wanted.record():
-        yield f"set {_tblproperties({**altered, RECORD: wanted.record()})}"
+        reason = f"properties changed: {', '.join(sorted(altered))}" if altered else ""
+        yield reason, f"set {_tblproperties({**altered, RECORD: wanted.record()})}"
 
 
 def _differ(wanted: Definition, existing: Existing) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.freshgate.connections import FreshgateConnectionManager
-from dbt.adapters.freshgate.definition import Changes, Definition, Existing, changes
+from dbt.adapters.freshgate.definition import Changes, Definition, Existing, changes, check_names
 from dbt.adapters.freshgate.relation import FreshgateRelation
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.exceptions import DbtRuntimeError
@@ -101,14 +101,20 @@ class FreshgateAdapter(SparkAdapter):
     @available
     def materialized_view_clauses(self, model: RelationConfig, query: str, columns: list[str]) -> str:
         """The clauses of CREATE MATERIALIZED VIEW, between the name and AS."""
+        self._check_names(model)
         return Definition.of(model, query).clauses(columns)
 
     @available
     def materialized_view_changes(self, relation: BaseRelation, model: RelationConfig, query: str) -> Changes | None:
         """What the model says that the view does not; None if nothing."""
+        self._check_names(model)
         properties = self.execute_macro(PROPERTIES_MACRO, kwargs={"relation": relation})
         described = self.execute_macro(DESCRIBE_MACRO, kwargs={"relation": relation})
         return changes(Definition.of(model, query), Existing(_pairs(properties), _details(described)))
+
+    def _check_names(self, model: RelationConfig) -> None:
+        """Raises CompilationError if the model has a setting that only looks like one of those that have an effect."""
+        check_names(model, [field.name for field in fields(self.AdapterSpecificConfigs)])
 
 
 def _pairs(table: Any) -> dict[str, str]:

@@ -45,7 +45,12 @@
 
 
 {% macro freshgate__get_materialized_view_configuration_changes(existing_relation, new_config) -%}
-  {% do return(adapter.materialized_view_changes(existing_relation, new_config.model, new_config.model.compiled_code)) %}
+  {%- set changes = adapter.materialized_view_changes(existing_relation, new_config.model, new_config.model.compiled_code) -%}
+  {%- if changes is not none and config.get('on_configuration_change') | string != 'apply' -%}
+    {#- dbt's own message, with `continue` and `fail`, does not say what has changed. -#}
+    {%- do exceptions.warn(existing_relation ~ ' is not what its model says: ' ~ changes.reasons | join('; ')) -%}
+  {%- endif -%}
+  {% do return(changes) %}
 {%- endmacro %}
 
 
