@@ -143,9 +143,19 @@ class FreshgateDialect(default.DefaultDialect):
     @cached
     def get_materialized_view_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
         """Empty with a server that has no such statement: Spark's Thrift server without the gateway."""
-        statement = f"SHOW MATERIALIZED VIEWS{self._within(schema)}"
+        return [row["name"] for row in self._materialized_views(connection, schema)]
+
+    def get_materialized_view_state(
+        self, connection: Any, view_name: str, schema: str | None = None, **kw: Any
+    ) -> dict[str, Any]:
+        """The row of SHOW MATERIALIZED VIEWS, by the names of its columns; empty if the name is no materialized view.
+        Asking observes the view's base tables, and refreshes nothing."""
+        rows = self._materialized_views(connection, schema)
+        return next((dict(row) for row in rows if row["name"] == view_name.lower()), {})
+
+    def _materialized_views(self, connection: Any, schema: str | None) -> list[Any]:
         try:
-            return [row["name"] for row in self._named_rows(connection, statement)]
+            return self._named_rows(connection, f"SHOW MATERIALIZED VIEWS{self._within(schema)}")
         except exc.DBAPIError as error:
             if _sqlstate(error) == _SYNTAX:
                 return []

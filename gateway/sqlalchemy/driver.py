@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +55,11 @@ _UNFINISHED = {
     ttypes.TOperationState.PENDING_STATE,
     ttypes.TOperationState.RUNNING_STATE,
 }
+
+
+_LOGIN_REFUSED = re.compile(r"Bad status: \d+ \((b['\"].*)\)", re.DOTALL)
+"""What thrift_sasl makes of a refused login: the server's message as a literal of Python's."""
+_INVALID_AUTHORIZATION = "28000"
 
 
 class ConnectionLost(OperationalError):  # type: ignore[misc]
@@ -161,6 +168,9 @@ def _connected() -> Iterator[None]:
             raise
         raise Refused(_message(status.errorMessage), status.sqlState) from error
     except (OSError, EOFError, TException) as error:
+        if (refused := _LOGIN_REFUSED.fullmatch(str(error))) is not None:
+            reason = ast.literal_eval(refused[1]).decode("utf-8", "replace")
+            raise Refused(_message(reason), _INVALID_AUTHORIZATION) from error
         raise ConnectionLost(f"the connection to the server was lost: {error}") from error
 
 

@@ -118,6 +118,13 @@ class FreshgateEngineSpec(BaseEngineSpec):  # type: ignore[misc]
             return set(inspector.dialect.get_materialized_view_names(connection, schema))
 
     @classmethod
+    def get_extra_table_metadata(cls, database: Any, table: Any) -> dict[str, Any]:
+        """How fresh a materialized view is, and when it was refreshed, for Superset's API."""
+        with database.get_inspector(schema=table.schema) as inspector, inspector.engine.connect() as connection:
+            state = inspector.dialect.get_materialized_view_state(connection, table.table, table.schema)
+        return {"metadata": {name: None if value is None else str(value) for name, value in state.items()}}
+
+    @classmethod
     def get_function_names(cls, database: Any) -> list[str]:
         return list(database.get_df("SHOW FUNCTIONS")["function"])
 

@@ -337,6 +337,10 @@ def test_a_materialized_view_is_one(through: Server, life_database: str) -> None
         assert connection.execute(query).all() == [(datetime.date(2020, 1, 2), decimal.Decimal(2))]
         base = everything.tables["base"]
         connection.execute(sa.insert(base).values(day=datetime.date(2020, 1, 2), amount=decimal.Decimal("0.25")))
+        dialect: Any = connection.dialect
+        state = dialect.get_materialized_view_state(connection, "sums")
+        assert (state["name"], state["freshness"]) == ("sums", "STALE")
+        assert dialect.get_materialized_view_state(connection, "base") == {}
         assert connection.execute(query).all() == [(datetime.date(2020, 1, 2), decimal.Decimal("2.25"))]
 
 

@@ -144,6 +144,10 @@ def test_superset_lists_tables_and_views(caller: Caller, connected: int) -> None
         ("total", "DECIMAL"),
         ("orders", "BIGINT"),
     ]
+    extra = caller.call("GET", f"/database/{connected}/table_metadata/extra/?name=daily&schema={DATABASE}")
+    assert extra["metadata"]["freshness"] in {"FRESH", "STALE"}
+    extra = caller.call("GET", f"/database/{connected}/table_metadata/extra/?name=orders&schema={DATABASE}")
+    assert extra["metadata"] == {}
     assert "date_trunc" in caller.call("GET", f"/database/{connected}/function_names/")["function_names"]
 
 

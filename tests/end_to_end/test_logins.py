@@ -9,6 +9,7 @@ from typing import Any
 
 import jpype
 import pytest
+import sqlalchemy as sa
 from argon2 import PasswordHasher
 from clients import Jdbc, pyhive, rows
 from processes import Engine, Gateway, wait_until
@@ -88,6 +89,14 @@ def proxied(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     running = Site(engine, folder, **account, **{"storage.database": "storage_proxied"})
     yield running
     running.close()
+
+
+def test_sqlalchemy_shows_why_a_login_is_refused(site: Site) -> None:
+    """thrift_sasl shows the status and a literal of Python's: Bad status: 3 (b'...')."""
+    address = sa.URL.create("freshgate", "ada", "wrong", site.gateway.host, site.gateway.port)
+    with pytest.raises(sa.exc.OperationalError) as refused, sa.create_engine(address).connect():
+        pass
+    assert str(refused.value.orig).startswith(f"User 'ada' {REFUSED}")
 
 
 class Raw:
