@@ -33,6 +33,19 @@ def partitions(cursor: Cursor, view: str) -> list[str]:
     return [row[1] for row in rows(cursor, f"SHOW PARTITIONS FROM {view}")]
 
 
+def test_sql_by_example_runs_from_top_to_bottom(gateway: Gateway) -> None:
+    page = (ROOT / "docs" / "sql-by-example.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sql\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    statements = [text.strip() for block in blocks for text in block.split(";\n") if text.strip()]
+    with pyhive(gateway.host, gateway.port) as cursor:
+        found = {text: rows(cursor, text) for text in statements}
+        assert not rows(cursor, "SHOW DATABASES LIKE 'cafe'")
+    (read,) = {text for text in statements if text.startswith("SELECT * FROM cafe.daily_sales")}
+    assert [(row[1], str(row[3])) for row in found[read]] == [("coffee", "3.20"), ("tea", "2.80"), ("coffee", "5.30")]
+    (rewritten,) = (answer for text, answer in found.items() if text.startswith("EXPLAIN REWRITE"))
+    assert "CHOSEN" in str(rewritten)
+
+
 @pytest.mark.thorough
 def test_bigquerys_daily_totals_example_works(gateway: Gateway) -> None:
     with in_database(gateway, "sales") as cursor:
