@@ -46,7 +46,7 @@ LINES_MAX = 300_000
 """A reader is stopped after so many lines of code."""
 _ROOT = Path(__file__).parents[1]
 _OWN = (f"{_ROOT}/gateway/", f"{_ROOT}/sql/")
-_REFUSED = (SyntaxProblem, NotIncremental, CannotFollow, ValueError)
+_REFUSED = (SyntaxProblem, NotIncremental, CannotFollow, ValueError, RecursionError)
 """What readers raise for a text that they do not accept."""
 
 
@@ -102,7 +102,7 @@ READERS: Mapping[str, Reader] = {
     "passwords": redaction.redact,
     "shape": lambda text: without_literals(shape_of(text)),
     "matcher": lambda text: propose(text, _NAMESPACE, _VIEWS, _COLUMNS.get),
-    "candidate": lambda text: candidate.__wrapped__(_view(9, text, "int")),
+    "candidate": lambda text: _quietly(candidate.__wrapped__, _view(9, text, "int")),
     "advice": lambda text: suggested([(text, _NAMESPACE)], {_TABLE: Described(_TYPES)}),
     "tables": lambda text: tables_of(text, _NAMESPACE),
     "increments": _of_definition,

@@ -673,7 +673,7 @@ class World:
         """Creates a materialized view, which is fresh if `built`."""
         name = named(dotted)
         namespace = Namespace(name.database)
-        sources = await self.relations.sources_of(definition_reads(query, namespace))
+        sources = await self.relations.sources_of(await definition_reads(query, namespace))
         view_id = f"{name.database}__{name.table}__{secrets.token_hex(4)}"
         version = Version.whole(1 if built else 0, 1, 1, {})
         storage = TableName(STORAGE, view_id)

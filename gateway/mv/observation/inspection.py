@@ -227,7 +227,7 @@ class Inspector:
         if view.followed and same_sources and not replaced and not found.wholly:
             return view.followed
         try:
-            following = self.following(view, view.clauses.partitioning, inspection.looks)
+            following = await aside(len(view.query), self.following, view, view.clauses.partitioning, inspection.looks)
         except CannotFollow:
             return None
         texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]
@@ -311,7 +311,7 @@ class Inspector:
         """What the definition reads now but did not at the last refresh, or vice versa, because names can change their
         meaning; and why that cannot be determined, if so."""
         try:
-            sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+            sources = await self._relations.sources_of(await definition_reads(view.query, view.namespace))
         except FreshgateError as error:
             return frozenset(), {"what the definition names": str(error)}
         # Two views may have swapped their names.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from gateway.loops import aside
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import Metastore, RelationKind
@@ -207,7 +208,8 @@ class Relations:
         found = Sources(frozenset({name}))
         if relation is None or relation.kind is not RelationKind.VIEW:
             return found
-        return found | await self._sources_of_text(bases(relation.view_text, relation.namespace), above)
+        text = await aside(len(relation.view_text), bases, relation.view_text, relation.namespace)
+        return found | await self._sources_of_text(text, above)
 
     async def _read_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
         function = await self._metastore.function(name)
@@ -215,7 +217,7 @@ class Relations:
         if function is None or not function.body:
             return found
         read = bases if function.is_query else of_expression
-        body = read(function.body, function.namespace)
+        body = await aside(len(function.body), read, function.body, function.namespace)
         # Spark resolves a function without a database in the database of the caller.
         elsewhere = {
             replace(called, database=database)
@@ -276,7 +278,7 @@ class Relations:
         self.view_words = frozenset(name for database in found for name in database.views | database.functions)
 
 
-def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
+async def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
     """The relations that a definition names, and the functions that it may call."""
-    found = bases(query, namespace)
+    found = await aside(len(query), bases, query, namespace)
     return (*found.relations, *found.functions)

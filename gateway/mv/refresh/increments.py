@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from gateway.errors import StatementFailed
+from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered, together
 from gateway.mv.freshness.drift import Drift
@@ -188,7 +189,10 @@ class Increments:
         hidden: dict[str, str] = {}
         try:
             named = bool(view.listed)
-            draft = analyse(view.query, view.namespace, names, view.columns, named=named, views=views)
+            size = len(view.query) + sum(len(each.text) for each in views.values())
+            draft = await aside(
+                size, analyse, view.query, view.namespace, names, view.columns, named=named, views=views
+            )
             for name in sorted(views):
                 await self._check_view(name, views, settings, session)
             typing = draft.typing()

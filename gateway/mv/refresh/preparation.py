@@ -102,7 +102,7 @@ class Preparation:
         Until a version is published, the catalog also keeps what it read before, so a failure loses nothing. The
         catalog learns it before anything is read, so that writes to new base tables are noted from now on.
         """
-        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        sources = await self._relations.sources_of(await definition_reads(view.query, view.namespace))
         for base in sources.views:
             if view.id in self._catalog.reads(base):
                 raise RefreshFailed(

@@ -83,7 +83,8 @@ class TouchedKeys:
         keyed = view.current.basis.keyed if view.current.basis is not None else None
         if keyed is None or found.tables != {keyed.base}:
             return None
-        today, followed = inspection.snapshots[keyed.base], self._followed(view, keyed.column, inspection)
+        today = inspection.snapshots[keyed.base]
+        followed = await aside(len(view.query), self._followed, view, keyed.column, inspection)
         if followed is None or followed.base != keyed.base or len(today.partitions) > PARTITIONS_MAX:
             return None
         changed = today.changed(keyed.snapshot)

@@ -137,12 +137,13 @@ class Drafting:
             name, RelationKind.VIEW, statement.query, caller.namespace, tuple(zip(names, types, strict=False))
         )
         self._relations.forget_lists()
-        sources = await self._relations.sources_of(definition_reads(statement.query, caller.namespace))
+        sources = await self._relations.sources_of(await definition_reads(statement.query, caller.namespace))
         self._check_sources(name, sources)
         admission.check_clauses(name, statement.clauses, relation)
         self._jobs.check(name, statement.clauses.refreshing)
         below = await self._relations.texts(sources.tables)
-        admission.refuse_nondeterministic(statement, name, nondeterministic(statement.query, plan, below))
+        found = await aside(len(statement.query) + len(plan), nondeterministic, statement.query, plan, below)
+        admission.refuse_nondeterministic(statement, name, found)
         return sources, plan.partition("== Physical Plan ==")[2].strip()
 
     async def describe(
@@ -155,7 +156,7 @@ class Drafting:
         if stored_view is None:
             raise DefinitionRefused(f"The definition of materialized view {name} was dropped while it was created.")
         self._relations.forget_lists()
-        sources = await self._relations.sources_of(definition_reads(stored_view.view_text, stored_view.namespace))
+        sources = await self._relations.sources_of(await definition_reads(stored_view.view_text, stored_view.namespace))
         self._check_sources(name, sources)
         for column, type_json in stored_view.columns:
             admission.check_column(name, column, type_json)
@@ -206,7 +207,7 @@ class Drafting:
             view = replace(view, layout=replace(layout, time_zone=zone))
             # Without earlier observations: a table that no view reads may have been replaced since.
             inspection = await self._inspector.inspect(view, float("inf"))
-            followed = self._inspector.following(view, partitioning, inspection.looks)
+            followed = await aside(len(view.query), self._inspector.following, view, partitioning, inspection.looks)
             await self._check_unpadded(view, followed)
         except CannotFollow as error:
             if not partitioning.follows:
@@ -258,7 +259,7 @@ class Drafting:
     async def check_same_sources(self, view: MaterializedView) -> None:
         """Checks that the definition still reads the same. From now on changes of names are noted for the view; before
         it was reserved, they were not."""
-        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        sources = await self._relations.sources_of(await definition_reads(view.query, view.namespace))
         if (sources.tables, sources.views) != (view.tables, view.views):
             raise DefinitionRefused(
                 f"Something that the definition of materialized view {view.name} reads was replaced during its "
@@ -274,7 +275,8 @@ class Drafting:
         async with self._sessions.session() as session, with_settings(session, {PLAN_FIELDS: "1000000"}):
             plan = (await session.run(maintenance.explain_definition(definition.name))).rows[0][0]
         below = await self._relations.texts(sources.tables)
-        admission.refuse_nondeterministic(statement, name, nondeterministic(definition.view_text, plan, below))
+        found = await aside(len(definition.view_text) + len(plan), nondeterministic, definition.view_text, plan, below)
+        admission.refuse_nondeterministic(statement, name, found)
 
 
 def _not_taken(name: TableName, error: StatementFailed, reason: str) -> StatementFailed:
