@@ -41,6 +41,8 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
+from gateway.mv.observation.storage_looks import StorageLooks
+from gateway.mv.observation.stored_files import StoredFiles
 from gateway.mv.ports import Plans, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
@@ -350,6 +352,7 @@ class Views:
     relations: Relations
     schemas: Schemas
     observer: Observer
+    storages: StorageLooks
     inspector: Inspector
     quarantine: Quarantine
 
@@ -367,10 +370,14 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     relations = Relations(catalog, metastore, settings.views.scan_interval)
     schemas = Schemas(catalog, metastore, settings.views.scan_interval)
     observer = Observer(metastore, spark.looks, settings.staleness.look_timeout)
-    inspector = Inspector(catalog, relations, observer, settlement, settings.staleness.probe_interval)
+    storages = StorageLooks(catalog, settlement, watches, StoredFiles(observer))
+    inspector = Inspector(catalog, relations, observer, settlement, storages, settings.staleness.probe_interval)
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
     quarantine = Quarantine()
-    return Views(fence, catalog, loading, settlement, guard, relations, schemas, observer, inspector, quarantine)
+    return Views(
+        *(fence, catalog, loading, settlement, guard, relations),
+        *(schemas, observer, storages, inspector, quarantine),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +423,7 @@ def refreshed_views(
     longest = settings.storage.definition_characters
     changes = Changes(views.observer, dialect=spark.habits.speaking)
     least = settings.refresh.incremental_from
-    below = ViewsBelow(versions.versions, versions.readers, spark.metastore)
+    below = ViewsBelow(versions.versions, versions.readers, views.storages, spark.metastore)
     increments = Increments(catalog, spark.metastore, spark.habits, changes, below, least)
     proposer = Proposer(
         spark.metastore,
@@ -431,7 +438,7 @@ def refreshed_views(
     sessions = RefreshSessions(spark.refreshes, surroundings)
     preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)
     writer = Writer(sessions, versions.versions, versions.numbers, log)
-    publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes)
+    publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes, views.storages)
     diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
     executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)
     limits = RefreshLimits(settings.refresh.retries, settings.refresh.retry_wait, settings.refresh.timeout)
@@ -463,7 +470,7 @@ def own_statements(
         Clearance(catalog, settlement, names, rights, Locations(settings.storage.locations)),
         Definitions(metastore, fence, spark.habits, settings.storage.definition_characters),
         drafting,
-        Building(catalog, drafting, metastore, tasks, refreshes.executor, refreshes.log, spark.habits),
+        Building(catalog, drafting, metastore, tasks, refreshes.executor, refreshes.log, views.storages, spark.habits),
         Introduction(catalog, settlement, metastore, fence, readers, tasks, jobs, dropping),
         dropping,
     )

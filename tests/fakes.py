@@ -493,6 +493,15 @@ class FakeCommands:
         return NO_ROWS
 
 
+class FakeStorages:
+    """Replaces `mv.observation.storage_looks`: stored rows are as they were published."""
+
+    def due(self, entry: Entry, oldest: float) -> bool:
+        return False
+
+    async def look(self, entry: Entry, oldest: float) -> None: ...
+
+
 class FakeInspector:
     """Replaces `mv.observation.inspection` for the router: no look is ever due."""
 
@@ -503,6 +512,11 @@ class FakeInspector:
     async def check(self, views: Iterable[str], not_before: float | None = None) -> list[str]:
         list(views)
         return []
+
+    def storage_due(self, views: Iterable[str]) -> bool:
+        return False
+
+    async def check_storage(self, views: Iterable[str]) -> None: ...
 
     async def cached(self, view: MaterializedView) -> list[TableName]:
         return []

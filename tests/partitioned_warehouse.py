@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from fakes import Answer, named
 from warehouse import House, Rows, Warehouse
+from world.storage import shown
 
 from gateway.mv.model.view import MaterializedView
 from gateway.service.answers.info import PARTITION_COLUMNS
@@ -73,6 +74,31 @@ def _paths(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
     return [(f"Location: InMemoryFileIndex({len(warehouse.days)} paths)[{paths}], PartitionFilters: []",)]
 
 
+def _storage_paths(warehouse: PartitionedWarehouse, found: re.Match[str]) -> Rows:
+    public = shown(found[1])
+    assert public is not None
+    stored = warehouse.stored.get(TableName(found[3], found[4], found[2]), {})
+    paths = [_storage_path(found[4], *place) for place in stored if public.has(place)]
+    return [(f"Location: InMemoryFileIndex({len(paths)} paths)[{', '.join(paths)}], PartitionFilters: []",)]
+
+
+def _storage_path(table: str, version: int, day: str) -> str:
+    return f"file:/s/{table}/freshgate_version={version}/freshgate_partition={day}"
+
+
+def _storage_files(warehouse: PartitionedWarehouse, found: re.Match[str]) -> Rows:
+    listed = _LISTED.findall(found[0])
+    return [
+        (_storage_path(table, version, day), "1", 1, 1)
+        for table, number in listed
+        for version, day in warehouse.stored.get(TableName("freshgate_storage", table), {})
+        if not number or version == int(number)
+    ]
+
+
+_LISTED = re.compile(r"binaryFile\.`file:/s/(\w+)(?:/freshgate_version=(\d+))?`")
+
+
 def _files(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
     return [(f"{ROOT}/day={day}", str(number), 1, 1) for day, number in warehouse.days.items()]
 
@@ -105,7 +131,9 @@ def _drop(warehouse: PartitionedWarehouse, found: re.Match[str]) -> None:
 
 _STATEMENTS: list[tuple[str, Callable[[PartitionedWarehouse, re.Match[str]], Rows]]] = [
     (rf"SHOW PARTITIONS {_NAME}", _list),
+    (rf"EXPLAIN (SELECT 1 FROM {_NAME} WHERE freshgate_version .*)", _storage_paths),
     (r"EXPLAIN SELECT 1 FROM .*", _paths),
+    (r"SELECT left\(path.*binaryFile\.`file:/s/.*", _storage_files),
     (rf"SELECT left\(path.*binaryFile\.`{ROOT}`.*", _files),
     (rf"SELECT directory, file.*binaryFile\.`{ROOT}`.*", _folds),
     (r"SELECT value, CAST.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),

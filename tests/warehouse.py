@@ -215,6 +215,10 @@ def _files(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     return [(f"file:/w/{found[1]}", str(warehouse.files.get(found[1], 0)), 1, 1)]
 
 
+def _storage(*_: object) -> Rows:
+    return [("Location: InMemoryFileIndex(0 paths)[], PartitionFilters: []",)]
+
+
 _STATEMENTS: list[tuple[str, Callable[[Warehouse, re.Match[str], Namespace], Rows]]] = [
     (rf"CREATE VIEW {_NAME}( .*?)? AS ((?:SELECT|WITH) .*)", _create_view),
     (rf"ALTER VIEW {_NAME} AS (.*)", _alter_view),
@@ -232,6 +236,7 @@ _STATEMENTS: list[tuple[str, Callable[[Warehouse, re.Match[str], Namespace], Row
     (r"ALTER DATABASE `spark_catalog`\.`(.*?)` SET DBPROPERTIES \((.*)\)", _set_database),
     (r"SELECT left\(path.*binaryFile\.`file:/w/(.*?)`.*", _files),
     (r"SET ([\w.]+)", lambda _, found, __: [(found[1], "0")]),
+    (r"EXPLAIN SELECT 1 FROM .* WHERE freshgate_version .*", _storage),
     (r"EXPLAIN .*", lambda *_: [("== Physical Plan ==",)]),
     (r"DESCRIBE QUERY .*", lambda *_: [("a", "bigint", None)]),
     (rf"DESCRIBE TABLE {_NAME}", lambda *_: [("a", "bigint", None)]),

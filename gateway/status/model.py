@@ -31,7 +31,7 @@ class View:
     name: str
     state: str
     freshness: str
-    """FRESH, FRESH_WITHIN_GRACE, STALE, UNKNOWN, or DAMAGED for a view with a missing part."""
+    """FRESH, FRESH_WITHIN_GRACE, STALE, UNKNOWN, or DAMAGED for a view with a missing part or changed rows."""
     reason: str | None
     """Why the view is not fresh, or what is missing."""
     stale_since: datetime | None

@@ -255,6 +255,11 @@ def rows_beyond(storage: TableName, columns: Sequence[str], shown: Shown, other:
     return f"{shown_rows(storage, columns, shown, layout)} AND NOT ({_predicate(other, layout)})"
 
 
+def explain_shown(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
+    """Prints the directories in which Spark would read the rows of a version (`observation.explained_paths`)."""
+    return f"EXPLAIN SELECT 1 FROM {storage.quoted} WHERE {_predicate(replace(shown, flagged=False), layout)}"
+
+
 def _read(columns: Iterable[str], layout: StorageLayout) -> str:
     """The columns as the storage table has them, by their own names."""
     own = layout.column.lower() if layout.holds_column else None

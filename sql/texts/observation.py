@@ -120,6 +120,8 @@ def explained_paths(plan: str) -> list[str] | None:
     end = plan.rfind(_BEHIND_PATHS)
     if found is None or end < found.end():
         return None
+    if found[1] == "0":
+        return []
     # Path by path, because a single call for a hundred thousand paths would hold the interpreter's lock too long.
     paths, start = list[str](), found.end()
     for border in _NEXT_PATH.finditer(plan, start, end):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from fakes import FakeStorages
 from views import SALES, SHOPS, given, view_of
 
 from gateway.errors import StatementFailed
@@ -132,7 +133,8 @@ class World:
         self.now_ms += GRACE_SECONDS * 1000
 
     async def check(self) -> None:
-        inspector = Inspector(self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0)
+        this, storages = cast(Any, self), cast(Any, FakeStorages())
+        inspector = Inspector(self.catalog, this, this, this, storages, 0)
         await inspector.check([VIEW])
 
     async def observe_a_change(self) -> None:

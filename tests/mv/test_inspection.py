@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from fakes import FakeStorages
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
@@ -50,9 +51,8 @@ class World:
                 current=version(1, table),
             )
             self.catalog.show(self.catalog.reserve(view))
-        self.inspector = Inspector(
-            self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0, clock=lambda: self.now
-        )
+        this, storages = cast(Any, self), cast(Any, FakeStorages())
+        self.inspector = Inspector(self.catalog, this, this, this, storages, 0, clock=lambda: self.now)
 
     # --- the observer, the relations, and Spark ------------------------------------------------------
 

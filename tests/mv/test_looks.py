@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, FakeMetastore, named
+from fakes import Answer, FakeMetastore, FakeStorages, named
 from views import view_of
 
 from gateway.mv.catalog.index import Catalog
@@ -285,7 +285,7 @@ def over(query: str) -> MaterializedView:
 async def test_a_name_that_nothing_has_is_missing_where_it_is_surely_a_name(query: str, missing: set[str]) -> None:
     spark = Spark()
     spark.say("DESCRIBE HISTORY", (4,))
-    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, 0)
+    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, cast(Any, FakeStorages()), 0)
     found = await inspector.inspect(over(query), NOW)
     assert {base for base, look in found.observed.items() if look == MISSING} == missing
     assert MISSING not in found.snapshots.values()
@@ -294,7 +294,7 @@ async def test_a_name_that_nothing_has_is_missing_where_it_is_surely_a_name(quer
 async def test_names_that_are_put_together_are_never_known() -> None:
     spark = Spark()
     spark.say("DESCRIBE HISTORY", (4,))
-    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, 0)
+    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, cast(Any, FakeStorages()), 0)
     view = over("SELECT * FROM IDENTIFIER('s' || '.d')")
     found = await inspector.inspect(view, NOW)
     assert not drift(view, found.observed).none
@@ -329,7 +329,7 @@ async def test_partitions_do_not_follow_another_version(clause: str) -> None:
     spark.add(table)
     spark.add(replace(table, name=named("lake.i.t.branch_b")))
     spark.say(r"refs WHERE name = 'b'", ("2",))
-    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, 0)
+    inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, cast(Any, FakeStorages()), 0)
     for source, follows in (("lake.i.t", True), (clause, False)):
         view = replace(over(f"SELECT d, count(*) AS n FROM {source} GROUP BY d"), columns=("d", "n"))
         looks = (await inspector.inspect(view, NOW)).looks

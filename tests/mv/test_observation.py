@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from clients import rows
 from eye import LOOK_SECONDS, Eye, named, watching
+from fakes import FakeStorages
 from processes import Engine
 from tiers import sampled
 from views import view_of
@@ -501,7 +502,7 @@ class Stage:
     def __post_init__(self) -> None:
         nobody: Any = None
         self.catalog = Catalog("s", nobody)
-        self.inspector = Inspector(self.catalog, nobody, self.observer, nobody, 0)
+        self.inspector = Inspector(self.catalog, nobody, self.observer, nobody, cast(Any, FakeStorages()), 0)
         self.catalog.news.unread.add(self.observer.forget)
         self.observer.looked.add(self.inspector.forget_unread)
         self.catalog.show(self.catalog.reserve(reading("other", OTHER)))

@@ -15,8 +15,9 @@ from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Version
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.refresh.executor import Executor, Unfit
+from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.publication import Unfit
 from sql.texts.maintenance import ALL, Rows
 
 SEEN = Snapshot("t", "1", partitions={("a",): "1", ("b",): "2"})

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from fakes import FakeStorages
 from views import SALES, SHOPS, given, view_of
 
 from gateway.mv.catalog.index import Catalog
@@ -95,4 +96,4 @@ def stage() -> tuple[Catalog, Inspector, Tables]:
     above = replace(view, tables=frozenset({SALES}), views=frozenset({"below"}))
     for each in (below, above):
         catalog.show(catalog.reserve(each))
-    return catalog, Inspector(catalog, nobody, cast(Any, tables), nobody, 0), tables
+    return catalog, Inspector(catalog, nobody, cast(Any, tables), nobody, cast(Any, FakeStorages()), 0), tables

@@ -118,6 +118,11 @@ class Gateway:
     def router(self) -> Router:
         return self._server._service.router
 
+    @property
+    def found_damaged(self) -> int:
+        """How often it has found a view damaged."""
+        return self._server._views.storages.found
+
     async def start(self) -> None:
         await self._server.start()
         self.serves = True

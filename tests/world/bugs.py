@@ -17,13 +17,16 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, Write
+from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection, Inspector
+from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.refresh import preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.clients import aftermath
 from gateway.service.routing.reads import Reading, Reads
+from sql.texts.maintenance import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,18 @@ def _refreshes_see_no_writes() -> None:
     async def see_writes(*_: object) -> None: ...
 
     _instead(preparation, "see_writes", see_writes)
+
+
+@_bug("foreign rows are read", "this one", "spoils")
+def _storage_is_not_looked_at() -> None:
+    _instead(StorageLooks, "due", lambda *_: False)
+
+
+@_bug("a refresh continues from foreign rows", "this one", "spoilt rows")
+def _stored_rows_are_believed() -> None:
+    mark = StorageLooks.mark
+
+    async def marked(self: StorageLooks, entry: Entry, shown: Shown, *, alone: bool = True) -> Fold | None:
+        return await mark(self, entry, shown)
+
+    _instead(StorageLooks, "mark", marked)

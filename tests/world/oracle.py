@@ -46,6 +46,9 @@ class Read:
 
     view: str
     oldest: Mapping[str, int]
+    since: float
+    """What was done to stored rows before this moment must have been noticed."""
+    gateway: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Oracle:
     def __init__(self, world: World) -> None:
         self._world = world
         self.writes: list[Write] = []
+        self.spoilt: list[tuple[float, str]] = []
+        """When somebody has changed stored rows, and of which storage."""
         self._definitions: dict[str, Definition] = {}
         self.may_go: set[str] = set()
         """Storages of views that somebody has told to be dropped or replaced."""
@@ -88,7 +93,10 @@ class Oracle:
         at once, and a view that is renamed before Spark resolves the name may show any of its states."""
         tables = self._world.metastore.tables.values()
         is_there = view in self._world.metastore.things
-        return Read(view, {table.name: self._oldest(table, gateway) if is_there else 0 for table in tables})
+        since = self._world.loop.time() - self._world.tuning.probe_interval
+        return Read(
+            view, {table.name: self._oldest(table, gateway) if is_there else 0 for table in tables}, since, gateway
+        )
 
     def _oldest(self, table: Table, gateway: str) -> int:
         """The last state that a read must see: of what its gateway has heard the end of, or what was long ago."""
@@ -106,6 +114,8 @@ class Oracle:
     def end_read(self, read: Read, storage: str, found: Mapping[Key, Rows]) -> None:
         """The read shows these rows, of the view that has this storage."""
         definition = self._definitions[storage]
+        if self._may_be_spoilt(read, storage):
+            return
         found = _normal(definition, found)
         oldest = read.oldest
         if definition.serves and not self._world.calm:
@@ -119,6 +129,45 @@ class Oracle:
             f"a read of {read.view} {'is stale' if stale else 'shows what never was'}: {told(found)}, and not "
             f"{told(wanted)} or later"
         )
+
+    def _may_be_spoilt(self, read: Read, storage: str) -> bool:
+        """Whether stored rows were changed so lately that nobody need know. A gateway that another one has taken over
+        from cannot tell changed rows from those of the other one, and does not look."""
+        lately = any(at >= read.since and each in self._storages(storage) for at, each in self.spoilt)
+        return lately or (bool(self.spoilt) and read.gateway != self._world.gateways[-1].name)
+
+    def _storages(self, storage: str) -> Iterator[str]:
+        """The storage of a view, and of those below it."""
+        yield storage
+        for name in relations(self._definitions[storage].query):
+            if name not in self._world.metastore.tables:
+                public = shown(self._world.metastore.thing(name).text)
+                assert public is not None, name
+                yield from self._storages(public.storage)
+
+    def spoil(self, view: str, how: str, token: int) -> None:
+        """Somebody changes rows that a view shows, past all gateways."""
+        thing = self._world.metastore.things.get(view)
+        public = shown(thing.text) if thing is not None else None
+        storage = self._world.metastore.things.get(public.storage) if public is not None else None
+        if public is None or storage is None:
+            return
+        places = sorted(filter(public.has, storage.partitions), key=repr)
+        place = places[-1] if places else (public.number, "a" if storage.partitioned else None)
+        if how == "grow" and storage.partitioned:
+            place = (public.number, "z")
+        self.spoilt.append((self._world.loop.time(), public.storage))
+        if how == "drop":
+            storage.partitions.pop(place, None)
+        elif how == "lose":
+            storage.partitions[place] = NOTHING
+        else:
+            storage.partitions[place] = storage.partitions.get(place, NOTHING) | {("foreign", place[1], token)}
+
+    def check_alarms(self, found: int) -> None:
+        """A gateway has found a view damaged so often."""
+        if found and not self.spoilt:
+            self._world.violate("a view was found damaged, and nobody has changed its rows")
 
     def _is_possible(self, found: Mapping[Key, Rows], definition: Definition, oldest: Mapping[str, int]) -> bool:
         """Whether the rows are the definition's over states since the oldest ones. Partitions of a view may each be of

@@ -427,7 +427,38 @@ def _explain_definition(*_: object) -> Answer:
 _LOCATION = re.compile(r"binaryFile\.`file:/w/(\w+\.\w+)(?:/d=(\w+))?`")
 
 
+_STORED_FILES = re.compile(r"binaryFile\.`file:/s/(\w+\.\w+)(?:/freshgate_version=(\d+))?`")
+
+
+def _explain_storage(running: Statement, found: re.Match[str]) -> Answer:
+    """The directories in which a query of a storage table would read."""
+    public, name = shown(found[1]), f"{found[2]}.{found[3]}"
+    assert public is not None
+    storage = running.metastore.thing(name)
+    paths = [_stored_in(name, storage, place) for place in storage.partitions if public.has(place)]
+    return [(f"Location: InMemoryFileIndex({len(paths)} paths)[{', '.join(paths)}], PartitionFilters: []",)]
+
+
+def _stored_in(name: str, storage: Thing, place: Place) -> str:
+    return f"file:/s/{name}/{_path(storage, *place)}"
+
+
+def _list_stored(running: Statement, found: re.Match[str]) -> Answer:
+    answer: Answer = []
+    for name, number in _STORED_FILES.findall(found[0]):
+        storage = running.metastore.things.get(name)
+        places = [] if storage is None else [each for each in storage.partitions if number in {"", str(each[0])}]
+        if storage is None or not places:
+            raise StatementFailed(f"[PATH_NOT_FOUND] Path does not exist: file:/s/{name}.", "42K03")
+        for place in places:
+            if rows := storage.partitions[place]:
+                answer.append((_stored_in(name, storage, place), hash(rows), 1, len(rows)))
+    return answer
+
+
 def _list_files(running: Statement, found: re.Match[str]) -> Answer:
+    if "`file:/s/" in found[0]:
+        return _list_stored(running, found)
     answer: Answer = []
     for name, partition in _LOCATION.findall(found[0]):
         table = running.metastore.tables[name]
@@ -597,6 +628,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
     ("look", r"SELECT left\(path, .*", _list_files),
     ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),
+    ("look", rf"EXPLAIN (SELECT 1 FROM {NAME} WHERE freshgate_version .*)", _explain_storage),
     ("look", rf"EXPLAIN SELECT 1 FROM {NAME} WHERE .*", _explain_partitions),
     ("look", rf"DESCRIBE HISTORY {NAME} LIMIT (\d+)", _delta_history),
     ("look", r"SELECT kind, detail.*", _delta_commits),

@@ -15,7 +15,7 @@ from world.edges import Edges
 from world.oracle import OUTSIDE
 from world.shapes import Shape
 from world.spark import Fault
-from world.world import Outcome, happen
+from world.world import SPOILS, Outcome, happen
 
 WAITS = (1, 3, 10, 31, 65)
 
@@ -36,6 +36,8 @@ class Theme:
     """In which worlds; none: in all."""
     kinds: tuple[str, ...] = ("publish", "props", "insert", "drop", "look", "ask", "fence", "read", "write")
     """Of the statements that fail."""
+    spoils: tuple[int, ...] = ()
+    """How often somebody changes stored rows."""
     by_rows: bool = False
     """Only in worlds whose refreshes are by rows if possible."""
 
@@ -58,6 +60,18 @@ THEMES = {
     ),
     "parts": Theme({"read": 5, "insert": 5, "ask": 4}, plans=("partitions", "partitions beside a table")),
     "looks": Theme({"read": 8, "insert": 1}, {"wait": 1}, (1, 2), outside=(1, 2)),
+    "spoils": Theme(
+        {"read": 8, "insert": 4, "overwrite": 1, "ask": 2}, {"wait": 4, "kill gateway": 1}, (0, 1, 2), spoils=(1, 1, 2)
+    ),
+    "spoilt rows": Theme({"read": 7, "insert": 6, "ask": 1}, {"wait": 2}, (0, 1), spoils=(1, 2), by_rows=True),
+    "spoilt rows below": Theme(
+        {"read": 7, "insert": 4, "ask": 2},
+        {"wait": 1},
+        (0, 1),
+        spoils=(1, 2),
+        plans=("a view on a view",),
+        by_rows=True,
+    ),
     "unpolled": Theme({"read": 6, "fire": 6, "insert": 1, "ask": 1}, {"wait": 1}, (0, 1)),
     "elsewhere": Theme(CLIENTS, {"wait": 1}, (0, 1, 2), outside=(1, 2, 3)),
     "cancels": Theme({"read": 6, "insert": 5, "truncate": 1, "ask": 1}, {"cancel": 6, "wait": 1}, (1, 2, 3)),
@@ -78,6 +92,7 @@ THEMES = {
         {"fault": 10, "wait": 4, "cancel": 3, "kill gateway": 3, "kill Spark": 2, "start gateway": 1},
         (0, 1, 2, 3),
         outside=(0, 0, 1, 2),
+        spoils=(0, 0, 1),
     ),
 }
 
@@ -119,10 +134,13 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
         verb = chance.choice(("insert", "overwrite", "rewrite", "truncate"))
         write = Action(OUTSIDE, verb, chance.choice(tables), chance.choice("abc"))
         actions.insert(chance.randrange(len(actions)), write)
+    for _ in range(chance.choice(about.spoils or (0,))):
+        spoil = Action(OUTSIDE, chance.choice(SPOILS), chance.choice(views))
+        actions.insert(chance.randrange(len(actions)), spoil)
     for _ in range(chance.choice(about.befalls)):
         actions.insert(chance.randrange(len(actions)), _fate(chance, about))
     actions.append(Action("ada", "read", chance.choice(views)))
-    if any(action.actor == OUTSIDE for action in actions):
+    if any(action.actor == OUTSIDE and action.verb not in SPOILS for action in actions):
         # What comes past the gateway and goes again between two looks is never seen: docs/internals/simulation.md.
         actions = [action for action in actions if action.verb != "truncate" and not action.removes]
     return History(shape, tuple(actions), seed)

@@ -30,6 +30,8 @@ STEPS_MAX = 5_000
 PACES = (8, 3, 20)
 TURNS_MAX = 2_000
 """Callbacks between two events."""
+SPOILS = ("spoil", "lose", "drop", "grow")
+"""What somebody does to stored rows."""
 TICK = 0.001
 """Seconds that each event takes."""
 CALM_SECONDS = 45.0
@@ -90,7 +92,7 @@ class World:
     def failed(self, text: str, error: FreshgateError, gateway: Gateway) -> None:
         """A client's statement has ended with an error. Readers at a gateway that another one has taken over from are
         protected by the retention time alone, as those that go directly to Spark."""
-        broken = error.sqlstate == "KD001" and gateway is self.gateways[-1]
+        broken = error.sqlstate == "KD001" and gateway is self.gateways[-1] and not self.oracle.spoilt
         if broken or error.sqlstate == "58005" or len(error.sqlstate) != 5:
             self.violate(f"{text} ends with {error.sqlstate} {error}")
 
@@ -275,7 +277,11 @@ class World:
         return f"INSERT {verb} {action.subject} VALUES ({partition}{self._tokens})"
 
     def _change(self, action: Action) -> None:
-        """Somebody else writes a base table."""
+        """Somebody else writes a base table, or stored rows."""
+        if action.verb in SPOILS:
+            self._tokens += 1
+            self.oracle.spoil(action.subject, action.verb, self._tokens)
+            return
         table, now = self.metastore.tables[action.subject], self.loop.time()
         partition = action.partition if table.partitioned else None
         self._tokens += 1
@@ -349,6 +355,8 @@ class World:
             # Also a view that could not be read at the start is looked at again.
             self._pass(CLEAN_SECONDS)
             self.oracle.check_clean()
+        for gateway in self.gateways:
+            self.oracle.check_alarms(gateway.found_damaged)
         for view in refused:
             if not self._can_be_read(view):
                 self.violate(f"{view} cannot be read in the end: {self.clients['eve'].said}")

@@ -192,16 +192,20 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is not None and (entry.uncertain or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
+        if entry is not None and entry.damage:
+            return Freshness.DAMAGED
         staleness = self.staleness(view_id)
         if staleness is None:
             return Freshness.FRESH
         return Freshness.FRESH_WITHIN_GRACE if self.is_tolerated(view_id, staleness) else Freshness.STALE
 
     def is_tolerated(self, view_id: str, staleness: Staleness) -> bool:
-        """Whether the view is within its grace period. A view that is not completely built has none. A change in the
-        future dates from before the clock was set back: its age is unknown."""
-        view = self.entry(view_id).view
-        return view.complete and staleness.since <= self._now_ms() < staleness.since + view.grace_ms
+        """Whether the view is within its grace period. One that is not completely built, or damaged, has none. A change
+        in the future dates from before the clock was set back: its age is unknown."""
+        entry = self.entry(view_id)
+        if entry.damage or not entry.view.complete:
+            return False
+        return staleness.since <= self._now_ms() < staleness.since + entry.view.grace_ms
 
     def current(self, view_id: str) -> int:
         """The number of the view's current version; -1 for a view that was dropped."""
@@ -419,4 +423,4 @@ def _note(write: Write, entry: Entry) -> None:
 def _blind(entry: Entry) -> bool:
     """Whether no change is known, but not everything could be observed."""
     drift = entry.drift
-    return drift is not None and not drift.tables and not entry.ledger.stale and entry.view.built
+    return drift is not None and not drift.tables and not (entry.ledger.stale or entry.damage) and entry.view.built

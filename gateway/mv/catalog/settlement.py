@@ -156,6 +156,12 @@ class Settlement:
         except FreshgateError as error:
             log.warning("cannot determine which version of %s is shown: %s", entry.view.name, error)
 
+    async def confirm(self, entry: Entry) -> None:
+        """As `verify`, after a check that this gateway may still change the view. Raises Superseded, and what the
+        metastore raises."""
+        await self._fence.check()
+        await self.verify(entry)
+
     async def check_unmoved(self, entry: Entry) -> None:
         """Checks that the current version is still the published one, and that no other gateway serves this metastore.
         Raises RefreshFailed, Superseded."""

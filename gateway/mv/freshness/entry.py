@@ -8,6 +8,7 @@ doubt, what a definition was found to read) can change at any time.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -29,7 +30,9 @@ class Entry:
     __slots__ = (
         "_changed",
         "_compared",
+        "_damage",
         "_drift",
+        "_examined",
         "_fresh_at",
         "_late_until",
         "_perhaps",
@@ -74,6 +77,8 @@ class Entry:
         self._fresh_at: int | None = None
         self._uncertain = False
         self._late_until = 0.0
+        self._damage = ""
+        self._examined = -math.inf
 
     # --- what is known -----------------------------------------------------------------------------
 
@@ -131,6 +136,17 @@ class Entry:
         return self._uncertain
 
     @property
+    def damage(self) -> str:
+        """What differs between the stored rows of the current version and those that were published; empty if nothing
+        does. Nobody may read these rows, nor may a refresh use them."""
+        return self._damage
+
+    @property
+    def examined(self) -> float:
+        """When the last look at the stored rows of the current version began, by the clock of looks."""
+        return self._examined
+
+    @property
     def late_until(self) -> float:
         """Until this monotonic time, Spark may still carry out that statement."""
         return self._late_until
@@ -169,17 +185,20 @@ class Entry:
         reads: MaterializedView | None = None,
         compared: Compared | None = None,
         altered: bool = False,
+        examined: float = -math.inf,
     ) -> None:
         """Makes `version` the current version. Needs the lock.
 
         `contains`: the last event before the refresh began; None if the refresh wrote only some partitions, so that the
         others still miss those events. `reads`: a view with what the definition was found to read. `compared`: the
-        observations of that. `altered`: an ALTER has changed the view's content since the refresh began.
+        observations of that. `altered`: an ALTER has changed the view's content since the refresh began. `examined`:
+        when its files were listed.
         """
         self._check_lock()
         before = self._view
         view = before if reads is None else before.reading(reads)
         self._view = view.published(version, reserved)
+        self._damage, self._examined = "", examined
         self._tell(before)
         if contains is None:
             self._compared = None
@@ -210,6 +229,15 @@ class Entry:
         self.ledger.publish(max(contains, self.ledger.contains))
         self._fresh_at = at
         return was_stale and not self.ledger.stale
+
+    def examine(self, version: int, damage: str, began: float) -> bool:
+        """Records a look at the stored rows of a version that began then: what has damaged them, if anything. Ignored
+        if the version is not the current one. Returns whether the view was not damaged before."""
+        if self._uncertain or self._view.current.number != version:
+            return False
+        newly = bool(damage) and not self._damage
+        self._damage, self._examined = damage, max(began, self._examined)
+        return newly
 
     def shorten(self, shown: Shown) -> None:
         """Records a shorter text of the public view, which shows the same rows. Needs the lock."""
@@ -275,6 +303,8 @@ class Entry:
         # Which noted writes the version contains is unknown until the base tables are observed.
         self._drift, self._compared = unseen(self._view) or NOT_LOOKED, None
         self._uncertain = False
+        if self._view.current.number != before.current.number:
+            self._damage, self._examined = "", -math.inf
         self.forget_switch(found.current.number)
 
     def lose_switch(self) -> int | None:

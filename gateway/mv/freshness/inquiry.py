@@ -74,7 +74,7 @@ class Inquiry:
                 yield self._entries[current], begun.pop(current)
 
     def _misses_itself(self, entry: Entry) -> bool:
-        stale = self._lost or entry.ledger.stale or entry.drift or entry.uncertain
+        stale = self._lost or entry.ledger.stale or entry.drift or entry.uncertain or entry.damage
         return bool(stale) or not entry.view.complete
 
     def _misses_below(self, entry: Entry) -> bool:
@@ -85,7 +85,7 @@ class Inquiry:
         )
 
     def _is_told_by_itself(self, entry: Entry) -> bool:
-        return self._lost or not entry.view.complete
+        return self._lost or not entry.view.complete or bool(entry.damage)
 
     def _staleness(self, entry: Entry) -> Staleness | None:
         view, ledger = entry.view, entry.ledger
@@ -93,6 +93,8 @@ class Inquiry:
             return Staleness(view.created_at, PARTLY_BUILT if view.built else "it has not been built yet")
         if self._lost:
             return Staleness(view.current.started_at, "another gateway refreshes it now")
+        if entry.damage:
+            return Staleness(0, entry.damage)
         reasons = []
         if ledger.missed:
             missed = ledger.missed[0]

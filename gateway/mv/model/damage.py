@@ -1,10 +1,10 @@
-"""Views whose storage table or public view was dropped or replaced outside the gateway."""
+"""Views whose storage table, stored rows or public view were changed outside the gateway."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.errors import NoSuchView
+from gateway.errors import NoSuchView, NotFresh
 from sql.names import TableName
 
 NO_STORAGE = "its storage table was dropped outside the gateway"
@@ -33,3 +33,12 @@ def damaged(damage: Damage) -> NoSuchView:
     """The error for a statement that names a damaged view."""
     message = f"The materialized view {damage.name} is damaged: {damage.problem.rstrip('.')}. {damage.advice}"
     return NoSuchView(message, sqlstate="58030")
+
+
+def changed(name: TableName, problem: str) -> NotFresh:
+    """The error for a read of a view whose stored rows were changed, and which a read does not refresh."""
+    message = (
+        f"The materialized view {name} is damaged: {problem}. Run REFRESH MATERIALIZED VIEW {name}, which computes its "
+        f"rows anew."
+    )
+    return NotFresh(message, sqlstate="58030")

@@ -14,12 +14,14 @@ import dataclasses
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple
 from typing import Any
 
 from gateway.errors import FreshgateError
 from gateway.loops import aside
 from gateway.mv.many import decoded, in_order
 from gateway.mv.model.basis import read_basis, written_basis
+from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import read_snapshot, written_snapshot
 from gateway.mv.model.view import (
     Cause,
@@ -169,7 +171,7 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     written: dict[str, str] = {}
     for number, task in tasks:
         record = dataclasses.asdict(task)
-        del record["cause"]["not_before"]
+        del record["cause"]["not_before"], record["cause"]["mends"]
         # What earlier releases do not know is stored only if it has a value.
         if task.cause.method is None:
             del record["cause"]["method"]
@@ -242,6 +244,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
             for number, states in version.contents.others
         ],
         **({} if version.basis is None else {"basis": written_basis(version.basis)}),
+        **({} if version.files is None else {"files": astuple(version.files)}),
     }
     return {
         # In pieces: json.dumps would hold the interpreter's lock, and so block the event loop, until it is done.
@@ -387,6 +390,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             bool(flagged and flagged[0]),
         ),
         basis=read_basis(record.get("basis")),
+        files=Fold(*files) if (files := record.get("files")) else None,
         contents=Contents(
             read_snapshot(followed) if (followed := record.get("followed")) else None,
             tuple(

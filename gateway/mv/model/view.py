@@ -9,6 +9,7 @@ from enum import Enum, StrEnum
 from typing import Any
 
 from gateway.mv.model.basis import Basis
+from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import Snapshot
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
@@ -30,14 +31,18 @@ class Freshness(Enum):
     UNKNOWN = "UNKNOWN"
     """The base tables cannot be observed, or were not observed since the gateway started or the view was altered; or
     the outcome of publishing a version is unknown until the metastore has been asked."""
+    DAMAGED = "DAMAGED"
+    """Its stored rows were changed outside the gateway."""
 
 
 class State(Enum):
-    """Doris' words. INIT: never built. SCHEMA_CHANGE: the schema of a base table has changed."""
+    """Doris' words, and DAMAGED. INIT: never built. SCHEMA_CHANGE: the schema of a base table has changed."""
 
     INIT = "INIT"
     NORMAL = "NORMAL"
     SCHEMA_CHANGE = "SCHEMA_CHANGE"
+    DAMAGED = "DAMAGED"
+    """Its stored rows were changed outside the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,8 @@ class Version:
     """The version that it replaced."""
     basis: Basis | None = None
     """What a refresh by rows can continue from; None: the next refresh cannot be by rows."""
+    files: Fold | None = None
+    """The files of all rows that it shows, when it was published; None if an earlier release published it."""
 
     @property
     def partitions(self) -> int:
@@ -268,6 +275,8 @@ class Cause:
     """What a REFRESH statement asks for; None: the view's own method."""
     compacts: bool = False
     """If nothing has changed, copy the rows of many versions into one."""
+    mends: str = ""
+    """What has damaged the stored rows, none of which may be used. Not stored."""
 
     def covers(self, other: Cause) -> bool:
         """Whether a refresh for this cause also does what `other` asks for.

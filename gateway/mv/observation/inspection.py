@@ -19,6 +19,7 @@ from gateway.mv.model.view import Followed, MaterializedView, base_key
 from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.observation.relations import Relations, definition_reads
 from gateway.mv.observation.schemas import sql_type
+from gateway.mv.observation.storage_looks import StorageLooks
 from sql.definition.bases import Bases, bases, of_expression
 from sql.definition.following import CannotFollow, Source, follow
 from sql.grammar import view_properties
@@ -110,6 +111,7 @@ class Inspector:
         relations: Relations,
         observer: Observer,
         settlement: Settlement,
+        storages: StorageLooks,
         probe_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -117,6 +119,7 @@ class Inspector:
         self._relations = relations
         self._observer = observer
         self._settlement = settlement
+        self._storages = storages
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._unread: set[TableName] = set()
@@ -130,9 +133,21 @@ class Inspector:
             entry.ledger.stale
             or self._is_unseen(entry)
             or self._observer.due(entry.view.tables, self._oldest(entry.view))
+            or self._storages.due(entry, self._oldest(entry.view))
             for entry in self._below(view_ids)
             if entry.view.built
         )
+
+    def storage_due(self, view_ids: Iterable[str]) -> bool:
+        """Whether `check_storage` would have to ask Spark."""
+        found = (entry for view_id in view_ids if (entry := self._catalog.find(view_id)) is not None)
+        return any(self._storages.due(entry, self._oldest(entry.view)) for entry in found)
+
+    async def check_storage(self, view_ids: Iterable[str]) -> None:
+        """Finds out whether the stored rows of the views are still those that were published: nothing else is looked
+        at, and no view below. Never raises."""
+        found = [entry for view_id in view_ids if (entry := self._catalog.find(view_id)) is not None]
+        await asyncio.gather(*(self._storages.look(entry, self._oldest(entry.view)) for entry in found))
 
     def _is_unseen(self, entry: Entry) -> bool:
         """Whether there are newer observations of the tables than the version was compared with. They may come from
@@ -290,7 +305,9 @@ class Inspector:
             return False
         contains, now = entry.ledger.events, time.time_ns() // 1_000_000
         looks = self._observer.due(view.tables, oldest)
-        inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
+        inspection, _, _ = await asyncio.gather(
+            self.inspect(view, oldest), self._verify(entry, looks), self._storages.look(entry, oldest)
+        )
         found = await inspection.drift(view)
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)

@@ -89,11 +89,12 @@ FEW_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class Files:
     """The files of a directory: a sum over their names, times and sizes, their number, and their bytes."""
 
     directory: str
     sum: str
+    xor: int
     count: int
     bytes: int
 
@@ -419,27 +420,27 @@ class _Tables:
 
     async def _listed(
         self, table: TableName, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES
-    ) -> list[_Files]:
-        found: list[_Files] = []
+    ) -> list[Files]:
+        found: list[Files] = []
         if not locations:
             return found
         few = self.files.get(table, FEW_FILES + 1) <= FEW_FILES
         async with self.session() as session:
             await self._prepare(session, directories)
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
-                found += await _list(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
+                found += await list_files(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
         return found
 
-    async def _matched(self, name: TableName) -> list[_Files]:
+    async def _matched(self, name: TableName) -> list[Files]:
         """The files of a path, which may contain wildcards."""
         async with self.session() as session:
             rows = (await session.run(observation.list_files([name.path], patterns=True))).rows
         return [
-            _Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1], int(sums[2]))
+            Files(directory, f"{directory} {' '.join(map(str, sums))}", int(sums[0]), sums[1], int(sums[2]))
             for directory, *sums in rows
         ]
 
-    def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
+    def _noted(self, table: TableName, files: list[Files]) -> list[Files]:
         # The exact number does not matter if it is large.
         self.files[table] = sum(part.count for part in files[: FEW_FILES + 1])
         self.sizes[table] = sum(part.bytes for part in files[:SIZED_MAX]) if len(files) <= SIZED_MAX else LARGE
@@ -599,11 +600,11 @@ def _of_iceberg(identity: str, position: str, rows: Sequence[tuple[Any, ...]], w
     return _snapshot(identity, states, position)
 
 
-def _of_directories(identity: str, files: Iterable[_Files], root: str, columns: Sequence[str]) -> Snapshot:
+def _of_directories(identity: str, files: Iterable[Files], root: str, columns: Sequence[str]) -> Snapshot:
     return _snapshot(identity, _inferred(files, root, columns))
 
 
-def _of_places(identity: str, files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> Snapshot:
+def _of_places(identity: str, files: Iterable[Files], places: Mapping[PartitionValues, str]) -> Snapshot:
     return _snapshot(identity, _folded(files, places))
 
 
@@ -613,7 +614,7 @@ def _snapshot(identity: str, partitions: Mapping[PartitionValues, str], position
     return Snapshot(identity, fingerprint(*many.in_order(states, str)), "", partitions, position)
 
 
-def _state_of(files: Iterable[_Files]) -> str:
+def _state_of(files: Iterable[Files]) -> str:
     return fingerprint(*sorted(part.sum for part in files))
 
 
@@ -644,7 +645,7 @@ def _above(place: str) -> Iterator[str]:
         yield place
 
 
-async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[_Files]:
+async def list_files(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[Files]:
     """A location that does not exist has no files, as in Spark's queries."""
     try:
         rows = (await session.run(observation.list_files(locations, few=few))).rows
@@ -655,16 +656,16 @@ async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> 
             raise StatementFailed(f"The files at {named} cannot be listed.", error.sqlstate, str(error)) from error
         if len(locations) == 1:
             return []
-        return [part for location in locations for part in await _list(session, [location], few=few)]
+        return [part for location in locations for part in await list_files(session, [location], few=few)]
     return await aside(len(rows), _files_of, rows, locations)
 
 
-def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list[_Files]:
+def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list[Files]:
     found = []
     for directory, *sums in rows:
         if not any(observation.is_within(directory, location) for location in locations):
             raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
-        found.append(_Files(directory, " ".join(map(str, sums)), sums[1], int(sums[2])))
+        found.append(Files(directory, " ".join(map(str, sums)), int(sums[0]), sums[1], int(sums[2])))
     return found
 
 
@@ -693,9 +694,9 @@ def _all_places(
     return places if paths <= set(places.values()) else None
 
 
-def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> dict[PartitionValues, str]:
+def _folded(files: Iterable[Files], places: Mapping[PartitionValues, str]) -> dict[PartitionValues, str]:
     """The state of each partition, from the files at and below its location. Files elsewhere do not count."""
-    at: dict[str, list[_Files]] = {place: [] for place in places.values()}
+    at: dict[str, list[Files]] = {place: [] for place in places.values()}
     for part in files:
         place = part.directory
         while place and place not in at:
@@ -706,9 +707,9 @@ def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> d
     return {values: states[place] for values, place in places.items()}
 
 
-def _inferred(files: Iterable[_Files], root: str, columns: Sequence[str]) -> dict[PartitionValues, str]:
+def _inferred(files: Iterable[Files], root: str, columns: Sequence[str]) -> dict[PartitionValues, str]:
     """The partitions of a table without a list in the metastore: its directories are the list."""
-    found: dict[PartitionValues, list[_Files]] = {}
+    found: dict[PartitionValues, list[Files]] = {}
     for part in files:
         segments = part.directory[len(root) + 1 :].split("/")[: len(columns)]
         values = observation.partition_values("/".join(segments), columns)

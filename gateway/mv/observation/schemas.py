@@ -126,6 +126,8 @@ class Schemas:
     ) -> tuple[State, str]:
         if not view.built:
             return State.INIT, ""
+        if (entry := self._catalog.find(view.id)) is not None and entry.damage:
+            return State.DAMAGED, entry.damage
         changes = self._changes(view, today, found)
         return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
 

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
+from gateway.errors import FreshgateError, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import aside
 from gateway.mv.concurrency import beside, both
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.basis import NO_BASIS, Basis, Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
@@ -25,7 +26,7 @@ from gateway.mv.refresh.planner import Content, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
-from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.publication import Publication, Unfit
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.task_log import TaskLog
@@ -35,12 +36,6 @@ from sql.statement import Method
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
-
-
-class Unfit(RefreshFailed):
-    """What was computed by rows, or for later refreshes by rows, is of no use: the view must be recomputed."""
-
-    sqlstate = "40001"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,7 @@ class Executor:
         try:
             await self._attempt(run, cause, make_fresh)
         except Unfit as unfit:
-            if run.entry.view.method_for(cause) is Method.INCREMENTAL:
+            if run.entry.view.method_for(cause) is Method.INCREMENTAL and not run.entry.damage:
                 raise
             log.info("%s Recomputing it.", unfit)
             run.begin_again()
@@ -125,6 +120,7 @@ class Executor:
                 self._log.start(entry, run.number)
                 run.begin_work()
                 version = self._writer.numbers.expected(before)
+                cause = _mending(entry, cause)
                 proposal = await self._proposer.propose(
                     ready.view, before, cause, version, ready.session, plainly=plainly
                 )
@@ -294,3 +290,8 @@ class Executor:
         plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         write = partial(self._writer.write_first, plan, progress, session)
         return plan, await self._written(view, plan, inspection, session, write, disturbed)
+
+
+def _mending(entry: Entry, cause: Cause) -> Cause:
+    """The cause of a refresh that uses no stored row, if the stored rows are damaged."""
+    return replace(cause, complete=True, partitions=(), mends=entry.damage) if entry.damage else cause

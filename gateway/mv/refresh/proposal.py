@@ -181,10 +181,11 @@ class Proposer:
         single = bool(cause.partitions) and view.followed is not None and not found.unobserved
         # If nothing was written yet, nothing can have changed: single partitions can be written next to none or some.
         single = single and not (_moved(view, before) if not view.complete else found.wholly)
-        if found.none and cause.compacts:
-            return Proposal(view, self._copied(view, version), inspection)
-        if found.none and not single:
-            return Proposal(view, None, inspection)
+        if found.none and not cause.mends:
+            if cause.compacts:
+                return Proposal(view, self._copied(view, version), inspection)
+            if not single:
+                return Proposal(view, None, inspection)
         await aside(size, _check_told_apart, view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
@@ -475,7 +476,9 @@ def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
 
 
 def asked_for(cause: Cause) -> str:
-    """Why something is recomputed if it was asked for explicitly; empty otherwise."""
+    """Why something is recomputed if it was asked for explicitly, or must be; empty otherwise."""
+    if cause.mends:
+        return cause.mends
     if cause.partitions:
         return "partitions were asked for"
     return "everything was asked for" if cause.complete else ""

@@ -29,6 +29,7 @@ from gateway.mv.model.view import (
     Version,
 )
 from gateway.mv.observation.schemas import schemas_seen
+from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Sessions, SqlSession
 from gateway.mv.refresh.planner import RefreshPlan
 from gateway.mv.refresh.preparation import Start
@@ -54,10 +55,18 @@ class Written:
     start: Start
     proposal: Proposal
     version: Version
+    listed: float
+    """When its files were listed, by the clock of looks."""
 
     @property
     def entry(self) -> Entry:
         return self.run.entry
+
+
+class Unfit(RefreshFailed):
+    """What was computed by rows, or for later refreshes by rows, is of no use: the view must be recomputed."""
+
+    sqlstate = "40001"
 
 
 class Publication:
@@ -71,6 +80,7 @@ class Publication:
         janitor: Janitor,
         task_log: TaskLog,
         sessions: Sessions,
+        storages: StorageLooks,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -79,6 +89,7 @@ class Publication:
         self._janitor = janitor
         self._log = task_log
         self._sessions = sessions
+        self._storages = storages
         self._now_ms = now_ms
 
     # --- publishing --------------------------------------------------------------------------------
@@ -96,7 +107,8 @@ class Publication:
         present: Sequence[tuple[int, PartitionKey]],
         basis: Basis | None,
     ) -> Written:
-        """The plan's version, after all its rows were written; `present` are the partitions of the storage table."""
+        """The plan's version, after all its rows were written; `present` are the partitions of the storage table.
+        Raises what Spark raises, and Unfit if stored rows that it shows as well, or was computed from, are damaged."""
 
         def parts() -> tuple[Manifest, Shown, Contents]:
             return plan.manifest, plan.shown(present), proposal.contents(plan.version)
@@ -109,7 +121,12 @@ class Publication:
         version = Version(
             plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous, basis
         )
-        return Written(run, start, proposal, version)
+        replaces = plan.chosen.everything and plan.increment is None
+        began = self._storages.now()
+        files = await self._storages.mark(run.entry, version.shown, alone=replaces)
+        if run.entry.damage and not replaces:
+            raise Unfit(f"The stored rows of {proposal.view.name}, which its refresh has used, are damaged.")
+        return Written(run, start, proposal, replace(version, files=files), began)
 
     async def publish(self, written: Written, session: SqlSession) -> None:
         """Publishes the version. Raises what Spark raises, and RefreshFailed if the view has changed since the refresh
@@ -155,6 +172,7 @@ class Publication:
                 reads=reads,
                 compared=proposal.inspection.began,
                 altered=altered,
+                examined=written.listed,
             )
             self._log.succeed(entry, ending)
             return since

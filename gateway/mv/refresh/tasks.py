@@ -345,7 +345,7 @@ class Tasks:
         seen = entry.view.current.views
         return (
             entry.view.complete
-            and not entry.uncertain
+            and not (entry.uncertain or entry.damage)
             and entry.ledger.contains >= needed
             and entry.drift is None
             and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())

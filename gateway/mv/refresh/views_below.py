@@ -13,6 +13,7 @@ from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.changes import Change
 from gateway.mv.observation.inspection import Inspection
+from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Metastore
 from gateway.mv.versions.kept import NoSuchVersion, Versions
 from gateway.mv.versions.readers import Readers, VersionKey
@@ -25,8 +26,9 @@ from sql.texts.maintenance import Shown
 class ViewsBelow:
     """Methods may raise NotIncremental."""
 
-    def __init__(self, versions: Versions, readers: Readers, metastore: Metastore) -> None:
+    def __init__(self, versions: Versions, readers: Readers, storages: StorageLooks, metastore: Metastore) -> None:
         self._versions = versions
+        self._storages = storages
         self._readers = readers
         self._metastore = metastore
 
@@ -52,6 +54,7 @@ class ViewsBelow:
         self.rows(below, now)
         old, new = self._shown(below, int(mark.position)), self._latest(below)
         has_added, has_removed = await self._differ(below, old, new)
+        await self._check_sound(below, old, new)
         added, removed = (
             maintenance.rows_beyond(below.storage, below.columns, shown, other, below.layout)
             for shown, other in ((new, old), (old, new))
@@ -59,6 +62,21 @@ class ViewsBelow:
         if sparing and has_added and has_removed:
             added, removed = f"({added}) EXCEPT ALL ({removed})", f"({removed}) EXCEPT ALL ({added})"
         return Change(now, added if has_added else None, removed if has_removed else None, _rows(below, old))
+
+    async def _check_sound(self, below: MaterializedView, *used: Shown) -> None:
+        """Raises NotIncremental if rows of one of these kept versions were changed outside the gateway: the view was
+        perhaps computed from others. The current version is looked at for its own sake."""
+        for shown in used:
+            if shown.number == below.current.number:
+                continue
+            try:
+                version = self._versions.numbered(below, str(shown.number))
+            except NoSuchVersion:  # The rows are some of those of the current version.
+                continue
+            if not await self._storages.is_sound(below, version):
+                raise NotIncremental(
+                    Reason.HISTORY_GONE, f"rows of version {version.number} of {below.name} were changed"
+                )
 
     def _latest(self, below: MaterializedView) -> Shown:
         """What the current version shows, in the versions that its rows were first written in, if these are kept."""

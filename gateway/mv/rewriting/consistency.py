@@ -75,7 +75,9 @@ class Standing:
         if entry is None or self._quarantine.reason(view_id) is not None:
             return False
         level = view_properties.consistency(entry.view.properties) or Consistency.CHECKED
-        return entry.view.complete and self._catalog.freshness(view_id) in _ENOUGH[level]
+        if entry.damage or not entry.view.complete:
+            return False
+        return self._catalog.freshness(view_id) in _ENOUGH[level]
 
     async def level(self, view: MaterializedView) -> Consistency:
         """The property, else strict if a look at the base tables is cheap, else checked."""
@@ -88,6 +90,8 @@ class Standing:
         view_id, level = entry.view.id, await self.level(entry.view)
         await self._see_writes_to(view_id)
         looked = await self._look(view_id, level, came)
+        if entry.damage:
+            return f"the view is damaged: {entry.damage}"
         freshness = self._catalog.freshness(view_id)
         if freshness is Freshness.UNKNOWN:
             return "it is not known whether the view is fresh"
@@ -105,6 +109,8 @@ class Standing:
             await self._inspector.check([view_id], not_before=came)
             return True
         demanded = level is not Consistency.OFF or self._catalog.freshness(view_id) is Freshness.UNKNOWN
+        if not demanded:
+            await self._inspector.check_storage([view_id])
         if not demanded or not self._inspector.due([view_id]):
             return False
         await self._inspector.check([view_id])

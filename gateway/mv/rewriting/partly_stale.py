@@ -109,6 +109,8 @@ class PartlyStale:
         if reason := _unsuitable(view) or await self._reads_otherwise(view):
             return reason
         view, drift, events = entry.view, entry.observed_drift, entry.ledger.events
+        if entry.damage:
+            return f"the view is damaged: {entry.damage}"
         if drift is None or entry.ledger.open or self._catalog.freshness(view.id) is Freshness.UNKNOWN:
             return WRITTEN
         if drift.wholly or drift.behind or drift.unobserved or drift.untold or not drift.partitions:
@@ -150,7 +152,9 @@ class PartlyStale:
         """Whether no write to the base tables has begun or ended since, as far as is known: otherwise the rows of the
         definition may show a write of which the view's rows show nothing."""
         entry = self._catalog.find(mixed.view_id)
-        return entry is not None and entry.ledger.events == mixed.events and entry.drift in (None, mixed.drift)
+        if entry is None or entry.damage:
+            return False
+        return entry.ledger.events == mixed.events and entry.drift in (None, mixed.drift)
 
     async def prepare(self, mixed: Mixture, session: SqlSession) -> None:
         """Makes Spark read the base tables as they are now in this session, in which the text will run: Spark may have

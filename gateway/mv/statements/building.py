@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +13,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Cause, TriggerMode, Version
 from gateway.mv.observation.schemas import schemas_seen
+from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Metastore
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -36,8 +36,8 @@ class Building:
         tasks: Tasks,
         executor: Executor,
         task_log: TaskLog,
+        storages: StorageLooks,
         habits: Habits,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
         self._drafting = drafting
@@ -45,8 +45,8 @@ class Building:
         self._tasks = tasks
         self._executor = executor
         self._log = task_log
+        self._storages = storages
         self._habits = habits
-        self._now_ms = now_ms
 
     async def build(self, entry: Entry, caller: Caller, report: Report) -> None:
         """Creates the storage table of a reserved view, and writes its first version. Raises what Spark raises."""
@@ -55,7 +55,7 @@ class Building:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
         await see_writes(self._catalog, [view.id])
-        contains, started_at = entry.ledger.events, self._now_ms()
+        contains, started_at = entry.ledger.events, _now_ms()
         views = {base: self._catalog.entry(base).view.current.number for base in view.views}
         await self._drafting.check_same_sources(view)
         await self._metastore.run(
@@ -85,8 +85,10 @@ class Building:
         contents, basis = next_contents(view, 1, maintenance.ALL, inspection.until(read.after), {}), read.basis
         if entry.ledger.removed_since(contains):
             contents, basis = contents.doubtful(1), None
-        rest = {"contents": contents, "shown": plan.shown(()), "basis": basis}
-        version = Version.whole(1, started_at, self._now_ms(), views, **rest)
+        began = self._storages.now()
+        files = await self._storages.mark(entry, plan.shown(()))
+        rest = {"contents": contents, "shown": plan.shown(()), "basis": basis, "files": files}
+        version = Version.whole(1, started_at, _now_ms(), views, **rest)
         async with entry.lock:
             names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)
             entry.publish(
@@ -95,8 +97,9 @@ class Building:
                 contains=contains,
                 reads=replace(entry.view, schemas=seen, view_names=names),
                 compared=inspection.began,
+                examined=began,
             )
-            report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
+            report(f"Built materialized view {view.name} in {(_now_ms() - started_at) / 1000:.2f} s")
             ending = self._log.written(entry, number, version.number)
             properties = {**await stored.view_written(entry.view), **ending.properties}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
@@ -107,3 +110,7 @@ class Building:
         """Counts the rows of the first version in the background, once it is published."""
         if entry.view.built:
             self._log.count(entry, 1, entry.view.current.number)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

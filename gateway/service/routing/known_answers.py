@@ -68,7 +68,9 @@ class KnownAnswers:
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""
         entry = self._catalog.find(view_id)
-        return entry is not None and entry.visible and not entry.uncertain and entry.view.complete
+        if entry is None or not entry.visible:
+            return False
+        return entry.view.complete and not (entry.uncertain or entry.damage)
 
     async def _ask(self) -> None:
         with contextlib.suppress(FreshgateError):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import both
+from gateway.mv.model.damage import changed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.ports import SqlSession
@@ -93,15 +95,18 @@ class StaleReads:
         self._surroundings = surroundings
 
     def due(self, read: Read) -> bool:
-        """Whether the base tables must be observed before `wanted` can decide."""
-        return self._inspector.due(self.mattering(read.all))
+        """Whether base tables, or stored rows, must be looked at before `wanted` can decide."""
+        return self._inspector.due(self.mattering(read.all)) or self._inspector.storage_due(read.all)
 
     async def look(self, read: Read) -> list[str]:
-        """Observes the base tables that are due. Returns the views that noted writes did not change."""
-        return await self._inspector.check(self.mattering(read.all))
+        """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
+        mattering = self.mattering(read.all)
+        unchanged, _ = await both(self._inspector.check(mattering), self._inspector.check_storage(read.all))
+        return unchanged
 
     def mattering(self, views: Iterable[str]) -> list[str]:
-        """The views without those that are gone and those that are served in any case, which need no observation."""
+        """The views without those that are gone, and those that are served whatever has changed in their base tables,
+        which need no observation."""
         return [view_id for view_id in sorted(views) if self._matters(view_id)]
 
     async def cached(self, view: MaterializedView) -> list[TableName]:
@@ -115,7 +120,9 @@ class StaleReads:
 
     def _matters(self, view_id: str) -> bool:
         entry = self._catalog.find(view_id)
-        return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
+        if entry is None:
+            return False
+        return bool(entry.damage) or not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
 
     def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
         """`pinned`: the transaction must see the same rows again, so no definition can replace a view. Nor can those of
@@ -140,6 +147,9 @@ class StaleReads:
                 if splices:
                     self._inline(wanted, view, splices)
                     continue
+            damage = self._catalog.entry(view_id).damage
+            if damage and surely and policy in {WhenStale.FAIL, WhenStale.SERVE}:
+                raise changed(view.name, damage)
             # A view that was built in part is completed first, because it cannot be served yet.
             if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
                 raise _not_fresh(view, staleness.reason)

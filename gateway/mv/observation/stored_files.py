@@ -1,0 +1,137 @@
+"""The files in which the rows of views are stored, as Spark would read them now.
+
+Spark's plan tells the directories that a version's rows are read from: what the metastore lists, wherever that is. A
+listing folds their files. No file is opened, and both run side by side, because the directories are mostly those of the
+last look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from gateway.errors import StatementFailed, UpstreamLost
+from gateway.loops import aside
+from gateway.mv.concurrency import both, gathered
+from gateway.mv.model.marks import Fold
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.observer import FEW_FILES, LOCATIONS_TOGETHER, Files, Observer, list_files
+from sql.names import TableName
+from sql.texts import maintenance, observation
+from sql.texts.maintenance import Shown
+
+VERSION = f"/{maintenance.VERSION_COLUMN}="
+PLAN = "== Physical Plan =="
+CAUSE_MAX = 500
+"""How many characters of what Spark says in the place of a plan are told."""
+KNOWN_MAX = 20_000
+"""Of how many storage tables the directories are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the last look at a storage table has listed."""
+
+    numbers: frozenset[int]
+    """The versions that it was a look at."""
+    above: str
+    """The directory of the versions' directories; empty if they are in several."""
+    roots: tuple[str, ...]
+    files: int
+
+
+class StoredFiles:
+    """Looks at storage tables. Methods raise what Spark raises, TimeoutError if a look takes too long, and ValueError
+    if Spark's answer cannot be read."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._known: dict[TableName, _Known] = {}
+
+    async def of(self, view: MaterializedView, *shown: Shown) -> list[Fold]:
+        """For each of these contents of a view, the files with its rows, all as they are at one moment."""
+        try:
+            return await self._of(view, shown)
+        except (StatementFailed, UpstreamLost):
+            # Files of other versions that vanish while they are listed are no reason to give up, nor is a session that
+            # Spark has closed.
+            return await self._of(view, shown)
+
+    async def _of(self, view: MaterializedView, shown: Sequence[Shown]) -> list[Fold]:
+        known = self._known.get(view.storage)
+        guessed = () if known is None else _guessed(known, shown)
+        explained, listed = await both(self._explained(view, shown), self._listed(guessed, known))
+        roots = await aside(sum(map(len, explained)), _roots, explained)
+        if not set(roots) <= set(guessed):
+            listed = await self._listed(roots, known)
+        folds = await aside(len(listed) + sum(map(len, explained)), _folds, explained, listed)
+        numbers, files = frozenset(each.number for each in shown), sum(fold.count for fold in folds)
+        self._remember(view.storage, _Known(numbers, _above(roots) or (known.above if known else ""), roots, files))
+        return folds
+
+    async def _explained(self, view: MaterializedView, shown: Sequence[Shown]) -> list[Set[str]]:
+        """The directories in which Spark would read each of these contents."""
+
+        async def ask(each: Shown) -> Set[str]:
+            async with self._observer.session() as session:
+                asked = maintenance.explain_shown(view.storage, each, view.layout)
+                plan = str((await session.run(asked)).rows[0][0])
+            paths = await aside(len(plan) // 100, observation.explained_paths, plan)
+            if paths is None and PLAN not in plan:
+                raise StatementFailed(f"Spark cannot tell where the rows of {view.name} are.", cause=plan[:CAUSE_MAX])
+            if paths is None:
+                raise ValueError(f"Spark's plan does not tell where the rows of {view.name} are.")
+            return frozenset(paths)
+
+        return await gathered(map(ask, shown))
+
+    async def _listed(self, roots: Sequence[str], known: _Known | None) -> list[Files]:
+        found: list[Files] = []
+        if roots:
+            few = known is not None and known.files <= FEW_FILES
+            async with self._observer.session() as session:
+                for start in range(0, len(roots), LOCATIONS_TOGETHER):
+                    found += await list_files(session, roots[start : start + LOCATIONS_TOGETHER], few=few)
+        return found
+
+    def _remember(self, storage: TableName, known: _Known) -> None:
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[storage] = known
+
+
+def _guessed(known: _Known, shown: Sequence[Shown]) -> tuple[str, ...]:
+    """The directories that will probably have to be listed: those of the last look, or that of a new version."""
+    numbers = frozenset(each.number for each in shown)
+    if numbers == known.numbers or not known.above:
+        return known.roots
+    new = (f"{known.above}{VERSION}{number}" for number in sorted(numbers - known.numbers))
+    rest = any(each.number in known.numbers or each.versions > 1 for each in shown)
+    return tuple(dict.fromkeys((*(known.roots if rest else ()), *new)))
+
+
+def _roots(explained: Iterable[Set[str]]) -> tuple[str, ...]:
+    """The directories to list: of the versions, or, if there are many, the one above them."""
+    paths = frozenset[str]().union(*explained)
+    roots = sorted({_of_version(path) for path in paths})
+    if len(roots) <= LOCATIONS_TOGETHER:
+        return tuple(roots)
+    return tuple(sorted({root.rpartition(VERSION)[0] or root for root in roots}))
+
+
+def _of_version(path: str) -> str:
+    """The directory of the version, for a partition of the view's own below it."""
+    above, _, last = path.rpartition("/")
+    inner = last.startswith(f"{maintenance.PARTITION_COLUMN}=") and VERSION in above
+    return above if inner and "/" not in above.rpartition(VERSION)[2] else path
+
+
+def _above(roots: Iterable[str]) -> str:
+    found = {root.rpartition(VERSION)[0] for root in roots}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _folds(explained: Iterable[Set[str]], listed: Iterable[Files]) -> list[Fold]:
+    """Spark reads the files in a directory itself, not those in directories below it."""
+    files: Mapping[str, Fold] = {part.directory: Fold(part.xor, part.count, part.bytes) for part in listed}
+    return [sum((files[path] for path in paths & files.keys()), Fold()) for paths in explained]

@@ -1,0 +1,235 @@
+"""Stored rows that somebody changes outside the gateway: they are found, not read, not used, and computed anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from fakes import Answer
+from warehouse import House, Report, Rows, Warehouse
+
+from gateway.errors import StatementFailed
+from gateway.mv.model.marks import Fold
+from gateway.mv.model.view import Cause, MaterializedView, State, TriggerMode
+from gateway.mv.observation.stored_files import _of_version
+from sql.names import Namespace
+from sql.texts.maintenance import Shown
+
+DIRECTORY = re.compile(r"binaryFile\.`(file:/s/[^`]*)`")
+CREATE = "CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t"
+
+
+class Stores(Warehouse):
+    """Has a file for each version that is written, and for what a test adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table("s.t")
+        self.stored: dict[str, dict[str, int]] = {}
+        """By directory of a version, the files with the hash of each."""
+        self.listings = 0
+
+    def answer(self, sql: str, namespace: Namespace) -> Any:
+        if found := re.match(r"INSERT \w+ `\w+`\.`\w+`\.`(\w+)` .* CAST\((\d+) AS BIGINT\)", sql):
+            self.stored[_place(found[1], found[2])] = {"part-0": hash(sql)}
+        if found := re.match(r"EXPLAIN SELECT 1 FROM `\w+`\.`\w+`\.`(\w+)` WHERE freshgate_version = (\d+)", sql):
+            return Answer([(self.plan(_place(found[1], found[2])),)])
+        if places := DIRECTORY.findall(sql):
+            self.listings += 1
+            return Answer(self.folded(places))
+        return super().answer(sql, namespace)
+
+    def plan(self, place: str) -> str:
+        paths = [place] if place in self.stored else []
+        where = f"InMemoryFileIndex({len(paths)} paths)[{', '.join(paths)}]"
+        return f"== Physical Plan ==\nLocation: {where}, PartitionFilters: []"
+
+    def folded(self, places: list[str]) -> Rows:
+        if not any(place in self.stored for place in places):
+            raise StatementFailed("[PATH_NOT_FOUND] Path does not exist.", "42K03")
+        rows = []
+        for place in places:
+            xor = 0
+            for each in (files := self.stored.get(place, {})).values():
+                xor ^= each
+            if files:
+                rows.append((place, xor, len(files), 10 * len(files)))
+        return cast(Any, rows)
+
+
+def _place(table: str, version: str) -> str:
+    return f"file:/s/{table}/freshgate_version={version}"
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.warehouse = Stores()
+        self.house = House(self.warehouse)
+
+    @property
+    def view(self) -> MaterializedView:
+        return self.house.entry("s.m").view
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Of the current version."""
+        return self.warehouse.stored[_place(self.view.storage.table, str(self.view.current.number))]
+
+    async def look(self) -> str:
+        """What a look that begins now finds."""
+        await self.house.views.inspector.check([self.view.id], not_before=float("inf"))
+        return self.house.entry("s.m").damage
+
+    async def read(self) -> None:
+        await self.house.refreshes.tasks.make_fresh(self.view.id, Cause(TriggerMode.READ, "ada"), Report())
+
+
+def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        stage = Stage()
+        await stage.house.run(CREATE)
+        await work(stage)
+        await stage.house.refreshes.tasks.stop_all()
+
+    def test() -> None:
+        asyncio.run(run())
+
+    test.__name__ = work.__name__  # type: ignore[attr-defined]
+    return test
+
+
+@staged
+async def test_rows_as_they_were_published_are_sound(stage: Stage) -> None:
+    assert stage.view.current.files == Fold(next(iter(stage.files.values())), 1, 10)
+    assert not await stage.look()
+
+
+@pytest.mark.parametrize("how", ["a file was added", "a file was replaced", "all files are gone"])
+def test_changed_rows_are_found_and_computed_anew(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    @staged
+    async def work(stage: Stage) -> None:
+        before = stage.view.current.number
+        match how:
+            case "a file was added":
+                stage.files["part-evil"] = 666
+            case "a file was replaced":
+                stage.files["part-0"] ^= 666
+            case _:
+                stage.warehouse.stored.clear()
+        assert "changed outside the gateway" in await stage.look()
+        (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+        assert "s.m is damaged" in line
+        assert "unknown, not through this gateway" in line
+        assert (await stage.house.views.schemas.states([stage.view]))[stage.view.id][0] is State.DAMAGED
+        assert stage.house.catalog.is_stale(stage.view.id)
+        await stage.read()
+        assert stage.view.current.number > before
+        assert stage.view.current.method == "COMPLETE"
+        assert not stage.house.entry("s.m").damage
+        assert not await stage.look()
+
+    work()
+
+
+@staged
+async def test_rows_that_are_as_published_again_are_sound_again(stage: Stage) -> None:
+    stage.files["part-evil"] = 666
+    assert await stage.look()
+    del stage.files["part-evil"]
+    assert not await stage.look()
+    assert not stage.house.catalog.is_stale(stage.view.id)
+
+
+@staged
+async def test_a_statement_of_this_gateway_is_named(stage: Stage) -> None:
+    found: list[str] = []
+    looks = stage.house.views.storages
+    looks._watches.suspects = lambda _: (cast(Any, _Suspect()),)  # type: ignore[method-assign]
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("gateway.mv.observation.storage_looks").addHandler(handler)
+    stage.files["part-evil"] = 666
+    await stage.look()
+    assert "eve: INSERT INTO x" in found[0]
+
+
+class _Suspect:
+    user, text = "eve", "INSERT INTO x"
+
+
+@staged
+async def test_refresh_mends(stage: Stage) -> None:
+    stage.files["part-evil"] = 666
+    await stage.house.run("REFRESH MATERIALIZED VIEW s.m")
+    assert not await stage.look()
+
+
+@staged
+async def test_a_look_is_shared_and_not_repeated(stage: Stage) -> None:
+    stage.house.views.storages._kept.clear()
+    before = stage.warehouse.listings
+    entry, oldest = stage.house.entry("s.m"), stage.house.views.storages.now()
+    await asyncio.gather(*(stage.house.views.storages.look(entry, oldest) for _ in range(20)))
+    await stage.house.views.storages.look(entry, oldest)
+    assert stage.warehouse.listings == before + 1
+
+
+@staged
+async def test_a_view_without_a_mark_is_not_looked_at(stage: Stage) -> None:
+    entry = stage.house.entry("s.m")
+    entry._view = replace(entry.view, current=replace(entry.view.current, files=None))
+    stage.files["part-evil"] = 666
+    assert not await stage.look()
+
+
+@staged
+async def test_rows_that_cannot_be_listed_are_computed_anew(stage: Stage) -> None:
+    stage.warehouse.plan = lambda _: "Error occurred during query planning: No FileSystem for scheme"  # type: ignore[method-assign]
+    assert "cannot be looked at" in await stage.look()
+    del stage.warehouse.plan
+    assert not await stage.look()
+
+
+@staged
+async def test_rows_of_another_gateway_are_not_damage(stage: Stage) -> None:
+    """It has published another version, and the rows of this one are gone."""
+    shown = stage.warehouse.things[stage.view.name]
+    shown.text = shown.text.replace("freshgate_version = 1", "freshgate_version = 9")
+    stage.warehouse.stored.clear()
+    assert not await stage.look()
+    assert stage.house.entry("s.m").uncertain
+
+
+@staged
+async def test_a_kept_version_is_compared_with_its_own_mark(stage: Stage) -> None:
+    looks, view, version = stage.house.views.storages, stage.view, stage.view.current
+    assert await looks.is_sound(view, version)
+    assert looks.is_sound_lately(view, version, looks.now() - 60)
+    stage.files["part-evil"] = 666
+    assert await looks.is_sound(view, version, looks.now() - 60)
+    assert not await looks.is_sound(view, version)
+    assert not looks.is_sound_lately(view, version, looks.now() - 60)
+
+
+@staged
+async def test_what_is_published_beside_damaged_rows_is_recomputed(stage: Stage) -> None:
+    """A refresh that has used stored rows looks at them once more before it publishes."""
+    entry, looks = stage.house.entry("s.m"), stage.house.views.storages
+    stage.files["part-evil"] = 666
+    await looks.mark(entry, Shown.only(1), alone=True)
+    assert not entry.damage
+    await looks.mark(entry, Shown.only(1), alone=False)
+    assert entry.damage
+
+
+def test_the_directory_of_a_version() -> None:
+    version = "file:/w/m/freshgate_version=7"
+    assert _of_version(version) == version
+    assert _of_version(f"{version}/freshgate_partition=a%2Fb") == version
+    assert _of_version("file:/elsewhere/freshgate_partition=a") == "file:/elsewhere/freshgate_partition=a"
+    assert _of_version(f"{version}/x/freshgate_partition=a") == f"{version}/x/freshgate_partition=a"

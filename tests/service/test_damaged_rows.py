@@ -1,0 +1,45 @@
+"""Reads of views whose stored rows were changed outside the gateway."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import World
+
+from gateway.mv.model.view import Freshness
+
+CAUSE = "its stored rows were changed outside the gateway: version 1 was published with 1 file"
+
+
+async def damaged(when_stale: str) -> World:
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT 1 n FROM s.t", when_stale=when_stale, grace_period="3600")
+    assert world.entry("s.mv").examine(1, CAUSE, 1.0)
+    return world
+
+
+@pytest.mark.parametrize("when_stale", ["SERVE", "FAIL"])
+async def test_a_view_that_reads_do_not_refresh_is_not_read(when_stale: str) -> None:
+    world = await damaged(when_stale)
+    client = await world.client()
+    read = await client.execute("SELECT * FROM s.mv")
+    assert read.sqlstate == "58030"
+    assert CAUSE in str(read.error)
+    assert "Run REFRESH MATERIALIZED VIEW" in str(read.error)
+    assert not world.refreshed
+
+
+async def test_any_other_view_is_refreshed_first_whatever_its_grace_period() -> None:
+    world = await damaged("REFRESH")
+    client = await world.client()
+    await client.execute("SELECT * FROM s.mv")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_rows_that_are_right_again_are_read() -> None:
+    world = await damaged("SERVE")
+    assert world.catalog.freshness(world.entry("s.mv").view.id) is Freshness.DAMAGED
+    assert not world.entry("s.mv").examine(1, "", 2.0)
+    client = await world.client()
+    await client.execute("SELECT * FROM s.mv")
+    assert "SELECT * FROM s.mv" in world.spark.texts
