@@ -57,16 +57,31 @@ def _split(pieces: Sequence[Lexeme]) -> Iterator[tuple[int, int]]:
     yield start, len(pieces)
 
 
-def _step(script: Lexed, start: int, end: int) -> Step:
-    pieces = script.pieces[start:end]
-    place = 0
-    while place < len(pieces):
-        if pieces[place + 1 : place + 2] and pieces[place + 1].text == ":":  # a label
+def begins(pieces: Sequence[Lexeme], start: int, end: int) -> int:
+    """Where the statement begins of which these are the pieces between two semicolons: after control-flow keywords, and
+    after the condition of IF and of loops, if one begins so."""
+    place = _after_words(pieces, start, end)
+    if place < end and folded(pieces[place].text) in ("if", "elseif", "while", "when", "for"):
+        words = (folded(piece.text) if piece.kind == "word" else "" for piece in pieces[place:end])
+        then = next((at for at, word in enumerate(words, place) if word in ("then", "do")), place - 1)
+        return _after_words(pieces, then + 1, end)
+    return place
+
+
+def _after_words(pieces: Sequence[Lexeme], place: int, end: int) -> int:
+    while place < end:
+        if place + 1 < end and pieces[place + 1].text == ":":  # a label
             place += 2
         elif pieces[place].kind == "word" and folded(pieces[place].text) in _BEFORE_STATEMENT:
             place += 1
         else:
             break
+    return place
+
+
+def _step(script: Lexed, start: int, end: int) -> Step:
+    pieces = script.pieces[start:end]
+    place = _after_words(pieces, 0, len(pieces))
     if place == len(pieces):
         return Step(Forwarded(touches_rows=False), composed=False)
     keyword = folded(pieces[place].text)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar, overload
 
 from sql.classify import classify, glance, with_few_names
+from sql.composed import Composed, composed
 from sql.grammar import parser
 from sql.lexed import Lexed
 from sql.reading import catalog_functions, hidden, identifier_clause, immediate, paths, time_travel
@@ -110,9 +111,14 @@ class Understood:
         return self.statement
 
     @part
+    def puts_together(self) -> bool:
+        """Whether it may build a name or a statement at run time."""
+        return hidden.puts_together(self.lexed, self.look.words)
+
+    @part
     def composes(self) -> bool:
-        """Whether it may build a name at run time."""
-        return hidden.composes(self.lexed, self.look.words)
+        """Whether it may build a name or a path at run time."""
+        return "directory" in self.look.words or self.puts_together
 
     @part
     def shown(self) -> str:
@@ -149,14 +155,19 @@ class Understood:
     # --- what it may do besides --------------------------------------------------------------------
 
     @part
-    def runs(self) -> tuple[str, str] | None:
-        """The expression whose value EXECUTE IMMEDIATE runs, and its USING clause; None for other statements."""
-        return immediate.argument(self.lexed) if self.look.keyword == "execute" else None
+    def runs(self) -> immediate.Immediate | None:
+        """The expression whose value EXECUTE IMMEDIATE runs, also in EXPLAIN; None for other statements."""
+        return immediate.find(self.lexed) if "immediate" in self.look.words else None
 
     @part
     def identifier_clauses(self) -> list[identifier_clause.Clause]:
-        """Its IDENTIFIER clauses, if the text is not understood."""
-        return identifier_clause.clauses(self.lexed) if self._hides and "identifier" in self.look.words else []
+        """Its IDENTIFIER clauses."""
+        return identifier_clause.clauses(self.lexed) if "identifier" in self.look.words else []
+
+    @part
+    def composed(self) -> Composed:
+        """What a script puts together."""
+        return composed(self.lexed) if self.look.keyword == "begin" else Composed()
 
     @part
     def changes(self) -> hidden.Changes:
@@ -167,11 +178,6 @@ class Understood:
     def temporaries(self) -> frozenset[Parts]:
         """The temporary views and functions that statements within it may create."""
         return hidden.temporaries(self.lexed) if self._hides else frozenset()
-
-    @part
-    def with_variables(self) -> tuple[str, ...]:
-        """The texts within it that contain variables and that it may run."""
-        return hidden.with_variables(self.lexed) if self._hides else ()
 
     @part
     def may_write_to_path(self) -> bool:

@@ -68,6 +68,7 @@ ROOMS = {
             "proof",
             "classify",
             "scripts",
+            "composed",
             "understood",
         ),
     ),

@@ -16,6 +16,21 @@ from sql.reading.lineage import expression, guess, mention, parsed, without_rows
 from sql.scan import folded, skip_blank
 from sql.statement import Forwarded, Parts
 
+UNCHANGING = frozenset(
+    [
+        *("select", "values", "table", "show", "describe", "desc", "explain", "list", "help"),
+        *("use", "set", "reset", "declare", "refresh", "uncache", "clear", "add", "grant", "revoke"),
+    ]
+)
+"""First words of statements that change no table, database or function. (EXPLAIN may run another statement.)"""
+TARGETED = frozenset(
+    [
+        *("insert", "merge", "update", "delete", "with", "from", "map", "reduce", "load", "truncate", "copy"),
+        *("create", "replace", "alter", "drop", "comment", "cache", "msck", "repair", "vacuum", "optimize", "restore"),
+    ]
+)
+"""First words of statements for which `Forwarded` names everything that they change, if it is exact."""
+
 _Reader = Callable[[Cursor], Forwarded | None]
 
 _UNTOUCHED = Forwarded(touches_rows=False)

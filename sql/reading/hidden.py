@@ -118,8 +118,14 @@ def _holds(text: str, *words: str) -> bool:
 
 
 def composes(text: Lexed, words: Container[str]) -> bool:
-    """Whether the text may build a name or a whole statement at run time. `words` are its words in lower case."""
-    if "directory" in words or moves(text, words):
+    """Whether the text may build a name, a path or a whole statement at run time. `words` are its words in lower
+    case."""
+    return "directory" in words or puts_together(text, words)
+
+
+def puts_together(text: Lexed, words: Container[str]) -> bool:
+    """Whether the text may build a name or a whole statement at run time."""
+    if moves(text, words):
         return True
     if "identifier" not in words:
         return False

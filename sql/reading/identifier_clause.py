@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.lexed import Lexed
-from sql.scan import Lexeme
+from sql.lexed import SIGNS, Lexed
+from sql.names import quote
+from sql.scan import Lexeme, dotted_name, lexemes
+from sql.statement import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class Clause:
     expression: str
     start: int
     end: int
+    literal: bool
+    """Whether the expression is a literal that has the same value under all settings."""
 
 
 def clauses(lexed: Lexed) -> list[Clause]:
@@ -23,11 +27,18 @@ def clauses(lexed: Lexed) -> list[Clause]:
     return list(_clauses(lexed.text, lexed.pieces))
 
 
-def named(text: str, clauses: Sequence[Clause], names: Sequence[str]) -> str:
+def name(value: str) -> Parts | None:
+    """The parts of the name that this value of an expression means; None if it is no name."""
+    pieces = list(lexemes(value))
+    parts, end = dotted_name(pieces)
+    return parts if parts and end == len(pieces) and all(piece.kind != "string" for piece in pieces) else None
+
+
+def named(text: str, clauses: Sequence[Clause], names: Sequence[Parts]) -> str:
     """The statement with its clauses replaced by these names, in order."""
     pieces, done = list[str](), 0
-    for clause, name in zip(clauses, names, strict=True):
-        pieces += text[done : clause.start], f" {name} "
+    for clause, parts in zip(clauses, names, strict=True):
+        pieces += text[done : clause.start], f" {'.'.join(map(quote, parts))} "
         done = clause.end
     return "".join([*pieces, text[done:]])
 
@@ -41,8 +52,14 @@ def _clauses(text: str, pieces: Sequence[Lexeme]) -> Iterator[Clause]:
             closing = _closing(pieces, place)
             if closing is None:
                 return
-            yield Clause(text[after.end : pieces[closing].start].strip(), piece.start, pieces[closing].end)
+            expression = text[after.end : pieces[closing].start].strip()
+            literal = closing == place + 2 and _is_literal(pieces[place + 1])
+            yield Clause(expression, piece.start, pieces[closing].end, literal)
             place = closing + 1
+
+
+def _is_literal(piece: Lexeme) -> bool:
+    return piece.text[-1] == "'" and not any(sign in piece.text[1:-1] for sign in SIGNS)
 
 
 def _closing(pieces: Sequence[Lexeme], opening: int) -> int | None:

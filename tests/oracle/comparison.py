@@ -13,7 +13,8 @@ from oracle.plans import Note, Plan, built_in, value_of
 
 from gateway.service.clients.session import Session
 from gateway.service.routing import route
-from gateway.service.routing.gatekeeper import UNDEFINED, behind, substituted
+from gateway.service.routing.first_words import may_write_after_all
+from gateway.service.routing.written_out import UNDEFINED, substituted
 from sql.grammar.cursor import SyntaxProblem
 from sql.lexed import Lexed
 from sql.reading import hidden
@@ -213,7 +214,7 @@ class Ours:
 
     @cached_property
     def may_write(self) -> bool:
-        return isinstance(self.statement, Forwarded) and route._may_write_after_all(self.known)
+        return isinstance(self.statement, Forwarded) and may_write_after_all(self.known)
 
     @property
     def composes(self) -> bool:
@@ -227,7 +228,7 @@ class Ours:
             return self.text
         text = _with_values(self.text) if "${" in self.text else self.text
         inner = hidden.with_variables(Lexed(text))
-        return behind(text, _with_values(behind(*inner))) if inner else text
+        return ";\n".join([text, _with_values(";\n".join(inner))]) if inner else text
 
     @cached_property
     def temporaries(self) -> frozenset[Parts]:

@@ -286,6 +286,7 @@ async def test_what_is_no_path_that_is_written_to_passes(text: str) -> None:
 async def test_variables_are_read_as_spark_reads_them(values: dict[str, str], text: str, passes: bool) -> None:
     world, mallory, _ = await stage("default")
     world.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], values.get(asked[5:-1], "<undefined>"))]))
+    deny(world)
     assert ((await mallory.execute(text)).sqlstate is None) is passes
 
 
@@ -310,7 +311,8 @@ async def test_values_of_variables_do_not_grow_without_end(value: str) -> None:
 async def test_what_spark_says_that_a_text_is_counts(inner: str) -> None:
     world, mallory, _ = await stage("default")
     world.spark.answers.say(r"^SELECT \(a \|\| b\)", Answer([(inner,)]))
-    assert (await mallory.execute("EXECUTE IMMEDIATE a || b USING 'x'")).sqlstate == REFUSED
+    deny(world)
+    assert (await mallory.execute("EXECUTE IMMEDIATE a || b USING 's.mv'")).sqlstate == REFUSED
     assert world.spark.texts == []
 
 

@@ -112,8 +112,8 @@ async def test_a_database_whose_name_spark_cannot_tell_is_not_dropped() -> None:
     bob = await world.client("bob")
     world.spark.answers.say(r"SELECT \('a'", StatementFailed("No.", sqlstate="42000"))
     refused = await bob.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")
-    assert "drops a database whose name is built at run time" in str(refused.error)
-    assert "such as s" in str(refused.error)
+    assert refused.sqlstate == "42000"
+    assert world.spark.texts == []
     nothing = await World().client("bob")
     assert (await nothing.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")).error is None
 
@@ -134,5 +134,5 @@ async def test_a_name_that_is_put_together_is_asked_for(text: str, name: str, re
     world = await stage()
     bob = await world.client("bob")
     world.spark.answers.say(r"SELECT \('a'", Answer([(name,)]))
-    ended = await bob.execute(text)
-    assert (ended.error is not None) is refused
+    await bob.execute(text)
+    assert (world.spark.texts == []) is refused, "the gateway drops a materialized view itself, if its owner asks"

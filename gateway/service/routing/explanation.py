@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Set
 
 from gateway.errors import FreshgateError
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import Session
 from gateway.service.routing.long_texts import LongTexts
-from sql.reading.identifier_clause import named
 from sql.understood import TooMuch, Understood
 
 log = logging.getLogger(__name__)
@@ -22,8 +21,6 @@ log = logging.getLogger(__name__)
 EXPLAIN_SECONDS = 60.0
 """The time limit for Spark to plan a statement. Planning takes as long again when the statement is run."""
 CHARACTERS_MAX = 16_000
-CLAUSES_MAX = 8
-"""The maximum number of IDENTIFIER clauses in a statement for whose values Spark is asked."""
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
 """First words of statements that may be queries or writes."""
@@ -67,35 +64,9 @@ async def _planned(sql: SqlSession, known: Understood, text: str, texts: LongTex
     """The text to EXPLAIN; None if EXPLAIN would run it or cannot plan it (a script), "" if it reads nothing."""
     if known.look.keyword in _PLANNED:
         return text
-    return await _immediate(sql, *known.runs, texts) if known.runs is not None else None
-
-
-async def text_named(session: Session, known: Understood) -> str | None:
-    """The text that EXECUTE IMMEDIATE runs, evaluated by Spark; None if that is not possible."""
-    if (found := known.runs) is None:
+    if known.look.keyword != "execute" or (found := known.runs) is None:
         return None
-    values = await _told(session, [found[0]])
-    return None if values is None else values[0]
-
-
-async def with_names(session: Session, known: Understood) -> str | None:
-    """The statement with its IDENTIFIER clauses replaced by the names that Spark makes of them; None if that fails."""
-    found = known.identifier_clauses
-    names = await _told(session, [clause.expression for clause in found[: CLAUSES_MAX + 1]])
-    return None if names is None else named(known.text, found, names)
-
-
-async def _told(session: Session, expressions: Sequence[str]) -> list[str] | None:
-    """The values of expressions; None if Spark cannot evaluate them in time."""
-    if len(expressions) > CLAUSES_MAX:
-        return None
-    try:
-        async with asyncio.timeout(EXPLAIN_SECONDS):
-            sql = await session.sql()
-            return [await _evaluated(sql, expression) for expression in expressions]
-    except (FreshgateError, TimeoutError, ValueError) as error:
-        log.info("Spark does not tell what a statement would run: %s", str(error) or "no answer in time")
-        return None
+    return await _immediate(sql, found.expression, known.text[found.using :] if found.arguments else "", texts)
 
 
 async def _evaluated(sql: SqlSession, expression: str) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
-from gateway.errors import LimitReached, NotAllowed, StatementFailed
-from gateway.loops import aside
+from gateway.errors import NotAllowed, StatementFailed
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
@@ -23,12 +22,13 @@ from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End
-from gateway.service.routing.explanation import text_named, with_names
-from gateway.service.routing.long_texts import APART_CHARACTERS, VERY_LONG_CHARACTERS, LongTexts
+from gateway.service.routing.first_words import may_write_after_all
+from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.scope import watch
-from sql.names import Namespace, TableName, quote
+from gateway.service.routing.written_out import written_out
+from sql.names import Namespace, TableName
 from sql.reading import paths
 from sql.statement import Parts
 from sql.texts import maintenance
@@ -40,12 +40,6 @@ RUNNING = frozenset({"immediate", "begin"})
 """Words of statements that run other statements."""
 LOOKED_FOR_MAX = 20_000_000
 """The maximum of characters times views; searching for each name then takes a few milliseconds."""
-VARIABLES_MAX = 20
-"""The maximum number of variables that are looked up for a statement. Spark stops at 40 nested values."""
-_BEFORE_NAME = r"(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))"
-_VARIABLE = re.compile(rf"\$\{{(?:{_BEFORE_NAME}(\S[^\s}}]*+)\}}|{_BEFORE_NAME}[^\s}}]*+(?=\s|\Z)|)", re.ASCII)
-"""A variable as in Spark; `${env:HOME}` and `${system:...}` are not its settings. One without a name matches, too, but
-has no value: searching for the end again from each beginning would take quadratic time."""
 _BETWEEN = re.compile(r"""[\s\\'"`|]+""")
 """What may separate the letters of a word in a text that is built from strings."""
 
@@ -130,56 +124,35 @@ class Gatekeeper:
 
     # --- checks ------------------------------------------------------------------------------------
 
-    async def check(self, subject: Subject) -> Subject:
-        """Checks that the statement, as far as it is understood, changes no materialized view and no storage. Returns
-        it as Spark reads it, with the values of variables."""
+    async def written_out(self, session: Session, known: Understood) -> Understood:
+        """The statement to send: without what is put together when it runs, if it may write. Raises NotAllowed,
+        LimitReached, and StatementFailed if Spark cannot evaluate a part of it."""
+        if self._catalog.idle or not known.puts_together or not may_write_after_all(known):
+            return known
+        found = await written_out(session, known, self.texts)
+        namespace = await session.resolve_namespace()
+        for text in found.runs:
+            run = Understood(text, ours=False)
+            await self.texts.read(run)
+            await self.check(Subject(session, namespace, run, may_write_after_all(run)))
+        if found.text == known.text:
+            return known
+        written = Understood(found.text, ours=False)
+        await self.texts.read(written)
+        return written
+
+    async def check(self, subject: Subject) -> None:
+        """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
         known, session = subject.known, subject.session
         statement = known.sparks
         adrift = session.namespace_uncertain
         names = [parts for parts in statement.writes if parts != subject.temporary]
         self._protection.check(known, names, subject.namespace, adrift=adrift, writes=subject.writes)
         if self._catalog.idle or not subject.writes:
-            return subject
-        if "${" in known.text:
-            known = known.respelled(await _with_values(session, known.text))
-            await self.texts.read(known)
-            subject = replace(subject, known=known)
-        look = known.look
-        if look.keyword == "execute" and known.composes:
-            await self._check_named(subject)
-        if look.keyword in CHANGING and not statement.exact and "identifier" in look.words:
-            named = await self._with_names(subject)
-            if named is not None:
-                await self.check(named)
-                return subject
+            return
         if not statement.exact:
-            if inner := known.with_variables:
-                known = known.respelled(behind(known.text, await _with_values(session, behind(*inner))), words=True)
-                await self.texts.read(known)
-                subject = replace(subject, known=known)
             await self._protection.check_within(known, subject.namespace, adrift=adrift)
         await self._protection.check_paths(known.paths, names)
-        return subject
-
-    async def _check_named(self, subject: Subject) -> None:
-        """Checks the text that EXECUTE IMMEDIATE runs, as evaluated by Spark. Spark does not nest EXECUTE IMMEDIATE."""
-        inner = await text_named(subject.session, subject.known)
-        if inner is None:
-            return
-        known = Understood(inner, ours=False)
-        await self.texts.read(known)
-        if known.look.keyword != "execute":
-            await self.check(replace(subject, known=known, temporary=None))
-
-    async def _with_names(self, subject: Subject) -> Subject | None:
-        """DROP or ALTER with IDENTIFIER clauses: the statement with the names that Spark makes of them. None if that
-        fails, or if the result is not understood."""
-        text = await with_names(subject.session, subject.known)
-        if text is None:
-            return None
-        known = Understood(text, ours=False)
-        await self.texts.read(known)
-        return replace(subject, known=known) if known.sparks.exact else None
 
     async def check_location(self, location: str) -> None:
         """Checks the location of a materialized view that is to be created. Several views may have one location: each
@@ -241,63 +214,6 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
         return maintenance.is_of_session(json.loads(answer.rows[0][0]))
     except (StatementFailed, ValueError, LookupError):
         return False
-
-
-async def _with_values(session: Session, text: str) -> str:
-    """Like `substituted`; also raises LimitReached for a text that takes too long to parse."""
-    if len(text) > VERY_LONG_CHARACTERS:
-        raise LimitReached(
-            f"A statement with variables may have at most {VERY_LONG_CHARACTERS} characters. Write their values out."
-        )
-    return await substituted(session, text)
-
-
-def behind(*texts: str) -> str:
-    """A text that may do everything that these texts may do."""
-    return ";\n".join(texts)
-
-
-async def substituted(session: Session, text: str) -> str:
-    """The text after Spark's substitution of variables; those whose values are unknown remain. Raises LimitReached."""
-    values: dict[str, str] = {}
-    sql = await session.sql()
-    for _ in range(VARIABLES_MAX):
-        names = [name for name in await aside(len(text), _variables, text) if name not in values]
-        for name in names[: VARIABLES_MAX - len(values)]:
-            try:
-                rows = (await sql.run(f"SET {quote(name)}")).rows
-            except StatementFailed:
-                rows = []
-            value = str(rows[0][1]) if rows and len(rows[0]) > 1 else UNDEFINED
-            values[name] = value if value != UNDEFINED else ""
-        before, text = text, await aside(len(text), _filled, text, values)
-        if text == before:
-            break
-    return text
-
-
-def _variables(text: str) -> list[str]:
-    return list(dict.fromkeys(found[1] for found in _VARIABLE.finditer(text) if found[1]))
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Replaces variables by their values. Raises LimitReached, because each of many values may have megabytes."""
-    pieces, done, size = list[str](), 0, len(text)
-    for found in _VARIABLE.finditer(text):
-        if (value := values.get(found[1])) is not None:
-            size += len(value)
-            if size > TEXT_MAX:
-                raise LimitReached(
-                    f"With the values of its variables the statement has more than {TEXT_MAX} characters. Shorten them."
-                )
-            pieces += text[done : found.start()], value
-            done = found.end()
-    return "".join([*pieces, text[done:]])
-
-
-UNDEFINED = "<undefined>"
-TEXT_MAX = 1 << 20
-"""Nested values could grow without end."""
 
 
 def _dropped(route: Route, session: Session, claim: Claim, end: End) -> None:

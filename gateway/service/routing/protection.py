@@ -11,24 +11,10 @@ from gateway.loops import Turn, aside
 from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
 from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.reading.effects import TARGETED, UNCHANGING
 from sql.reading.paths import Paths
 from sql.statement import Forwarded, Parts
 from sql.understood import Understood
-
-UNCHANGING = frozenset(
-    [
-        *("select", "values", "table", "show", "describe", "desc", "explain", "list", "help"),
-        *("use", "set", "reset", "declare", "refresh", "uncache", "clear", "add", "grant", "revoke"),
-    ]
-)
-"""First words of statements that change no table, database or function. (EXPLAIN may run another statement.)"""
-TARGETED = frozenset(
-    [
-        *("insert", "merge", "update", "delete", "with", "from", "map", "reduce", "load", "truncate", "copy"),
-        *("create", "replace", "alter", "drop", "comment", "cache", "msck", "repair", "vacuum", "optimize", "restore"),
-    ]
-)
-"""First words of statements for which `Forwarded` names everything that they change, if it is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +70,8 @@ class Protection:
         """Only statements pass of which it is certain that they change nothing in the storage database."""
         statement, look, storage = known.sparks, known.look, self._catalog.storage_database
         if look.keyword in UNCHANGING and (statement.exact or look.keyword != "explain"):
+            return
+        if not (statement.exact or statement.writes or statement.everything):
             return
         if not statement.exact or look.keyword not in TARGETED:
             # When a script gets to an unqualified name, another database may be current.

@@ -28,6 +28,7 @@ from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session, may_collect_in_parts
 from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import dependents, rewrite_explanation, script_reads, stale_reads
+from gateway.service.routing.first_words import READING, ROW_CHANGES, may_write, may_write_after_all
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
@@ -61,14 +62,7 @@ from sql.words import may_hold_path
 
 log = logging.getLogger(__name__)
 
-_QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
-_TENDING = frozenset({"set", "reset", "use", "cache", "uncache", "refresh", "clear", "analyze"})
 QUERIES = FIRST_WORDS - {"explain"}
-READING = _QUERYING | _TENDING
-"""First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
-WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
-ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
-"""First words of statements that change only the rows of a table."""
 CATALOG_WORDS = catalog_functions.WORDS | rewrite.OWN
 """A text without any of these words does not query the catalog."""
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
@@ -143,7 +137,7 @@ class Router:
             return None
         if look.keyword in SETTINGS and _own_setting(known) is not None:
             return None
-        writes = _may_write(look)
+        writes = may_write(look)
         if writes and not look.words.isdisjoint(RELATION_WORDS):
             return None
         if not self._catalog.idle and (
@@ -209,6 +203,15 @@ class Router:
             return Own(partial(self._own.commands.run, statement, session))
         if self._lists_databases(look) and _SHOW_DATABASES.match(known.text, known.start):
             return Own(partial(self._own.commands.databases, known.text, session))
+        written = await self._gatekeeper.written_out(session, known)
+        route = await self._written(session, written)
+        if written is not known and (then := _then(route)).text is None:
+            then.text = written.text
+        return route
+
+    async def _written(self, session: Session, known: Understood) -> Route | Waiting | Own:
+        """The route of a statement for Spark, without anything that it puts together at run time if it may write."""
+        statement, look = known.sparks, known.look
         namespace = await session.resolve_namespace()
         command = self._about_view(namespace, known)
         name = _changed_name(command, statement, look)
@@ -342,8 +345,8 @@ class Router:
                 "statement not understood (%s), so every name in it counts: %s", statement.reason, known.shown[:200]
             )
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
-        subject = Subject(session, namespace, known, _may_write_after_all(known), claim.name if claim else None)
-        subject = await self._gatekeeper.check(subject)
+        subject = Subject(session, namespace, known, may_write_after_all(known), claim.name if claim else None)
+        await self._gatekeeper.check(subject)
         splices = [*versions, *await self._catalog_tables(session, known, changed=changed)]
         route = Route(runs_others=_runs_others(look))
         try:
@@ -429,7 +432,7 @@ class Router:
             route.ends.append(lambda end: session.settings.ended(change, certainly=end is End.SUCCEEDED))
             if self._rewrites.active or self._own.known.active:
                 watch(route, session)
-        if _may_write(look) and look.keyword not in ROW_CHANGES and self._rewrites.active:
+        if may_write(look) and look.keyword not in ROW_CHANGES and self._rewrites.active:
             named = Mentioned(look.words, anything=known.composes)
             route.sends.append(partial(self._forget_meanings, named))
             route.ends.append(lambda _: self._forget_meanings(named))
@@ -687,18 +690,6 @@ def _writes_anything(statement: Forwarded, targets: Iterable[TableName], compose
 def _is_path(name: str) -> bool:
     """Whether a table's name is a path, as in delta.`/lake/sales`."""
     return "/" in name
-
-
-def _may_write(look: Glance) -> bool:
-    if look.keyword in READING:
-        return look.keyword == "explain" and "immediate" in look.words  # EXPLAIN runs it.
-    return look.keyword not in {"with", "from", "map", "reduce"} or not look.words.isdisjoint(WRITING_WORDS)
-
-
-def _may_write_after_all(known: Understood) -> bool:
-    """Like `_may_write`, also for a statement that variables may change, and one that changes statistics."""
-    look = known.look
-    return _may_write(look) or look.keyword == "analyze" or ("${" in known.text and bool(known.sparks.writes))
 
 
 def _may_change_namespace(look: Glance) -> bool:
