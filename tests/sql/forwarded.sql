@@ -403,7 +403,7 @@ EXECUTE IMMEDIATE 'SELECT n FROM\ns.mv';
 EXECUTE IMMEDIATE 'INSERT INTO\ts.t VALUES (1)';
 --> reads: … s.t … | writes: … s.t … | guess
 EXECUTE IMMEDIATE 'SELECT n FROM s./**/mv';
---> reads: … s.mv … | writes: … s.mv … | guess
+--> reads: … s.mv … | guess
 BEGIN EXECUTE IMMEDIATE 'SELECT n ' "FROM\ns.m" 'v'; END;
 --> reads: … s.mv … | writes: … s.mv … | guess
 EXECUTE IMMEDIATE 'U\SE s';

@@ -71,8 +71,6 @@ class Protection:
         statement, look, storage = known.sparks, known.look, self._catalog.storage_database
         if look.keyword in UNCHANGING and (statement.exact or look.keyword != "explain"):
             return
-        if not (statement.exact or statement.writes or statement.everything):
-            return
         if not statement.exact or look.keyword not in TARGETED:
             # When a script gets to an unqualified name, another database may be current.
             moves = adrift or (not statement.exact and statement.changes_namespace)
