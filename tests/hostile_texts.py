@@ -16,7 +16,7 @@ def numbered(form: str, size: int) -> str:
 
 def texts(size: int) -> dict[str, str]:
     """Statements of about `size` characters. `s.mv` is a materialized view of `s.t`."""
-    return {**writes(size), **queries(size), **scripts(size), **commands(size), **odd(size)}
+    return {**writes(size), **queries(size), **nests(size), **scripts(size), **commands(size), **odd(size)}
 
 
 def writes(size: int) -> dict[str, str]:
@@ -71,6 +71,34 @@ def queries(size: int) -> dict[str, str]:
         "dots in back quotes": "SELECT * FROM s.mv, `" + "a." * (size // 2) + "`",
         "dots in double quotes": 'SELECT * FROM s.mv, s."' + "a." * (size // 2) + '"',
         "a name at run time": f"SELECT * FROM IDENTIFIER('s.' || 'mv') WHERE x = '{'a' * size}'",
+    }
+
+
+def nests(size: int) -> dict[str, str]:
+    """What a parser may have to try in many ways."""
+
+    def nest(opening: str, closing: str, around: str = "SELECT a FROM s.mv y JOIN {}") -> str:
+        times = size // len(opening + closing)
+        return around.format(opening * times + "y" + closing * times)
+
+    written = "INSERT INTO s.t SELECT a FROM s.mv "
+    return {
+        "joins in calls": nest("TRIM(y JOIN ", ")"),
+        "outer joins in calls": nest("LISTAGG(y LEFT JOIN ", ")"),
+        "joins in calls, written": nest("OPENJSON(y JOIN ", ")", written + "y JOIN {}"),
+        "joins in calls, in a condition": nest(
+            "CEIL(y JOIN ", ")", "SELECT * FROM s.t WHERE a IN (SELECT a FROM s.mv JOIN {})"
+        ),
+        "joins alone": written + "JOIN s.t " * (size // 9),
+        "types": nest("ARRAY<", ">", "INSERT INTO s.t SELECT CAST(a AS {}) FROM s.mv"),
+        "types like calls": nest("DECIMAL(", ")", "INSERT INTO s.t SELECT {} FROM s.mv"),
+        "queries in queries": nest("(SELECT * FROM ", ")", "INSERT INTO s.t SELECT * FROM s.mv, {}"),
+        "WHERE with brackets": written + "WHERE(a " * (size // 8),
+        "VALUES in brackets": written + "WHERE a IN " + "(VALUES (1), " * (size // 13),
+        "TABLE behind brackets": "INSERT INTO s.t (SELECT 1 FROM s.mv) " + "(SELECT 1) TABLE t " * (size // 19),
+        "differences": written + "EXCEPT SELECT a FROM s.t " * (size // 25),
+        "CASE": nest("CASE WHEN a = ", " THEN 1 END ", "INSERT INTO s.t SELECT {} FROM s.mv"),
+        "functions of functions": written + "WHERE a = " + "x -> " * (size // 5) + "1",
     }
 
 

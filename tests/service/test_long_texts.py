@@ -11,6 +11,7 @@ import os
 import pickle
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -18,8 +19,10 @@ from types import FunctionType
 from typing import Any
 
 import hostile_texts
+import psutil
 import pytest
 from fakes import Answer, Client, World
+from processes import environment, wait_until
 from views import given
 
 from gateway.errors import FreshgateError, LimitReached
@@ -159,7 +162,7 @@ async def stage() -> World:
     return world
 
 
-@pytest.mark.parametrize("group", ["writes", "queries", "scripts", "commands", "odd"])
+@pytest.mark.parametrize("group", ["writes", "queries", "nests", "scripts", "commands", "odd"])
 async def test_the_router_reads_no_long_text_itself(group: str, nothing_long_is_read_here: list[str]) -> None:
     kinds = [kind for kind in getattr(hostile_texts, group)(SIZE) if kind in TEXTS]
     world = await stage()
@@ -381,3 +384,25 @@ async def test_a_short_script_of_many_statements_is_read_in_a_thread(monkeypatch
         assert (len(many.steps), len(few.steps)) == (1_901, 301)
     assert len(read_by) == 1
     assert read_by != [threading.get_ident()]
+
+
+KILLED = """
+import asyncio, os, sys
+from gateway.service.routing.long_texts import LongTexts
+async def main():
+    texts = LongTexts()
+    print(await texts.apply(eval, "__import__('os').getpid()" + " " * 40_000), file=sys.stderr, flush=True)
+    reading = asyncio.ensure_future(texts.apply(eval, "any(iter(int, 1))" + " " * 40_000))
+    await asyncio.sleep(0.2)
+    os._exit(0)
+asyncio.run(main())
+"""
+
+
+def test_a_reading_ends_with_the_gateway() -> None:
+    """It does not notice the end of its input before it has read the text."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], env=environment(), stderr=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    child = int(done.stderr.split()[0])
+    wait_until(lambda: not psutil.pid_exists(child), what="the reading process to end")

@@ -1,15 +1,18 @@
 """The process that reads long texts.
 
 It reads calls from standard input and writes the answers to standard output, one after the other. Each is a pickle
-after its length in eight bytes. The process ends at the end of its input, so it never outlives its parent.
+after its length in eight bytes. The process ends at the end of its input, and when its parent has ended, even while it
+reads a text.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
 import resource
+import signal
 import sys
 from enum import Enum
 from typing import Any
@@ -20,6 +23,8 @@ from sql.understood import PART_BYTES_MAX
 ANSWER_BYTES_MAX = 8 * PART_BYTES_MAX
 """The maximum size of an answer: all parts of a text."""
 MEMORY_BYTES_MAX = 4 << 30
+_SIGNAL_AT_END_OF_PARENT = 1
+"""PR_SET_PDEATHSIG."""
 NICENESS = 5
 """The gateway has priority on a machine with few processors."""
 
@@ -55,6 +60,9 @@ def _outcome(request: bytes) -> tuple[Outcome, Any]:
 
 def main() -> None:
     """Answers calls until the end of standard input."""
+    if sys.platform == "linux":
+        # The thread that has started this process lives as long as the parent needs it.
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_END_OF_PARENT, signal.SIGKILL)
     os.nice(NICENESS)
     with contextlib.suppress(ValueError, OSError):  # A lower limit may be set already.
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
