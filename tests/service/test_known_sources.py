@@ -114,3 +114,20 @@ async def test_a_source_ends_with_the_next_change() -> None:
 def test_different_configurations_are_different() -> None:
     assert SessionSettings({"a": "b=c"}).id != SessionSettings({"a=b": "c"}).id
     assert SessionSettings({"a": "1", "b": "2"}).id == SessionSettings({"b": "2", "a": "1"}).id
+
+
+def test_sessions_whose_settings_no_text_tells_differ_from_all_others() -> None:
+    """The values may come from variables, and a statement that failed may have had an effect."""
+    one, other = SessionSettings({}), SessionSettings({})
+    for settings in (one, other):
+        settings.note("EXECUTE IMMEDIATE 'SET a=' || x", constant=False)
+    assert one.id != other.id
+    one, other = SessionSettings({}), SessionSettings({})
+    for settings in (one, other):
+        settings.note("SET a=1", change="it")
+    assert one.id == other.id
+    for settings in (one, other):
+        settings.ended("it", certainly=False)
+    assert one.id != other.id
+    one.reopened()
+    assert one.id == SessionSettings({}).id

@@ -92,7 +92,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
         **_text("columns", json.dumps(view.columns)),
         **_text("listed", json.dumps([[column.name, column.comment] for column in view.listed])),
         **_text("layout", json.dumps(dataclasses.asdict(view.layout))),
-        **_text("settings", json.dumps(view.settings and dict(view.settings)), packed=True),
+        **_text("kept_settings", json.dumps(view.settings and dict(view.settings)), packed=True),
         **write_settings(view),
         **write_bases(view),
         **write_version(view.current, view.versions_reserved),
@@ -363,7 +363,7 @@ def read_view(
             comment=json.loads(_required(properties, "comment")),
             current=read_version(properties, current),
             versions_reserved=int(_required(properties, "versions_reserved")),
-            settings=json.loads(_optional(properties, "settings", "null")),
+            settings=json.loads(_optional(properties, "kept_settings", "null")),
             **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -368,8 +368,8 @@ class MaterializedView:
     job_since: int = 0
     """When the job last changed, in milliseconds since the epoch. Runs missed before are not made up for."""
     settings: Mapping[str, str] | None = None
-    """The settings of the creator's session that affect how tables are read (`surroundings.reading`). None if an
-    earlier release created the view; then only Spark's definition has them."""
+    """The settings of the creator's session that Spark keeps with the definition. None if an earlier release created
+    the view; then only Spark's definition has them."""
 
     def published(self, version: Version, reserved: int) -> MaterializedView:
         return replace(self, current=version, versions_reserved=reserved)

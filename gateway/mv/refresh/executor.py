@@ -28,7 +28,6 @@ from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
 from gateway.mv.refresh.publication import Publication, Unfit
 from gateway.mv.refresh.runs import Run
-from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.writing import Writer
 from sql.increments.reasons import NotIncremental, Reason
@@ -194,8 +193,7 @@ class Executor:
             return RowsRead(after=await self._proposer.look_anew(view) if disturbed() else None)
         began = time.monotonic()
         try:
-            async with with_settings(session, content.settings, self._increments.defaults):
-                await write()
+            await write()
         except StatementFailed as error:
             if not error.sqlstate.startswith(REFUSED):
                 raise

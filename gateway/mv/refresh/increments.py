@@ -21,7 +21,6 @@ from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Content, Increment
-from gateway.mv.refresh.surroundings import reading, with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
@@ -30,6 +29,7 @@ from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.shape import Kind, Shape, analyse
 from sql.increments.terms import Term, terms
 from sql.names import TableName
+from sql.spark_settings import has_meaning, is_harmless, is_kept
 from sql.texts import maintenance
 from sql.texts.maintenance import Rows
 
@@ -60,24 +60,12 @@ _PARSING = {
     "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "false",
 }
 """Settings that decide how a definition is read, with the values for which `sql.increments` is right."""
-_FOR_EXECUTION = (
-    "spark.sql.adaptive.",
-    "spark.sql.shuffle.",
-    "spark.sql.files.max",
-    "spark.sql.autoBroadcast",
-    # How binary values are printed. The Thrift server sets it with a session's first query.
-    "spark.sql.binaryOutputStyle",
-)
-"""Settings of a view that do not change what its definition means."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Analysed:
     """A definition's shape, and what it was derived from."""
 
     columns: Mapping[TableName, tuple[tuple[str, str], ...]]
     views: Mapping[TableName, SparkView]
-    settings: Mapping[str, str]
     properties: Mapping[str, str]
     shape: Shape | NotIncremental
     hidden: Mapping[str, str]
@@ -108,11 +96,6 @@ class Increments:
         self._created: dict[str, Mapping[str, str]] = {}
         """The settings with which definitions were created, which never change, by view id."""
 
-    @property
-    def defaults(self) -> Mapping[str, str]:
-        """The settings of a service session, to which `Content.settings` are restored."""
-        return self._habits.settings
-
     async def is_small(self, view: MaterializedView, inspection: Inspection) -> bool:
         """Whether a complete refresh is fast because the view reads little."""
         if any((entry := self._catalog.find(base)) and entry.view.current.basis is not None for base in view.views):
@@ -142,14 +125,14 @@ class Increments:
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
         if shape.kind is Kind.ROWS:
-            return Content(Rows(texts.whole(shape, sources)), marks, settings=found.settings)
+            return Content(Rows(texts.whole(shape, sources)), marks)
         stored = await self._metastore.relation(view.storage)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
             raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
         rows = Rows(texts.complete(shape, sources), tuple(found.hidden))
-        return Content(rows, marks, shape.signature, shape.filtered, found.settings, missing)
+        return Content(rows, marks, shape.signature, shape.filtered, missing)
 
     def _rows_now(
         self, view: MaterializedView, shape: Shape, marks: Mapping[str, Mark], inspection: Inspection
@@ -167,12 +150,12 @@ class Increments:
     async def _analysis(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> _Analysed:
         columns = self._columns(view, inspection)
         found = {name: look.relation for name, look in inspection.looks.items() if look.is_view and look.relation}
-        settings = await self._settings(view, found)
+        await self._check_settings(view, found)
         views = {name: _spark_view(name, relation) for name, relation in found.items()}
         known = self._analysed.get(view.id)
-        now = columns, views, settings, view.properties
-        if known is None or (known.columns, known.views, known.settings, known.properties) != now:
-            known = await self._analyse(view, columns, views, settings, session)
+        now = columns, views, view.properties
+        if known is None or (known.columns, known.views, known.properties) != now:
+            known = await self._analyse(view, columns, views, session)
             self._analysed[view.id] = known
             self._forget_dropped()
         return known
@@ -182,7 +165,6 @@ class Increments:
         view: MaterializedView,
         columns: Mapping[TableName, tuple[tuple[str, str], ...]],
         views: Mapping[TableName, SparkView],
-        settings: Mapping[str, str],
         session: SqlSession,
     ) -> _Analysed:
         names = {table: [name for name, _ in listed] for table, listed in columns.items()}
@@ -194,9 +176,9 @@ class Increments:
                 size, analyse, view.query, view.namespace, names, view.columns, named=named, views=views
             )
             for name in sorted(views):
-                await self._check_view(name, views, settings, session)
+                await self._check_view(name, views, session)
             typing = draft.typing()
-            types = {} if typing is None else await _types(session, typing, settings, self._habits.settings)
+            types = {} if typing is None else await _types(session, typing)
             ansi = bool(types) and str((await session.run(f"SET {ANSI}")).rows[0][1]).lower() == "true"
             shape = draft.typed(types, ansi=ansi)
             if draft.computes:
@@ -206,11 +188,11 @@ class Increments:
             if view.layout.partitioned and not shape.tells(view.layout.column):
                 raise NotIncremental(Reason.OPERATOR, "it has HAVING, and its partition column is no key of its groups")
             if shape.hidden:
-                found = await _types(session, texts.complete(shape), settings, self._habits.settings)
+                found = await _types(session, texts.complete(shape))
                 hidden = {name: found[name] for name in shape.hidden}
         except NotIncremental as reason:
-            return _Analysed(columns, views, settings, view.properties, reason, {})
-        return _Analysed(columns, views, settings, view.properties, shape, hidden)
+            return _Analysed(columns, views, view.properties, reason, {})
+        return _Analysed(columns, views, view.properties, shape, hidden)
 
     async def _check_unpadded(self, shape: Shape) -> None:
         """Spark pads what it compares with a column of the type CHAR, but not with a key or a MAX of such a column."""
@@ -222,11 +204,11 @@ class Increments:
                 raise NotIncremental(Reason.OPERATOR, what)
 
     async def _check_view(
-        self, name: TableName, views: Mapping[TableName, SparkView], settings: Mapping[str, str], session: SqlSession
+        self, name: TableName, views: Mapping[TableName, SparkView], session: SqlSession
     ) -> None:
         """Spark casts the columns of a view to the types that they had when it was created."""
-        shown = await _types(session, f"SELECT * FROM {name.quoted}", settings, self._habits.settings)
-        if shown != await _types(session, query_of(name, views), settings, self._habits.settings):
+        shown = await _types(session, f"SELECT * FROM {name.quoted}")
+        if shown != await _types(session, query_of(name, views)):
             raise NotIncremental(Reason.OPERATOR, f"the view {name} has other columns than its query has today")
 
     def give_up(self, view: MaterializedView, error: StatementFailed) -> None:
@@ -246,7 +228,7 @@ class Increments:
         ):
             raise NotIncremental(Reason.OPERATOR, "excluded_trigger_tables hides changes of a table that it reads")
         for name in view_properties.session_settings(view.properties):
-            if not name.startswith(_FOR_EXECUTION):
+            if not is_harmless(name):
                 raise NotIncremental(Reason.OPERATOR, f"its property session.{name} may change what it means")
         found: dict[TableName, tuple[tuple[str, str], ...]] = {}
         for table in view.tables:
@@ -261,25 +243,32 @@ class Increments:
             found[below.name] = tuple((column, "") for column in below.columns)
         return found
 
-    async def _settings(self, view: MaterializedView, views: Mapping[TableName, Relation]) -> dict[str, str]:
-        """The settings of the definition that a service session, with the view's settings, does not have. `views`: the
-        Spark views that it reads, which must have the same."""
+    async def _check_settings(self, view: MaterializedView, views: Mapping[TableName, Relation]) -> None:
+        """Spark reads the definition with the settings that it keeps with it. A text of the gateway's, in which the
+        query stands, has those of the session. `views`: the Spark views that it reads, which must have the same."""
         if (created := self._created.get(view.id)) is None:
             definition = await self._metastore.relation(view.definition)
             if definition is None:
                 raise NotIncremental(Reason.HISTORY_GONE, "its definition view does not exist")
             created = self._created[view.id] = definition.settings
-        known, applied = self._habits.settings, reading(created)
+        if created == UNKNOWN_SETTINGS:
+            raise NotIncremental(Reason.OPERATOR, "Spark does not tell with which settings it was created")
+        known = self._habits.settings
         for name, plain in _PARSING.items():
             if created.get(name, known.get(name, plain)).lower() != plain.lower():
                 raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
         for spark_view, relation in views.items():
             _check_settings(spark_view, relation.settings, created)
-        return {
-            name: value
-            for name, value in created.items()
-            if name not in applied and not self._habits.is_so(name, value)
-        }
+        for name in sorted({*created, *filter(is_kept, known)}):
+            if is_harmless(name) or (name in created and (has_meaning(name) or self._is_so(name, created[name]))):
+                continue
+            value = created.get(name, "no value")
+            raise NotIncremental(Reason.OPERATOR, f"it was created with {value} of {name}, unlike a refresh's")
+
+    def _is_so(self, name: str, value: str) -> bool:
+        """Whether a service session has this value."""
+        plain = _PARSING.get(name, "")
+        return self._habits.is_so(name, value) or plain == value.lower() == self._habits.settings.get(name, plain)
 
     def _forget_dropped(self) -> None:
         for view_id in [each for each in self._created if self._catalog.find(each) is None]:
@@ -318,7 +307,7 @@ class Increments:
         summands = tuple(_pinned(shape, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
         rows, appends = _rows(view, shape, analysed.hidden, summands)
-        content = Content(rows, marks, basis.states, shape.filtered, analysed.settings)
+        content = Content(rows, marks, basis.states, shape.filtered)
         whole = 0 if view.views else self._bytes_of(tables.values())
         return Increment(content, appends, empty=not summands, bytes=size, whole_bytes=whole)
 
@@ -403,19 +392,16 @@ def _check_settings(name: TableName, views: Mapping[str, str], definitions: Mapp
     for setting in sorted({*views, *definitions}):
         plain = _PARSING.get(setting)
         there, here = views.get(setting, plain), definitions.get(setting, plain)
-        if there != here and not setting.startswith(_FOR_EXECUTION):
+        if there != here and not is_harmless(setting):
             raise NotIncremental(
                 Reason.OPERATOR,
                 f"the view {name} was created with {there or 'no'} {setting}, and the definition with {here or 'none'}",
             )
 
 
-async def _types(
-    session: SqlSession, query: str, settings: Mapping[str, str], defaults: Mapping[str, str]
-) -> dict[str, str]:
+async def _types(session: SqlSession, query: str) -> dict[str, str]:
     """The types of a query's columns, as SQL."""
-    async with with_settings(session, settings, defaults):
-        rows = (await session.run(maintenance.query_types(query))).rows
+    rows = (await session.run(maintenance.query_types(query))).rows
     return {str(name): str(kind) for name, kind, *_ in rows}
 
 

@@ -47,8 +47,6 @@ class Content:
     """As `Basis.states`."""
     filtered: bool = False
     """As `Shown.flagged`."""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the definition that the session must have while the query runs."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Hidden columns that the storage table lacks, and their types."""
     keyed: Keyed | None = None

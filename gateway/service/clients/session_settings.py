@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping
 
 
@@ -31,7 +32,8 @@ class SessionSettings:
         for it until it has `ended`. Spark may run two at once in either order, so their texts do not tell the values.
         """
         self.id = _chained(self.id, text)
-        self.opaque = self.opaque or not constant or bool(self._under_way)
+        if not constant or self._under_way:
+            self._differ()
         if change is not None:
             self._under_way.add(change)
 
@@ -39,7 +41,13 @@ class SessionSettings:
         """A statement that was noted has ended, or was never sent. Unless it has certainly succeeded, another session
         that has sent the same one may have other settings now."""
         self._under_way.discard(change)
-        self.opaque = self.opaque or not certainly
+        if not certainly:
+            self._differ()
+
+    def _differ(self) -> None:
+        """From now on no other session counts as having the same settings."""
+        self.opaque = True
+        self.id = _chained(self.id, secrets.token_hex())
 
     def has_only_run(self, text: str) -> bool:
         """Whether no other statement that may change settings has been sent."""
