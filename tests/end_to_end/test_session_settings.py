@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
+from processes import wait_until
 from pyhive import hive
 from seen_gateway import Seen
 
 TIMES = "SELECT k, max(t) AS t FROM times GROUP BY k"
 SUM = "SELECT sum(v) AS s FROM parts"
 WORDS = "SELECT initcap(s) AS i, upper(s) AS u, lower(s) AS l, count(*) AS c FROM words GROUP BY ALL"
-LINES = "SELECT count(*) AS c FROM lines"
+LINES = "SELECT s, count(*) AS c FROM lines GROUP BY s ORDER BY s"
 DEFAULTS = "SELECT sum(a) AS s FROM numbers"
 
 
@@ -59,20 +60,27 @@ def bob(place: Seen) -> Iterator[Any]:
 
 
 def told(cursor: Any, view: str, query: str) -> str:
-    """What EXPLAIN REWRITE says of a view."""
-    return "\n".join(str(row) for row in rows(cursor, f"EXPLAIN REWRITE {query}") if view in str(row))
+    """What EXPLAIN REWRITE says of a view, once the query has been considered."""
+    said: list[str] = []
+
+    def considered() -> bool:
+        said[:] = [str(row) for row in rows(cursor, f"EXPLAIN REWRITE {query}") if view in str(row[0])]
+        return bool(said) and "CONSIDERING" not in said[0]
+
+    wait_until(considered, what="what becomes of the query")
+    return "\n".join(said)
 
 
 @pytest.mark.parametrize("setting", ["parquet.outputTimestampType=TIMESTAMP_MILLIS", "parquet.writeLegacyFormat=true"])
 def test_a_creators_setting_for_writing_does_not_change_the_rows(ada: Any, bob: Any, setting: str) -> None:
     rows(ada, f"SET spark.sql.{setting}")
-    rows(ada, f"CREATE MATERIALIZED VIEW latest ENABLE QUERY REWRITE REFRESH INCREMENTAL AS {TIMES}")
+    rows(ada, f"CREATE MATERIALIZED VIEW latest ENABLE QUERY REWRITE REFRESH INCREMENTAL FALLBACK AS {TIMES}")
     try:
         for day in (2, 3):
             assert rows(bob, "SELECT t FROM latest") == rows(bob, "SELECT max(t) FROM times")
             rows(bob, f"INSERT INTO times VALUES (1, TIMESTAMP'2024-02-{day:02} 00:00:00.{day}23456')")
         assert rows(bob, "SELECT t FROM latest") == rows(bob, "SELECT max(t) FROM times")
-        done = rows(bob, "SELECT refresh_mode FROM tasks() WHERE mv_name = 'latest' AND refresh_mode IS NOT NULL")
+        done = rows(bob, """SELECT RefreshMode FROM tasks("type"="mv") WHERE MvName = 'latest'""")
         assert ("INCREMENTAL",) in done
         assert "CHOSEN" in told(bob, "latest", TIMES), "such a setting makes no session different"
     finally:
@@ -88,7 +96,7 @@ def test_a_view_of_a_session_without_partition_management_has_rows(ada: Any, bob
         assert rows(bob, "SELECT s FROM everywhere") == [expected]
         rows(bob, "INSERT INTO parts VALUES (10, 1)")
         with pytest.raises(hive.OperationalError, match="manageFilesourcePartitions"):
-            rows(bob, "REFRESH MATERIALIZED VIEW everywhere INCREMENTAL")
+            rows(ada, "REFRESH MATERIALIZED VIEW everywhere INCREMENTAL")
     finally:
         rows(ada, "DROP MATERIALIZED VIEW everywhere")
 
@@ -104,7 +112,7 @@ def test_a_view_of_a_session_without_partition_management_has_rows(ada: Any, bob
 def test_a_reader_with_a_setting_that_changes_rows_has_its_own(place: Seen, bob: Any, query: str, setting: str) -> None:
     name = setting.partition("=")[0]
     gateway = place.gateway
-    rows(bob, f"CREATE MATERIALIZED VIEW plain ENABLE QUERY REWRITE AS {query}")
+    rows(bob, f"CREATE MATERIALIZED VIEW plain ENABLE QUERY REWRITE AS {query.partition(' ORDER')[0]}")
     try:
         assert "CHOSEN" in told(bob, "plain", query)
         with_view = rows(bob, query)

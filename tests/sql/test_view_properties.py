@@ -121,7 +121,9 @@ def test_unknown_and_reserved_names_are_refused() -> None:
         "spark.sql.files",
     ],
 )
-def test_a_setting_that_runs_code_names_a_location_or_changes_what_is_written_is_refused(free: bool, setting: str) -> None:
+def test_a_setting_that_runs_code_names_a_location_or_changes_what_is_written_is_refused(
+    free: bool, setting: str
+) -> None:
     name = f"session.{setting}"
     assert fault(name, "1", free=free).startswith(f"illegal key:{name}; ")
     assert view_properties.session_settings({name: "1", "session.spark.sql.ansi.enabled": "true"}) == {

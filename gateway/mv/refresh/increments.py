@@ -60,6 +60,8 @@ _PARSING = {
     "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "false",
 }
 """Settings that decide how a definition is read, with the values for which `sql.increments` is right."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Analysed:
     """A definition's shape, and what it was derived from."""
@@ -203,9 +205,7 @@ class Increments:
                 what = f"it computes with its groups, and {table} has a column of the type CHAR"
                 raise NotIncremental(Reason.OPERATOR, what)
 
-    async def _check_view(
-        self, name: TableName, views: Mapping[TableName, SparkView], session: SqlSession
-    ) -> None:
+    async def _check_view(self, name: TableName, views: Mapping[TableName, SparkView], session: SqlSession) -> None:
         """Spark casts the columns of a view to the types that they had when it was created."""
         shown = await _types(session, f"SELECT * FROM {name.quoted}")
         if shown != await _types(session, query_of(name, views)):
