@@ -57,7 +57,18 @@ ALLOWED = {
 # The rooms of a layer, and its modules outside rooms, in order: each may import those before it.
 ROOMS = {
     "sql": (
-        *("words", "names", "mentioned", "releases", "wildcards", "redaction", "statement", "scan", "lexed"),
+        *(
+            "words",
+            "names",
+            "mentioned",
+            "releases",
+            "spark_settings",
+            "wildcards",
+            "redaction",
+            "statement",
+            "scan",
+            "lexed",
+        ),
         *(
             "texts",
             "reading",

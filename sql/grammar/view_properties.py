@@ -163,8 +163,8 @@ def check_name(name: str, *, free: bool) -> None:
     setting = name.removeprefix(_SESSION_PREFIX)
     if name.startswith(_SESSION_PREFIX) and "." in setting and not is_offered(setting):
         raise ValueError(
-            f"illegal key:{name}; a view may set only settings that affect plans and results of its query, and not what "
-            f"is written, such as {_SESSION_PREFIX}spark.sql.shuffle.partitions"
+            f"illegal key:{name}; a view may set only settings that affect plans and results of its query, and not "
+            f"what is written, such as {_SESSION_PREFIX}spark.sql.shuffle.partitions"
         )
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
         return

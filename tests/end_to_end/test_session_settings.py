@@ -102,22 +102,25 @@ def test_a_view_of_a_session_without_partition_management_has_rows(ada: Any, bob
 
 
 @pytest.mark.parametrize(
-    ("query", "setting"),
+    ("view", "query", "setting"),
     [
-        (SUM, "spark.sql.hive.manageFilesourcePartitions=false"),
-        (WORDS, "spark.sql.icu.caseMappings.enabled=false"),
-        (LINES, "textinputformat.record.delimiter=|"),
+        ("of_parts", SUM, "spark.sql.hive.manageFilesourcePartitions=false"),
+        ("of_words", WORDS, "spark.sql.icu.caseMappings.enabled=false"),
+        ("of_lines", LINES, "textinputformat.record.delimiter=|"),
     ],
 )
-def test_a_reader_with_a_setting_that_changes_rows_has_its_own(place: Seen, bob: Any, query: str, setting: str) -> None:
+def test_a_reader_with_a_setting_that_changes_rows_has_its_own(
+    place: Seen, bob: Any, view: str, query: str, setting: str
+) -> None:
     name = setting.partition("=")[0]
     gateway = place.gateway
-    rows(bob, f"CREATE MATERIALIZED VIEW plain ENABLE QUERY REWRITE AS {query.partition(' ORDER')[0]}")
+    rows(bob, f"CREATE MATERIALIZED VIEW {view} ENABLE QUERY REWRITE AS {query.partition(' ORDER')[0]}")
     try:
-        assert "CHOSEN" in told(bob, "plain", query)
+        said = told(bob, view, query)
+        assert "CHOSEN" in said, said
         with_view = rows(bob, query)
         rows(bob, f"SET {setting}")
-        assert name in told(bob, "plain", query)
+        assert name in told(bob, view, query)
         found = rows(bob, query)
         rows(bob, "SET freshgate.rewrite=off")
         assert found == rows(bob, query) != with_view
@@ -126,7 +129,7 @@ def test_a_reader_with_a_setting_that_changes_rows_has_its_own(place: Seen, bob:
         with pyhive(gateway.host, gateway.port, user="bob", database="odd", configuration=options) as opened:
             assert rows(opened, query) == found
     finally:
-        rows(bob, "DROP MATERIALIZED VIEW plain")
+        rows(bob, f"DROP MATERIALIZED VIEW {view}")
 
 
 def test_sessions_of_which_no_text_tells_the_settings_share_no_proofs(place: Seen, bob: Any) -> None:
