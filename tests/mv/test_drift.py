@@ -141,6 +141,16 @@ def test_the_reason_names_tables_and_counts_partitions() -> None:
     assert reason(view, drift(view, both)) == "d.sales, d.shops have changed"
 
 
+def test_the_reason_does_not_say_that_a_table_has_changed_which_is_only_in_doubt() -> None:
+    looks = {base_key(SALES): sales({("1",): "x"}), base_key(SHOPS): Snapshot("2", "x")}
+    view = built(looks)
+    doubtful = view.current.contents.doubtful(view.current.number)
+    view = replace(view, current=replace(view.current, contents=doubtful))
+    found = drift(view, looks)
+    assert found.tables == looks.keys()
+    assert reason(view, found) == "d.sales, d.shops may have changed while a refresh read the rows"
+
+
 few = st.sampled_from(["a", "b", None])
 
 

@@ -124,12 +124,22 @@ def reason(view: MaterializedView, found: Drift) -> str:
     names |= {base: f"the materialized view {view.base_name(base)}" for base in view.views}
     changed = sorted(names.get(base, base) for base in found.tables)
     listed = ", ".join(changed[:NAMED_MAX]) + (f" and {len(changed) - NAMED_MAX} more" if changed[NAMED_MAX:] else "")
-    found_changed = f"{listed} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+    found_changed = f"{listed} {_how(view, found)}" if changed else ""
     if found.partitions and found.tables == {found.followed}:
         count = len(found.partitions)
         found_changed += f" in {count} partition{'' if count == 1 else 's'}"
     blind = [f"{names.get(base, base)} cannot be observed: {why}" for base, why in sorted(found.unobserved.items())]
     return "; ".join(filter(None, [found_changed, *blind, found.untold]))
+
+
+def _how(view: MaterializedView, found: Drift) -> str:
+    contents, followed = view.current.contents, view.followed.base if view.followed else ""
+    states = contents.others[-1][1] if contents.others else {}
+    seen = [contents.followed if base == followed else states.get(base) for base in found.tables]
+    if all(each is not None and each.is_doubtful for each in seen):
+        # A statement ran beside the refresh that may have removed rows which came meanwhile.
+        return "may have changed while a refresh read the rows"
+    return "has changed" if len(seen) == 1 else "have changed"
 
 
 # --- what a refresh writes -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ PartitionValues = tuple[str | None, ...]
 
 PASSED = "~"
 """Ends a state that a table had before its rows were read, and no longer had afterwards."""
+_DOUBTFUL = re.compile(r"~\d+$")
 MIXED = ""
 """The state of a table whose partitions come from different observations: only the partitions can be compared."""
 
@@ -50,6 +52,16 @@ class Snapshot:
         found = frozenset(values for values in either if before.of_partition(values) != self.of_partition(values))
         # All partitions are equal although the table has changed: the change is not in a known partition.
         return found if found or before.state == MIXED else None
+
+    def doubtful(self, version: int) -> Snapshot:
+        """This snapshot, changed so that it equals no other look: rows that were read for the version, and are gone
+        again, may be of another state of the table."""
+        return replace(self, identity=f"{self.identity}~{version}")
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it was made by `doubtful`."""
+        return _DOUBTFUL.search(self.identity) is not None
 
     def until(self, after: Snapshot | None) -> Snapshot:
         """What rows contain that were read between this look and the look `after`: this snapshot, in which whatever

@@ -111,13 +111,9 @@ class Contents:
 
     def doubtful(self, version: int) -> Contents:
         """These contents, changed so that they equal no later snapshot: the rows may not match the snapshots."""
-
-        def never(snapshot: Snapshot) -> Snapshot:
-            return replace(snapshot, identity=f"{snapshot.identity}~{version}")
-
         *layers, (since, states) = self.others or ((NEVER_BUILT, {}),)
-        doubted = {base: never(state) for base, state in states.items()}
-        return Contents(self.followed and never(self.followed), (*layers, (since, doubted)))
+        doubted = {base: state.doubtful(version) for base, state in states.items()}
+        return Contents(self.followed and self.followed.doubtful(version), (*layers, (since, doubted)))
 
     def others_of(self, version: int) -> Mapping[str, Snapshot]:
         """The snapshots of the other tables that the given version has read."""

@@ -85,6 +85,8 @@ class Schemas:
         schema = None
         if relation is not None:
             schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
+        if known is not None and known[1] == schema:
+            schema = known[1]  # Many proofs keep it.
         if asked_after == self._forgotten:
             self._known[table] = asked_at, schema
             self._known.move_to_end(table)

@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 
 FIRST_WORDS = frozenset({"select", "with", "from", "", "explain"})
 """First words of queries, and of EXPLAIN of a query; empty: a bracket."""
-CHARACTERS_MAX = 4_000
-"""Longer texts are not compared with views: a dashboard sends shorter ones."""
+CHARACTERS_MAX = 10_000
+"""Longer texts are not compared with views. The shape of one of this length takes half a millisecond."""
 RELATIONS_MAX = 50
 """Of a query, as many are described. A text that is not understood may have more names."""
 WAITING_MAX = 100
