@@ -365,7 +365,7 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     catalog = Catalog(settings.storage.database, fence)
     watches = Watches()
     restoration = Restoration(catalog, watches, metastore, restored)
-    settlement = Settlement(catalog, metastore, fence, restoration.restore_unshown)
+    settlement = Settlement(catalog, metastore, fence, restoration.restore)
     guard = Guard(catalog, watches, settlement, restoration, metastore, fence)
     relations = Relations(catalog, metastore, settings.views.scan_interval)
     schemas = Schemas(catalog, metastore, settings.views.scan_interval)
@@ -501,7 +501,7 @@ def routed(
     scope = Scope(catalog, views.relations)
     gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
-    version_reads = VersionReads(catalog, versions.versions, readers)
+    version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
     probe = settings.staleness.probe_interval
     answers = KnownAnswers(catalog, scope, views.fence, probe, active=settings.result_cache.bytes > 0)
     reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)

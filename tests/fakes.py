@@ -524,6 +524,11 @@ class FakeInspector:
 
     async def check_storage(self, views: Iterable[str]) -> None: ...
 
+    def version_due(self, view: MaterializedView, version: Version) -> bool:
+        return False
+
+    async def check_version(self, view: MaterializedView, version: Version) -> None: ...
+
     async def cached(self, view: MaterializedView) -> list[TableName]:
         return []
 
@@ -615,7 +620,7 @@ class World:
             audit.restored(restored)
 
         restoration = Restoration(self.catalog, watches, self.metastore, report)
-        self.settlement = Settlement(self.catalog, self.metastore, cast(Any, fence), restoration.restore_unshown)
+        self.settlement = Settlement(self.catalog, self.metastore, cast(Any, fence), restoration.restore)
         self.guard = Guard(self.catalog, watches, self.settlement, restoration, self.metastore, cast(Any, fence))
         self.relations = Relations(self.catalog, self.metastore, 3_600)
         self.catalog.news.moved.add(self.relations.forget_sources)
@@ -631,7 +636,7 @@ class World:
         nothing, inspector = cast(Any, SimpleNamespace()), cast(Inspector, self.inspector)
         surroundings = Surroundings("pool", self.habits, self.metastore)
         stale_reads = StaleReads(self.catalog, inspector, self.habits, surroundings)
-        version_reads = VersionReads(self.catalog, nothing, self.readers)
+        version_reads = VersionReads(self.catalog, nothing, self.readers, inspector)
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
         self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)

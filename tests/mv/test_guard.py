@@ -252,7 +252,7 @@ async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     entry = stage.world.entry("s.mv")
     stage.metastore.stored[view.storage] = {}  # DROP MATERIALIZED VIEW has begun
     stage.metastore.drop(view.name)
-    assert not await stage.guard._restoration.restore_unshown(entry)
+    assert not await stage.guard._restoration.restore(entry)
     assert stage.text() is None
 
 
@@ -261,7 +261,7 @@ async def test_what_nobody_watches_is_not_put_back() -> None:
     view = await stage.view()
     stage.metastore.drop(view.name)
     await stage.guard.confirm([view.id])
-    assert not await stage.guard._restoration.restore_unshown(stage.world.entry("s.mv"))
+    assert not await stage.guard._restoration.restore(stage.world.entry("s.mv"))
     assert stage.text() is None
 
 

@@ -113,7 +113,7 @@ class Gateway:
         return entry
 
 
-async def _nobody(_: Entry) -> bool:
+async def _nobody(*_: object) -> bool:
     """Restores no view."""
     return False
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer
-from warehouse import House, Report, Rows, Warehouse
+from fakes import Answer, named
+from warehouse import House, Report, Rows, Thing, Warehouse
 
 from gateway.errors import StatementFailed
+from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
@@ -233,3 +234,45 @@ def test_the_directory_of_a_version() -> None:
     assert _of_version(f"{version}/freshgate_partition=a%2Fb") == version
     assert _of_version("file:/elsewhere/freshgate_partition=a") == "file:/elsewhere/freshgate_partition=a"
     assert _of_version(f"{version}/x/freshgate_partition=a") == f"{version}/x/freshgate_partition=a"
+
+
+# --- public views ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forged", ["SELECT 666 AS a", "SELECT `b` AS `a` FROM {rest}"])
+def test_an_altered_public_view_is_restored(forged: str, caplog: pytest.LogCaptureFixture) -> None:
+    @staged
+    async def work(stage: Stage) -> None:
+        await stage.look()
+        public = stage.warehouse.things[stage.view.name]
+        right = public.text
+        public.text = forged.format(rest=right.partition(" FROM ")[2])
+        await stage.look()
+        assert public.text == right
+        assert not stage.house.entry("s.m").uncertain
+        (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+        assert "has been restored; statements that may have done this: unknown, not through this gateway" in line
+
+    work()
+
+
+@staged
+async def test_the_name_of_a_view_that_was_created_since_belongs_to_its_owner(stage: Stage) -> None:
+    await stage.look()
+    name = stage.view.name
+    stage.warehouse.things[name] = Thing("VIEW", "SELECT 666 AS a")
+    await stage.house.views.inspector.check([stage.view.id], not_before=float("inf"))
+    assert stage.warehouse.things[name].text == "SELECT 666 AS a"
+    assert name in stage.house.catalog.damaged
+
+
+@staged
+async def test_a_view_that_is_being_renamed_is_not_restored(stage: Stage) -> None:
+    await stage.look()
+    entry, public = stage.house.entry("s.m"), stage.warehouse.things[stage.view.name]
+    stage.warehouse.things[stage.view.storage].properties |= stored.write_move(named("s.n"), 1)
+    public.text = "SELECT 666 AS a"
+    async with entry.lock:
+        created = stage.house.views.settlement._created[entry]
+        assert not await stage.house.views.settlement._restore(entry, created)
+    assert public.text == "SELECT 666 AS a"

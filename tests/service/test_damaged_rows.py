@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import World
 
-from gateway.mv.model.view import Freshness
+from gateway.mv.model.damage import changed_version
+from gateway.mv.model.view import Freshness, MaterializedView, Version
 
 CAUSE = "its stored rows were changed outside the gateway: version 1 was published with 1 file"
 
@@ -43,3 +44,22 @@ async def test_rows_that_are_right_again_are_read() -> None:
     client = await world.client()
     await client.execute("SELECT * FROM s.mv")
     assert "SELECT * FROM s.mv" in world.spark.texts
+
+
+async def test_a_transaction_is_told_if_the_rows_that_it_sees_were_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT 1 n FROM s.t")
+    client = await world.client()
+    await client.execute("BEGIN")
+    await client.execute("SELECT * FROM s.mv")
+    assert "freshgate_version = 1" in world.spark.texts[-1]
+
+    async def check(view: MaterializedView, version: Version) -> None:
+        raise changed_version(view.name, version.number)
+
+    monkeypatch.setattr(world.inspector, "version_due", lambda *_: True)
+    monkeypatch.setattr(world.inspector, "check_version", check)
+    read = await client.execute("SELECT * FROM s.mv")
+    assert read.sqlstate == "58030"
+    assert "Version 1 of the materialized view s.mv is damaged" in str(read.error)

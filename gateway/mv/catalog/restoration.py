@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 NAMES_MAX = 50
 """How many names of a statement are checked when looking for a view that it has renamed."""
+UNKNOWN = "unknown, not through this gateway"
 SHOWN_CHARACTERS = 200
 """How much of a statement's text a log line contains."""
 
@@ -48,21 +49,27 @@ class Restoration:
         self._metastore = metastore
         self._report = report
 
-    async def restore_unshown(self, entry: Entry) -> bool:
-        """Restores a watched view that no name shows. Returns whether it did.
+    async def restore(self, entry: Entry, created: str = "") -> bool:
+        """Restores a view that no name shows, or whose name shows it with another text. Returns whether it did.
+        `created`: when the metastore said last that the public view was created.
 
-        A view that is not watched was dropped outside the gateway on purpose. A view that is being dropped, replaced or
-        renamed is not restored either.
+        Whoever drops a view outside the gateway does so on purpose: only a watched view is created again, and the name
+        of one that was created since is another one's. A view that is being dropped, replaced or renamed is not
+        restored either.
         """
         view = entry.view
-        if view.id not in self._watches:
+        relation = await self._metastore.relation(view.name)
+        if relation is not None and maintenance.shows(relation.view_text, published_text(view)):
             return False
+        shown = maintenance.read_published(relation.view_text) if relation is not None else None
+        if shown != (view.storage, view.current.number):
+            altered = relation is not None and relation.kind is RelationKind.VIEW and relation.created == created != ""
+            if view.id not in self._watches and not altered:
+                return False
+            if shown is not None and self._catalog.find(shown[0].table) is not None:
+                return False
         properties = await self._metastore.properties(view.storage)
         if not stored.was_published(properties) or stored.read_move(properties) is not None:
-            return False
-        relation = await self._metastore.relation(view.name)
-        shown = maintenance.read_published(relation.view_text) if relation is not None else None
-        if shown is not None and self._catalog.find(shown[0].table) is not None:
             return False
         await self.restore_text(view, relation)
         return True
@@ -124,7 +131,7 @@ class Restoration:
             "the materialized view %s %s and has been restored; statements that may have done this: %s",
             view.name,
             problem,
-            who,
+            who or UNKNOWN,
         )
         self._report(Restored(view.name, problem, suspects))
 

@@ -12,12 +12,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from gateway import loops
 from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
 from gateway.mv.catalog import discovery, naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.restoration import published_text
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage, damaged
@@ -32,8 +34,8 @@ PAUSE_SECONDS = 2.0
 """The pause between two attempts: a Spark that is crashing answers with errors before it is gone."""
 PAUSE_SECONDS_MAX = 30.0
 
-Restore = Callable[[Entry], Awaitable[bool]]
-"""Restores a view that no name shows, under the lock of its entry. Returns whether it did."""
+Restore = Callable[[Entry, str], Awaitable[bool]]
+"""As `Restoration.restore`, under the lock of the entry."""
 
 
 class Settlement:
@@ -47,6 +49,8 @@ class Settlement:
         self._settling: dict[Entry, asyncio.Task[None]] = {}
         self._storing: dict[Entry, asyncio.Task[None]] = {}
         self._creating: dict[Entry, asyncio.Task[None]] = {}
+        self._created: WeakKeyDictionary[Entry, str] = WeakKeyDictionary()
+        """When the public views were created that were last seen with their published texts."""
         self._ending = asyncio.Event()
 
     # --- which version a name shows ----------------------------------------------------------------
@@ -117,23 +121,27 @@ class Settlement:
 
     async def verify(self, entry: Entry) -> None:
         """Marks a view as uncertain if the metastore shows another version than the catalog: something else has changed
-        it.
+        it. Restores one that shows its version with another text, or whose text was altered to show no version.
 
         Raises what the metastore raises.
         """
         view = entry.view
         if entry.uncertain or entry.lock.locked():
             return
-        if await self._published(view) == view.current.number:
+        if await self._is_right(entry, view):
             return
         # Check again under the lock, while this gateway does not change the view.
         async with entry.lock:
             if self._catalog.find(view.id) is not entry or entry.uncertain or not entry.visible:
                 return
             current = entry.view.current.number
+            if await self._is_right(entry, entry.view):
+                return
             published = await self._published(entry.view)
-        if published == current:
-            return
+            if published == current:
+                await self._fence.check()
+                await self._restore(entry, "")
+                return
         self.doubt(entry)
         if published is not None:
             log.warning(
@@ -143,6 +151,14 @@ class Settlement:
         # Either damage, or the end of a statement that gave the name to another view. Reads must wait for the answer.
         with contextlib.suppress(NoSuchView):
             await self.settle(entry)
+
+    async def _is_right(self, entry: Entry, view: MaterializedView) -> bool:
+        """Whether the public view has the text with which it was published."""
+        relation = await self._metastore.relation(view.name)
+        if relation is None or not maintenance.shows(relation.view_text, published_text(view)):
+            return False
+        self._created[entry] = relation.created
+        return True
 
     async def look(self, entry: Entry) -> None:
         """As `verify`, together with an observation of the base tables. Never raises."""
@@ -219,7 +235,7 @@ class Settlement:
         found = await self._stored(entry)
         await self._fence.check()
         shown = await naming.settled(self._metastore, found, entry.view.storage)
-        if shown is None and await self._restore(entry):
+        if shown is None and await self._restore(entry, self._created.get(entry, "")):
             shown = await naming.settled(self._metastore, found, entry.view.storage)
         self._catalog.entry(entry.view.id)
         if shown is None:

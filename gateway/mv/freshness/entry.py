@@ -28,6 +28,7 @@ class Entry:
     """One view."""
 
     __slots__ = (
+        "__weakref__",
         "_changed",
         "_compared",
         "_damage",

@@ -42,3 +42,12 @@ def changed(name: TableName, problem: str) -> NotFresh:
         f"rows anew."
     )
     return NotFresh(message, sqlstate="58030")
+
+
+def changed_version(name: TableName, version: int) -> NotFresh:
+    """The error for a read of a version whose stored rows were changed."""
+    message = (
+        f"Version {version} of the materialized view {name} is damaged: its stored rows were changed outside the "
+        f"gateway. Read the current version: without a clause, or after the end of the transaction."
+    )
+    return NotFresh(message, sqlstate="58030")

@@ -14,8 +14,9 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.drift import Drift, drift
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.damage import changed_version
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
-from gateway.mv.model.view import Followed, MaterializedView, base_key
+from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.observation.relations import Relations, definition_reads
 from gateway.mv.observation.schemas import sql_type
@@ -147,7 +148,19 @@ class Inspector:
         """Finds out whether the stored rows of the views are still those that were published: nothing else is looked
         at, and no view below. Never raises."""
         found = [entry for view_id in view_ids if (entry := self._catalog.find(view_id)) is not None]
-        await asyncio.gather(*(self._storages.look(entry, self._oldest(entry.view)) for entry in found))
+        due = [entry for entry in found if self._storages.due(entry, self._oldest(entry.view))]
+        verified = (self._settlement.look(entry) for entry in due)
+        await asyncio.gather(*verified, *(self._storages.look(entry, self._oldest(entry.view)) for entry in due))
+
+    def version_due(self, view: MaterializedView, version: Version) -> bool:
+        """Whether `check_version` would have to ask Spark, or would raise."""
+        return not self._storages.is_sound_lately(view, version, self._oldest(view))
+
+    async def check_version(self, view: MaterializedView, version: Version) -> None:
+        """Returns if the stored rows of a version that is kept are those that were published, or nothing tells that
+        they are not. Raises NotFresh, and what Spark raises."""
+        if not await self._storages.is_sound(view, version, self._oldest(view)):
+            raise changed_version(view.name, version.number)
 
     def _is_unseen(self, entry: Entry) -> bool:
         """Whether there are newer observations of the tables than the version was compared with. They may come from

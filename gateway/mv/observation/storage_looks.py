@@ -12,6 +12,7 @@ from functools import partial
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.restoration import SHOWN_CHARACTERS, UNKNOWN
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
@@ -24,8 +25,6 @@ log = logging.getLogger(__name__)
 
 KEPT_MAX = 10_000
 """How many looks at kept versions are remembered."""
-SHOWN_CHARACTERS = 200
-"""How much of a statement's text a log line contains."""
 
 
 class StorageLooks:
@@ -113,7 +112,11 @@ class StorageLooks:
         now = self._clock()
         known = self._kept.get((view.id, version.number))
         if known is None or known[0] < min(oldest, now):
-            (found,) = await self._files.of(view, version.shown)
+            try:
+                (found,) = await self._files.of(view, version.shown)
+            except (TimeoutError, ValueError) as error:
+                log.warning("cannot look at the stored rows of %s: %s", view.name, error or "it takes too long")
+                return known is None or known[1]
             if found != version.files:
                 log.error(
                     "version %d of the materialized view %s is not read any more: %s",
@@ -162,7 +165,7 @@ class StorageLooks:
             "anew. Statements that may have done this: %s",
             view.name,
             damage,
-            who or "unknown, not through this gateway",
+            who or UNKNOWN,
         )
         self._catalog.news.stale.tell([view.id], "its stored rows were changed")
 

@@ -99,6 +99,8 @@ class Reads:
             return True
         if reading.place.vouched is not None:
             return not reading.place.vouched()
+        if reading.pinned and self._version_reads.due(reading.session.transaction, reading.read):
+            return True
         unpinned = reading.unpinned
         return bool(self._unseen_writes(unpinned)) or self._stale_reads.due(unpinned) or self._wanted(reading).anything
 
@@ -116,6 +118,8 @@ class Reads:
             await self._see_writes(reading.unpinned)
             for unchanged in await self._stale_reads.look(reading.unpinned):
                 self._tasks.note_unchanged(unchanged, reading.cause)
+            if reading.pinned:
+                await self._version_reads.look(reading.session.transaction, reading.read)
             if inlined := self._wanted(reading).inlined:
                 foreign = await self._stale_reads.foreign(inlined, await reading.session.sql())
                 reading = replace(reading, foreign=reading.foreign | foreign)

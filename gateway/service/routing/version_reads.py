@@ -12,7 +12,9 @@ from functools import partial
 
 from gateway.errors import FreshgateError, NotAllowed, NotFresh, StatementFailed
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import gathered
 from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.observation.inspection import Inspector
 from gateway.mv.versions.kept import Versions
 from gateway.mv.versions.readers import Read, Readers
 from gateway.service.clients.session import Session
@@ -76,8 +78,9 @@ class Journey:
 class VersionReads:
     """Chooses versions and keeps them while they are read."""
 
-    def __init__(self, catalog: Catalog, versions: Versions, readers: Readers) -> None:
+    def __init__(self, catalog: Catalog, versions: Versions, readers: Readers, inspector: Inspector) -> None:
         self._catalog = catalog
+        self._inspector = inspector
         self._versions = versions
         self._readers = readers
 
@@ -88,7 +91,8 @@ class VersionReads:
     ) -> Journey | None:
         """The earlier versions of views that a statement names; None if there are none. Clauses of tables are kept.
 
-        Raises NoSuchVersion, or Spark's error for an expression that is not a time.
+        Raises NoSuchVersion, NotFresh for a version whose stored rows were changed, or Spark's error for an expression
+        that is not a time.
         """
         found = [
             (travel, view)
@@ -119,6 +123,11 @@ class VersionReads:
             for travel, view in found
         }
         read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
+        try:
+            await gathered(self._inspector.check_version(view, version) for _, view, version in travels.values())
+        except BaseException:  # Also on cancellation.
+            self._readers.release(read)
+            raise
         rest = time_travel.blanked(known.lexed, [travel for travel, _ in found])
         return Journey(Understood(rest, look=known.look), travels, read)
 
@@ -153,6 +162,21 @@ class VersionReads:
                     f"or end the transaction first.",
                     sqlstate=NOT_SUPPORTED,
                 )
+
+    def due(self, transaction: Transaction, read: stale_reads.Read) -> bool:
+        """Whether `look` would have to ask Spark, or would raise."""
+        return any(self._inspector.version_due(*pinned) for pinned in self._pinned(transaction, read))
+
+    async def look(self, transaction: Transaction, read: stale_reads.Read) -> None:
+        """Looks at the stored rows of the transaction's versions. Raises NotFresh if they were changed."""
+        await gathered(self._inspector.check_version(*pinned) for pinned in self._pinned(transaction, read))
+
+    def _pinned(self, transaction: Transaction, read: stale_reads.Read) -> list[tuple[MaterializedView, Version]]:
+        return [
+            (entry.view, pin.version)
+            for view_id in sorted(read.direct)
+            if (pin := transaction.pins.get(view_id)) is not None and (entry := self._catalog.find(view_id)) is not None
+        ]
 
     def depart(
         self, transaction: Transaction, epoch: int, place: stale_reads.Place, read: stale_reads.Read
