@@ -100,8 +100,9 @@ def test_a_task_shows_its_route() -> None:
     assert shown_of(task) == (["v"], ["v"], "100.00% (1/1)")
     route = "INCREMENTAL: 3 new files of d.sales"
     rows = [catalog_tables.task_row(VIEW, each, None) for each in (task, replace(task, route=route))]
-    assert [row[-1] for row in rows] == ["\\N", route]
-    assert [row[14] for row in rows] == ["INCREMENTAL"] * 2
+    shown = [dict(zip((name for name, _ in catalog_tables.TASKS), row, strict=True)) for row in rows]
+    assert [each["Route"] for each in shown] == ["\\N", route]
+    assert [each["RefreshMode"] for each in shown] == ["INCREMENTAL"] * 2
 
 
 def shown_of(task: Task) -> tuple[list[str] | None, list[str] | None, str]:

@@ -27,7 +27,7 @@ from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
 from gateway.service.answers.rebuilds import incremental_rebuild
-from sql.grammar import intervals
+from sql.grammar import intervals, view_properties
 from sql.rewriting.shape import readable
 from sql.statement import Schedule, Trigger, WhenStale
 from sql.texts import create_text
@@ -242,6 +242,7 @@ class CatalogTables:
             view.query if self._rights.is_owner(user, view) else None,
             str(view.storage),
             incremental_rebuild(view),
+            view_properties.rewrite_enabled(view.properties),
         )
 
 
@@ -356,30 +357,30 @@ def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> t
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
     complete = str(task.cause.complete).lower()
     return (
+        view.name.database,
+        view.name.table,
+        task.status.value,
+        task.mode.value,
+        task.reason,
+        NULL_TEXT if task.rows is None else str(task.rows),
+        info.time_text(task.started_at) if task.started_at else NULL_TEXT,
+        str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
+        task.error or NULL_TEXT,
+        task.cause.user,
+        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
+        (progress.spark_words() if progress and task.status is TaskStatus.RUNNING else "") or NULL_TEXT,
+        task.route or NULL_TEXT,
+        info.time_text(task.created_at),
+        info.time_text(task.finished_at) if task.finished_at else NULL_TEXT,
+        _names(names, needed),
+        _names(names, finished),
+        f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
         str(task.id),
         str(number_of("job " + view.id)),
         job_name(view),
         str(number_of(view.id)),
-        view.name.table,
         str(number_of(view.name.database)),
-        view.name.database,
-        task.status.value,
-        task.error or NULL_TEXT,
-        info.time_text(task.created_at),
-        info.time_text(task.started_at) if task.started_at else NULL_TEXT,
-        info.time_text(task.finished_at) if task.finished_at else NULL_TEXT,
-        str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
-        f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
-        task.mode.value,
-        _names(names, needed),
-        _names(names, finished),
-        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
         NULL_TEXT,
-        task.cause.user,
-        task.reason,
-        NULL_TEXT if task.rows is None else str(task.rows),
-        (progress.spark_words() if progress and task.status is TaskStatus.RUNNING else "") or NULL_TEXT,
-        task.route or NULL_TEXT,
     )
 
 
@@ -416,12 +417,11 @@ JOBS = _strings(
     "CreateTime",
 )
 TASKS = (
-    *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
-    *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
-    *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
-    # Freshgate's own: who or what caused it, the reason for its method, the rows that it wrote, Spark's progress, and
-    # how it was computed or why not by rows.
-    *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress", "Route"),
+    # Doris' and Freshgate's own, those first that tell the most.
+    *_strings("MvDatabaseName", "MvName", "Status", "RefreshMode", "Reason", "RowCount", "StartTime", "DurationMs"),
+    *_strings("ErrorMsg", "TriggeredBy", "Progress", "SparkProgress", "Route", "CreateTime", "FinishTime"),
+    *_strings("NeedRefreshPartitions", "CompletedPartitions", "TaskContext", "TaskId", "JobId", "JobName"),
+    *_strings("MvId", "MvDatabaseId", "LastQueryId"),
 )
 INFORMATION_SCHEMA = (
     ("table_catalog", "STRING"),
@@ -458,6 +458,7 @@ MATERIALIZED_VIEWS = (
     ("next_refresh_time", "TIMESTAMP"),
     ("created_at", "TIMESTAMP"),
     *_strings("definition", "storage_table", "incremental_rebuild"),
+    ("rewriting_enabled", "BOOLEAN"),
 )
 REWRITES = (
     *_strings("user_name", "database_name", "shape", "view"),

@@ -12,7 +12,6 @@ from gateway.mv.refresh.planner import plan_publish
 from gateway.mv.refresh.proposal import Proposal, Standing
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
-from gateway.service.answers.rebuilds import incremental_rebuild
 from gateway.service.operations.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import wildcards
@@ -25,21 +24,14 @@ from sql.texts import create_text, indentation
 from sql.texts.maintenance import PartitionKey
 
 SHOW_COLUMNS = (
-    Column("database", comment="Database of the materialized view"),
+    Column("database_name", comment="Database of the materialized view"),
     Column("name", comment="Name of the materialized view"),
     Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, UNKNOWN, or DAMAGED"),
     Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
     Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
-    Column("refresh_method", comment="How the current version was computed"),
     Column("owner", comment="Owner of the materialized view"),
-    Column("base_tables", comment="Tables and materialized views that it reads"),
-    Column("comment", comment="Comment of the materialized view"),
-    # The columns of Hive, whose first column, "MV Name", is the name above.
-    Column(
-        "rewriting_enabled", comment="Yes or No, as in Hive: whether queries on its base tables may be answered from it"
-    ),
-    Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
-    Column("incremental_rebuild", comment="Whether a refresh can compute only the changed rows, as in Hive"),
+    Column("mode", comment="What starts a refresh, and for how long the rows count as valid, in Hive's words"),
+    Column("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
 )
 PARTITION_COLUMNS = (
     Column("PartitionId", Type.BIGINT),
@@ -81,8 +73,7 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         if database in {None, view.name.database} and matches(view.name.table)
     ]
     rows += [
-        (damage.name.database, damage.name.table, "DAMAGED", None, None, None, damage.owner, None, damage.problem)
-        + (None,) * (len(SHOW_COLUMNS) - 9)
+        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem)
         for damage in catalog.damaged.values()
         if database in {None, damage.name.database} and matches(damage.name.table)
     ]
@@ -101,13 +92,9 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         catalog.freshness(view.id).value,
         view.current.number,
         moment(view.current.published_at) if view.built else None,
-        view.current.method if view.built else None,
         view.owner,
-        ", ".join(base_names(catalog, view)),
-        view.comment,
-        "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
         _mode(view),
-        incremental_rebuild(view),
+        view.comment,
     )
 
 
