@@ -474,6 +474,29 @@ def test_load_data_makes_views_over_the_source_table_stale(lake: Lake) -> None:
     assert shown(lake, "c_load.m") == [0]
 
 
+@pytest.mark.parametrize("when_stale", ["REFRESH", "INLINE"])
+def test_no_view_is_read_through_the_cache_of_a_session(lake: Lake, when_stale: str) -> None:
+    """An open session reads an Iceberg table as its catalog has cached it, while other sessions write."""
+    database = f"c_session_{when_stale.lower()}"
+    table, view, query = f"{ICEBERG}.{database}.t", f"{database}.m", "SELECT sum(a) AS s FROM"
+    rows(lake.direct, f"CREATE DATABASE {database}")
+    rows(lake.direct, f"CREATE TABLE {table} (a INT) USING iceberg")
+    with pyhive(lake.gateway.host, lake.gateway.port) as reader, pyhive(lake.gateway.host, lake.gateway.port) as writer:
+        rows(writer, f"INSERT INTO {table} VALUES (1)")
+        assert rows(reader, f"{query} {table}") == [(1,)]
+        rows(writer, f"INSERT INTO {table} VALUES (10)")
+        assert rows(reader, f"{query} {table}") == [(1,)]  # the cache
+        properties = f"PROPERTIES ('when_stale' = '{when_stale}', 'grace_period' = '0')"
+        rows(reader, f"CREATE MATERIALIZED VIEW {view} {properties} AS {query} {table}")
+        assert rows(reader, f"SELECT * FROM {view}") == [(11,)]
+        rows(reader, f"{query} {table}")
+        rows(writer, f"INSERT INTO {table} VALUES (100)")
+        assert rows(reader, f"SELECT * FROM {view}") == [(111,)]
+        rows(reader, f"{query} {table}")
+        rows(lake.direct, f"INSERT INTO {table} VALUES (1000)")
+        wait_until(lambda: rows(reader, f"SELECT * FROM {view}") == [(1111,)], 60)
+
+
 @pytest.mark.thorough
 def test_views_over_branches_tags_and_snapshots_of_iceberg_are_correct(lake: Lake) -> None:
     """Branches and tags differ from the table, a snapshot never changes, metadata tables change with the table."""
