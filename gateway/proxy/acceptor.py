@@ -103,4 +103,5 @@ class Acceptor:
         except OSError as error:  # An SSL error, a client that has gone, or one that is too slow.
             # Load balancers connect like this to test whether the port is open.
             level = logging.DEBUG if isinstance(error, ConnectionResetError) else logging.INFO
-            log.log(level, "client %s closed: no TLS handshake: %s", peer, str(error) or type(error).__name__)
+            what = "not connected" if self._context is None else "no TLS handshake"
+            log.log(level, "client %s closed: %s: %s", peer, what, str(error) or type(error).__name__)

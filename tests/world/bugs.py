@@ -118,6 +118,7 @@ def _no_fence() -> None:
 
     for name in ("check", "check_lately"):
         _instead(Fence, name, nothing)
+    _instead(Fence, "beat", nothing)
     _instead(Settlement, "check_unmoved", nothing)
 
 
