@@ -18,10 +18,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token
 
 SPARK = Dialect.get_or_raise("spark")
-STEPS = 1_000
+STEPS = 500
 """The number of steps for a text of any length. A step takes up to six microseconds."""
-STEPS_A_TOKEN = 2
-"""What each token adds. Ordinary texts take one step per token, or less."""
+STEPS_A_TOKEN = 1.5
+"""What each token adds. Ordinary texts take less than one step per token, lists of types in types in types 1.3."""
 
 
 class Doubt(Exception):
