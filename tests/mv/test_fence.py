@@ -258,6 +258,23 @@ def test_the_mark_can_be_taken_back() -> None:
     asyncio.run(story())
 
 
+def test_a_database_that_is_dropped_has_no_mark_of_another_one() -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database), fence(database)
+        await first.take()
+        await second.take()
+        with pytest.raises(Superseded):
+            await first.check()
+        assert not await first.holds()
+        database.properties = None
+        assert await first.other() is None
+        await first.take()
+        assert await first.holds()
+
+    asyncio.run(story())
+
+
 def test_no_sign_of_life_is_given_without_a_place_for_it() -> None:
     async def story() -> None:
         database = Database()

@@ -155,9 +155,10 @@ class Fence:
             await self._put({LEAVING: self._mark})
 
     async def holds(self) -> bool:
-        """Whether the mark is this gateway's, whether it may write or not."""
+        """Whether the mark is this gateway's, whether it may write or not. True without a database, which then has no
+        mark of another one."""
         found = await self._read()
-        return found is not None and found.get(GATEWAY) == self._mark
+        return found is None or found.get(GATEWAY) == self._mark
 
     def regain(self) -> None:
         """From now on this gateway may write again: `take` has put its mark, and the catalog is read anew."""
