@@ -29,6 +29,7 @@ from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
 from gateway.proxy.listener import PortUnavailable
 from gateway.server import Server
+from gateway.spark import guard_command
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine, find_java
 from gateway.status import command
 from gateway.status.client import BadUrl, StatusFailed, Target
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    run = {"serve": _serve, "config": _config, "demo": _demo, "status": _status, "user": _user}
+    run = {"serve": _serve, "config": _config, "demo": _demo, "guard": _guard, "status": _status, "user": _user}
     return run[options.command](options)
 
 
@@ -114,6 +115,19 @@ def _config(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     return demo_command.run(demo_command.Options(options.keep, options.port, options.data))
+
+
+def _guard(options: argparse.Namespace) -> int:
+    try:
+        settings = _settings(options)
+    except ConfigError as error:
+        return _fail(str(error), EXIT_USAGE)
+    try:
+        guard_command.write(options.jar)
+    except FreshgateError as error:
+        return _fail(str(error), EXIT_FAILED)
+    print(*guard_command.instructions(options.jar, settings), sep="\n")
+    return 0
 
 
 def _beeline(arguments: Sequence[str]) -> NoReturn:

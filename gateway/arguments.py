@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     _add_settings(status)
     _add_user_commands(commands.add_parser("user", help="edit the users file (authentication.method file)"))
     _add_config(commands)
+    _add_guard(commands)
     _add_demo(commands)
     commands.add_parser(
         BEELINE, help="run Spark's beeline with the arguments that follow (extra engine)", add_help=False
@@ -101,6 +102,17 @@ def _add_config(commands: _Commands) -> None:
         "--effective", action="store_true", help="print all settings as serve would use them, with their sources"
     )
     _add_settings(config)
+
+
+def _add_guard(commands: _Commands) -> None:
+    guard = commands.add_parser(
+        "guard",
+        help="write the guard of materialized views for a Spark that the gateway does not start (extra engine)",
+        description="Write the guard of materialized views as a jar for an existing Spark Thrift Server, and print "
+        "what to set in the gateway and in that Spark.",
+    )
+    guard.add_argument("--jar", type=Path, required=True, metavar="FILE", help="the jar to write")
+    _add_settings(guard)
 
 
 def _add_demo(commands: _Commands) -> None:

@@ -320,7 +320,7 @@ def guard_of(settings: Settings, engine: Engine) -> StorageGuard:
     """The embedded engine has a secret of its own for each start of the gateway."""
     if isinstance(engine, EmbeddedEngine):
         return engine.guard
-    return StorageGuard("", settings.storage.database)
+    return StorageGuard(settings.upstream.guard_secret, settings.storage.database)
 
 
 def plans_of(engine: Engine) -> Plans:

@@ -14,6 +14,9 @@ Check = Callable[[Any], str | None]
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
+SECRET_CHARACTERS_MIN = 32
+"""The SHA-256 of a shorter secret, which everybody may read, could be inverted by trying."""
+
 
 def between(low: float, high: float) -> Check:
     def check(value: Any) -> str | None:
@@ -85,6 +88,11 @@ def origins(value: Any) -> str | None:
         if parts.scheme not in ("http", "https") or not parts.hostname or each != f"{parts.scheme}://{parts.netloc}":
             return "must be origins, such as https://tools.example"
     return None
+
+
+def guard_secret_or_empty(value: Any) -> str | None:
+    least = SECRET_CHARACTERS_MIN
+    return f"must have at least {least} characters, or be empty" if value and len(value) < least else None
 
 
 def url_or_empty(value: Any) -> str | None:

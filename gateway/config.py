@@ -18,6 +18,7 @@ from gateway.checks import attribute_name_or_empty as _attribute_name_or_empty
 from gateway.checks import between as _between
 from gateway.checks import dn_patterns as _dn_patterns
 from gateway.checks import filled as _filled
+from gateway.checks import guard_secret_or_empty as _guard_secret_or_empty
 from gateway.checks import host_names as _host_names
 from gateway.checks import ldap_urls as _ldap_urls
 from gateway.checks import networks as _networks
@@ -260,6 +261,12 @@ class Upstream:
         _filled,
     )
     password: str = _setting("", "Password of that user. Keep the file that contains it private.")
+    guard_secret: str = _setting(
+        "",
+        "Secret by which the guard inside that Spark recognizes the gateway. `freshgate guard` makes one. Empty: that "
+        "Spark has no guard. The embedded engine has one with a secret of its own.",
+        _guard_secret_or_empty,
+    )
     read_ahead: bool = _setting(
         True,
         "Whether Spark, with the transport sasl, makes the next page of rows while the client processes the last "

@@ -1,3 +1,5 @@
+package freshgate;
+
 import java.io.File;
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
@@ -17,6 +19,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.crypto.Mac;
@@ -40,8 +43,9 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Refuses changes of what the gateway stores, from every session of this Spark that is not the gateway's: a Spark session
- * extension. Janino, which Spark brings for its generated code, compiles this file.
+ * Refuses changes of what the gateway stores, from every session of this Spark that is not the gateway's: a Spark
+ * session extension. Janino, which Spark brings for its generated code, compiles this file, so it uses Java as of
+ * version 8.
  *
  * It reads no texts. Spark calls it with each statement's analyzed plan, in which all names are resolved, whether the
  * statement came from IDENTIFIER, EXECUTE IMMEDIATE, a script or a variable. A command that names something that is
@@ -49,8 +53,8 @@ import org.apache.spark.sql.types.DataType;
  *
  * A session is the gateway's if it was opened with the secret whose SHA-256 Spark's configuration holds. The secret is
  * removed from the session at its first statement, so that no text can read it. In the session of a client, the gateway
- * permits a statement by a signed comment (`PERMIT`), which names the one object that the statement changes. It can be used
- * by one statement only.
+ * permits a statement by a signed comment (`PERMIT`), which names the one object that the statement changes. It can be
+ * used by one statement only.
  *
  * Only what Spark 3.5 to 4.1, with Scala 2.12 and 2.13, have in common is called directly; the rest by reflection.
  */
@@ -92,7 +96,13 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         + " ShowViewsCommand UncacheTable UncacheTableCommand");
     private static final Set OBJECT_STORES = words("s3 s3a s3n gs oss cosn obs");
 
+    /** The property of a storage table that has the view's LOCATION, as hexadecimal digits of JSON. */
+    private static final String CLAUSES = "freshgate.clauses";
+
     private static volatile byte[] secret;
+    /** The directories of storage tables that are not below the storage database's, also of dropped ones. */
+    private static final Set elsewhere = ConcurrentHashMap.newKeySet();
+    private static volatile boolean isElsewhereKnown;
     /** The permits that were used, with the statement that used each and the time of the permit. */
     private static final Map used = new HashMap();
 
@@ -173,7 +183,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 if (value instanceof LogicalPlan) {
                     look((LogicalPlan) value);
                 } else if (value instanceof scala.collection.Iterable && !(value instanceof scala.collection.Map)) {
-                    scala.collection.Iterator within = ((scala.collection.Iterable) value).iterator();
+                    scala.collection.Iterator within = elements(value);
                     while (within.hasNext()) {
                         Object inner = within.next();
                         if (!(inner instanceof LogicalPlan)) {
@@ -197,6 +207,11 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 trusted = isSecret(conf.getConfString(SECRET, ""), conf);
                 conf.unsetConf(SECRET);
             }
+            if (trusted && command.getClass().getSimpleName().startsWith("Create")) {
+                Finding made = new Finding(session);
+                made.learns = true;
+                made.fields(command, 0);
+            }
             if (trusted || HARMLESS.contains(command.getClass().getSimpleName()) || isTemporary(command) || isOff()) {
                 return;
             }
@@ -209,7 +224,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
         private boolean isSecret(String given, SQLConf conf) {
             String hash = setting(HASH);
-            boolean right = !isOff() && MessageDigest.isEqual(bytes(sha256(given)), bytes(hash.toLowerCase(Locale.ROOT)));
+            byte[] expected = bytes(hash.toLowerCase(Locale.ROOT));
+            boolean right = !isOff() && MessageDigest.isEqual(bytes(sha256(given)), expected);
             if (right) {
                 secret = bytes(given);
             }
@@ -285,6 +301,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         final Set names = new LinkedHashSet();
         private final Object session;
         private final Object catalog;
+        /** Notes where the storage table lies that the command creates. */
+        boolean learns;
 
         Finding(Object session) {
             this.session = session;
@@ -298,6 +316,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
         /** Collects from all fields of a command. */
         void fields(Object command, int depth) {
+            if (learns && command instanceof CatalogTable) {
+                note((CatalogTable) command);
+            }
             String kind = command.getClass().getSimpleName();
             List fieldNames = fieldNames(command);
             scala.collection.Iterator values = ((scala.Product) command).productIterator();
@@ -311,7 +332,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                     continue;
                 }
                 if (kind.equals("Call") && value instanceof scala.collection.Iterable) {
-                    arguments((scala.collection.Iterable) value);
+                    arguments(value);
                 }
                 collect(value, depth + 1);
             }
@@ -329,7 +350,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             }
             if (value instanceof String) {
                 text((String) value);
-            } else if (value instanceof URI || value instanceof File || value.getClass().getName().endsWith(".fs.Path")) {
+            } else if (value instanceof URI || value instanceof File
+                || value.getClass().getName().endsWith(".fs.Path")) {
                 path(value.toString());
             } else if (value instanceof TableIdentifier) {
                 identifier((TableIdentifier) value);
@@ -355,7 +377,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 collect(((Map) value).values().toArray(), depth);
                 collect(((Map) value).keySet().toArray(), depth);
             } else if (value instanceof scala.collection.Iterable) {
-                scala.collection.Iterator all = ((scala.collection.Iterable) value).iterator();
+                scala.collection.Iterator all = elements(value);
                 while (all.hasNext()) {
                     collect(all.next(), depth + 1);
                 }
@@ -418,6 +440,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void identifier(TableIdentifier found) {
+            if (learns) {
+                return;
+            }
             String database = found.database().isEmpty() ? null : (String) found.database().get();
             if (database == null) {
                 if (((Boolean) call(catalog, "isTempView", found, TableIdentifier.class)).booleanValue()) {
@@ -450,6 +475,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void name(String catalogName, String database, String table) {
+            if (learns) {
+                return;
+            }
             if (isStorage(database)) {
                 refuse(database, table);
             }
@@ -467,6 +495,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void table(CatalogTable found) {
+            if (learns) {
+                note(found);
+                return;
+            }
             TableIdentifier identifier = found.identifier();
             String database = identifier.database().isEmpty() ? null : (String) identifier.database().get();
             if (isStorage(database)) {
@@ -491,8 +523,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             if (found.viewText().isEmpty()) {
                 return false;
             }
-            Matcher shown = Pattern.compile("(?s)SELECT .* FROM (?:`spark_catalog`\\.)?`" + Pattern.quote(storage().replace("`", "``"))
-                + "`\\.`([^`]+)` WHERE freshgate_version .*", Pattern.CASE_INSENSITIVE).matcher((String) found.viewText().get());
+            Matcher shown = Pattern.compile(
+                "(?s)SELECT .* FROM (?:`spark_catalog`\\.)?`" + Pattern.quote(storage().replace("`", "``"))
+                + "`\\.`([^`]+)` WHERE freshgate_version .*", Pattern.CASE_INSENSITIVE)
+                .matcher((String) found.viewText().get());
             return shown.matches() && lookUp(storage(), shown.group(1)) != null;
         }
 
@@ -517,7 +551,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 if (!(namespace instanceof scala.collection.Iterable)) {
                     return;
                 }
-                scala.collection.Iterator parts = ((scala.collection.Iterable) namespace).iterator();
+                scala.collection.Iterator parts = elements(namespace);
                 while (parts.hasNext()) {
                     found = parts.next();
                 }
@@ -529,7 +563,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             }
             path(String.valueOf(((CatalogDatabase) call(external, "getDatabase", name)).locationUri()));
             scala.collection.Iterator views =
-                ((scala.collection.Iterable) call(external, "listViews", new String[] {name[0], "*"})).iterator();
+                elements(call(external, "listViews", new String[] {name[0], "*"}));
             while (views.hasNext() && reason == null) {
                 CatalogTable there = lookUp(name[0], (String) views.next());
                 if (there != null && isPublic(there)) {
@@ -539,8 +573,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         /** Arguments of a procedure, which may be names and paths. */
-        private void arguments(scala.collection.Iterable values) {
-            scala.collection.Iterator all = values.iterator();
+        private void arguments(Object values) {
+            scala.collection.Iterator all = elements(values);
             while (all.hasNext()) {
                 Object value = all.next();
                 Object text = value instanceof Literal ? ((Literal) value).value() : null;
@@ -574,14 +608,78 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private boolean meets(String text) {
-            String place = normal(text);
-            String own = normal(directory());
-            if (!sameStore(text, directory())) {
+            if (learns) {
                 return false;
             }
-            if (within(place, own) || within(own, place)) {
+            if (overlaps(text, directory())) {
                 return true;
             }
+            readLocations();
+            Iterator each = elsewhere.iterator();
+            while (each.hasNext()) {
+                String other = (String) each.next();
+                if (overlaps(text, other) && lookUp(storage(), other.substring(other.lastIndexOf('/') + 1)) != null) {
+                    return true;
+                }
+            }
+            return sameStore(text, directory()) && names(text);
+        }
+
+        private boolean overlaps(String text, String directory) {
+            String place = normal(text);
+            String own = normal(directory);
+            return sameStore(text, directory) && (within(place, own) || within(own, place));
+        }
+
+        /** Notes where all storage tables lie that this Spark has not created. */
+        private void readLocations() {
+            if (isElsewhereKnown) {
+                return;
+            }
+            Object external = call(catalog, "externalCatalog");
+            String database = storage().toLowerCase(Locale.ROOT);
+            Object[] arguments = {database, call(external, "listTables", new String[] {database})};
+            Method[] methods = external.getClass().getMethods();
+            for (int place = 0; place < methods.length; place++) {
+                if (methods[place].getName().equals("getTablesByName")) {
+                    methods[place].setAccessible(true);
+                    Object tables = invoke(external, methods[place], arguments);
+                    scala.collection.Iterator each = elements(tables);
+                    while (each.hasNext()) {
+                        note((CatalogTable) each.next());
+                    }
+                }
+            }
+            isElsewhereKnown = true;
+        }
+
+        /** Notes where a storage table lies if it is elsewhere. */
+        private void note(CatalogTable table) {
+            scala.Option clauses =
+                (scala.Option) call(table.properties(), "get", new Object[] {CLAUSES}, new Class[] {Object.class});
+            if (clauses.isEmpty() || !((String) clauses.get()).matches("x([0-9a-f]{2})*")) {
+                return;
+            }
+            String digits = ((String) clauses.get()).substring(1);
+            byte[] json = new byte[digits.length() / 2];
+            for (int place = 0; place < json.length; place++) {
+                json[place] = (byte) Integer.parseInt(digits.substring(2 * place, 2 * place + 2), 16);
+            }
+            try {
+                com.fasterxml.jackson.databind.JsonNode location =
+                    new com.fasterxml.jackson.databind.ObjectMapper().readTree(json).get("location");
+                if (location != null && location.isTextual()) {
+                    elsewhere.add(location.asText() + "/" + table.identifier().table());
+                }
+            } catch (java.io.IOException unclear) {
+                // Not what the gateway writes.
+            }
+        }
+
+        /** Whether a part of a path is the name of a storage table, or of the storage database's directory. */
+        private boolean names(String text) {
+            String place = normal(text);
+            String own = normal(directory());
             String[] parts = place.split("/");
             String last = own.substring(own.lastIndexOf('/') + 1);
             for (int part = 0; part < parts.length; part++) {
@@ -617,8 +715,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         private void refuseView(String database, String name) {
             names.add(database.toLowerCase(Locale.ROOT) + "." + name.toLowerCase(Locale.ROOT));
             if (reason == null) {
-                reason = database + "." + name + " is a materialized view, which only the gateway may change. Use REFRESH,"
-                    + " ALTER or DROP MATERIALIZED VIEW.";
+                reason = database + "." + name + " is a materialized view, which only the gateway may change. Use"
+                    + " REFRESH, ALTER or DROP MATERIALIZED VIEW.";
             }
         }
     }
@@ -640,7 +738,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
     }
 
-    /** The path in a URI: absolute, up to the first wildcard, without `..`, and without symbolic links on this machine. */
+    /** The path in a URI: up to the first wildcard, without `..`, and without symbolic links on this machine. */
     private static String normal(String text) {
         String path = text;
         Matcher whole = Pattern.compile("(?s)([A-Za-z][A-Za-z0-9+.-]*):(?://[^/]*)?(/.*)?").matcher(text);
@@ -694,6 +792,11 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         return names;
     }
 
+    /** The elements of a Scala collection. Its interfaces differ between Scala 2.12 and 2.13. */
+    private static scala.collection.Iterator elements(Object collection) {
+        return (scala.collection.Iterator) call(collection, "iterator");
+    }
+
     /** The field of a case class; null if it has none of this name. */
     private static Object value(Object product, String name) {
         Method method = product == null ? null : method(product, name);
@@ -713,8 +816,12 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     }
 
     private static Object invoke(Object object, Method method) {
+        return invoke(object, method, new Object[0]);
+    }
+
+    private static Object invoke(Object object, Method method, Object[] arguments) {
         try {
-            return method.invoke(object, new Object[0]);
+            return method.invoke(object, arguments);
         } catch (IllegalAccessException hidden) {
             throw new IllegalStateException(hidden);
         } catch (InvocationTargetException failed) {

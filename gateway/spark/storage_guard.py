@@ -31,11 +31,10 @@ HASH = "spark.freshgate.guard.sha256"
 """The setting of a whole Spark that holds the SHA-256 of the secret."""
 DATABASE = "spark.freshgate.guard.database"
 """The setting of a whole Spark that holds the name of the storage database."""
-EXTENSION = "StorageGuard"
+EXTENSION = "freshgate.StorageGuard"
 """The class, for `spark.sql.extensions`."""
 SECRET_CHARACTERS = 64
-"""Of a random secret. The hash of a shorter one that somebody has made up could be inverted by trying."""
-SECRET_CHARACTERS_MIN = 32
+"""Of a random secret."""
 
 _UNSET = "<undefined>"
 _NAME = r"`((?:[^`]|``)*)`"
@@ -111,7 +110,8 @@ class StorageGuard:
         """Asks the guard, in a new session of the gateway. Raises GuardRefuses, and what Spark raises."""
         ask = partial(_value, session)
         told = await ask(STATE) if self.secret else _UNSET
-        if told == _UNSET and await ask(HASH) != _UNSET:
+        # Another gateway's guard, of another storage database, does not matter.
+        if told == _UNSET and await ask(HASH) != _UNSET and (await ask(DATABASE)).lower() == self.database.lower():
             told = "unasked" if not self.secret else "not loaded"
         self._note(told)
 

@@ -232,7 +232,9 @@ def test_a_client_can_neither_read_the_secret_nor_find_it_in_the_configuration(s
     # Who has only the hash is nobody.
     attack = f"DROP TABLE freshgate_storage.{stored.table}"
     with (
-        pyhive("127.0.0.1", stored.port, user="eve", configuration={"freshgate.guard.secret": hashed[1]}) as cursor,
+        pyhive(
+            "127.0.0.1", stored.port, user="eve", configuration={"set:hiveconf:freshgate.guard.secret": hashed[1]}
+        ) as cursor,
         pytest.raises(OperationalError, match="only the gateway may change"),
     ):
         rows(cursor, attack)

@@ -28,6 +28,7 @@ from sql.texts import maintenance
 from sql.texts.maintenance import Shown
 
 OURS = "s" * 40
+OF_OURS = {DATABASE: "freshgate_storage"}
 VIEW, STORAGE = TableName("nyc", "Daily"), TableName("freshgate_storage", "nyc__daily__bae6635f")
 PERMIT = re.compile(r"\n/\* freshgate permits ([0-9]+ [0-9a-f]{32}) ([0-9a-f]{64}) \*/$")
 
@@ -109,7 +110,14 @@ async def test_an_active_guard_is_logged_once(caplog: pytest.LogCaptureFixture) 
     [
         ("", {}, GuardState.ABSENT, logging.INFO, "bypass the gateway's checks"),
         (OURS, {}, GuardState.ABSENT, logging.WARNING, "bypass the gateway's checks"),
-        (OURS, {HASH: "x"}, GuardState.ABSENT, logging.WARNING, "spark.sql.extensions does not name StorageGuard"),
+        ("", {HASH: "x", DATABASE: "other"}, GuardState.ABSENT, logging.INFO, "bypass the gateway's checks"),
+        (
+            OURS,
+            {HASH: "x", **OF_OURS},
+            GuardState.ABSENT,
+            logging.WARNING,
+            "spark.sql.extensions does not name StorageGuard",
+        ),
         (OURS, {STATE: "no hash"}, GuardState.OFF, logging.WARNING, "spark.freshgate.guard.sha256 is not set"),
         (OURS, {STATE: "single session"}, GuardState.OFF, logging.WARNING, "singleSession is on"),
     ],
@@ -129,7 +137,7 @@ async def test_a_guard_that_protects_nothing_is_logged(
 @pytest.mark.parametrize(
     ("secret", "settings", "said"),
     [
-        ("", {HASH: "x"}, "Set upstream.guard_secret"),
+        ("", {HASH: "x", **OF_OURS}, "Set upstream.guard_secret"),
         (OURS, {STATE: "other secret"}, "is not the SHA-256 of upstream.guard_secret"),
         (OURS, {STATE: "active other"}, "protects the database other, but storage.database is freshgate_storage"),
     ],
