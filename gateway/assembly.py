@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -89,7 +89,7 @@ from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
-from gateway.service.answers.catalog_tables import CatalogTables
+from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
 from gateway.service.answers.shows import Shows
@@ -286,6 +286,7 @@ class AtSpark:
     probes: SessionPool
     metastore: SparkMetastore
     plans: Plans
+    guard: StorageGuard = field(default_factory=lambda: StorageGuard("", ""))
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:
@@ -313,7 +314,7 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED)
     short = pool(METASTORE_SESSIONS, {})
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine))
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine), guard)
 
 
 def guard_of(settings: Settings, engine: Engine) -> StorageGuard:
@@ -515,6 +516,9 @@ def routed(
     own = OwnAnswers(
         commands,
         tables,
+        about=lambda: About(
+            settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
+        ),
         lists_storage=settings.storage.listed,
         unanswered=unanswered,
         known=answers,

@@ -64,7 +64,7 @@ from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.mv.versions.readers import Readers
-from gateway.service.answers.catalog_tables import CatalogTables
+from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import Handover, Logins
@@ -651,6 +651,7 @@ class World:
         own = OwnAnswers(
             cast(Commands, self.commands),
             tables,
+            about=lambda: About("storage", "ABSENT", "there is none", "4.1.4"),
             lists_storage=False,
             unanswered=self.unanswered,
             known=KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active),

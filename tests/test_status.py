@@ -312,7 +312,8 @@ def test_a_progress_bar_is_full_only_at_the_end(percent: float | None, said: str
 
 def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
-    assert list(found) == ["views", "tasks", "next"]
+    assert list(found) == ["views", "tasks", "next", "storage_guard"]
+    assert found["storage_guard"] is None
     assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
     weekly = found["views"][3]
     assert weekly.pop("last_task_error") == FAILED["last_task_error"]
@@ -452,12 +453,13 @@ class Gateway:
         """Nothing is open."""
 
 
-def test_a_gateway_with_all_columns_gets_two_queries() -> None:
+def test_a_gateway_with_all_columns_gets_three_queries() -> None:
     gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
     status = Client(LOCAL, gateway, None).status("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
     assert [each.paused for each in status.views] == [False, True]
-    views, tasks = gateway.statements
+    views, tasks, about = gateway.statements
+    assert about == ("SELECT * FROM freshgate.gateway", None)
     assert "unix_millis(next_refresh_time) AS next_refresh_time" in views[0]
     assert views[0].endswith(" FROM freshgate.materialized_views WHERE database_name = %(database)s")
     assert tasks[0].endswith(" WHERE Status IN ('RUNNING', 'PENDING') AND MvDatabaseName = %(database)s")
@@ -472,10 +474,10 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
     client = Client(LOCAL, gateway, None)
     client.status(None)
     first = len(gateway.statements)
-    assert first <= 5
+    assert first <= 6
     assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
-    assert len(later) == (2 if "job_status" in known else 3)
+    assert len(later) == (3 if "job_status" in known else 4)
     assert all(column in later[0] for column in known)
 
 
@@ -574,3 +576,33 @@ def test_an_invalid_pause_is_refused(seconds: str, capsys: pytest.CaptureFixture
         freshgate.main(["status", "--watch", seconds])
     assert end.value.code == 2
     assert "number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "line", "told"),
+    [
+        ({"storage_guard": "ACTIVE", "storage_guard_reason": None}, "Guard inside Spark: ACTIVE", ("ACTIVE", None)),
+        (
+            {"storage_guard": "ABSENT", "storage_guard_reason": "no jar"},
+            "Guard inside Spark: ABSENT: no jar",
+            ("ABSENT", "no jar"),
+        ),
+    ],
+)
+def test_the_guard_inside_spark_is_shown(row: dict[str, Any], line: str, told: tuple[str, str | None]) -> None:
+    status = status_of([], [], [], row)
+    assert text.render(status, NOW, Style(80), "x")[2] == line
+    assert json_of(status, NOW)["storage_guard"] == {"state": told[0], "reason": told[1]}
+
+
+def test_an_older_gateway_is_asked_once_about_itself() -> None:
+    class Older(Gateway):
+        def execute(self, sql: str, parameters: Any) -> None:
+            super().execute(sql, parameters)
+            if sql.endswith("freshgate.gateway"):
+                raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42P01", 0, "no table")))
+
+    gateway = Older([view("m")], "job_status", "next_refresh_time")
+    client = Client(LOCAL, gateway, None)
+    assert [client.status(None).guard for _ in range(2)] == [None, None]
+    assert len(gateway.statements) == 5

@@ -230,7 +230,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 secret = bytes(given);
             }
             conf.setConfString(STATE, isShared() ? "single session" : hash.isEmpty() ? "no hash"
-                : !right ? "other secret" : "active " + storage());
+                : !right ? "unknown gateway" : "active " + storage());
             return right;
         }
 

@@ -91,6 +91,8 @@ class StorageGuard:
     database: str
     """The storage database."""
     state: GuardState = field(default=GuardState.UNKNOWN, init=False)
+    reason: str | None = field(default=None, init=False)
+    """Why it is not active."""
     _told: str = field(default="", init=False)
 
     @property
@@ -116,7 +118,7 @@ class StorageGuard:
         self._note(told)
 
     def _note(self, told: str) -> None:
-        if told in {"unasked", "other secret"}:
+        if told in {"unasked", "unknown gateway"}:
             raise GuardRefuses(_REFUSALS[told])
         if told.startswith("active ") and told != f"active {self.database}":
             raise GuardRefuses(
@@ -127,18 +129,19 @@ class StorageGuard:
             return
         self._told = told
         if told == f"active {self.database}":
-            self.state = GuardState.ACTIVE
+            self.state, self.reason = GuardState.ACTIVE, None
             log.info("Spark's guard protects the storage database %s", self.database)
             return
         self.state = GuardState.ABSENT if told in {_UNSET, "not loaded"} else GuardState.OFF
+        self.reason = _REASONS.get(told, told)
         level = logging.WARNING if self.secret else logging.INFO
-        log.log(level, "Spark has no guard of the storage database %s: %s", self.database, _REASONS.get(told, told))
+        log.log(level, "Spark has no guard of the storage database %s: %s", self.database, self.reason)
 
 
 _REFUSALS = {
     "unasked": f"Spark has a guard of materialized views ({HASH} is set), which would refuse every refresh, because "
     "the gateway has no secret. Set upstream.guard_secret to the one whose SHA-256 Spark has.",
-    "other secret": f"Spark's guard of materialized views does not recognize the gateway: {HASH} in Spark's "
+    "unknown gateway": f"Spark's guard of materialized views does not recognize the gateway: {HASH} in Spark's "
     "configuration is not the SHA-256 of upstream.guard_secret. Make them match, and restart Spark if its "
     "configuration was changed.",
 }

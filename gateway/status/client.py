@@ -1,4 +1,4 @@
-"""Connects to a gateway by its URL, and reads its status in at most three statements."""
+"""Connects to a gateway by its URL, and reads its status in at most four statements."""
 
 from __future__ import annotations
 
@@ -261,6 +261,7 @@ class Client:
         self._connection = connection
         self._transport = transport
         self._missing: frozenset[str] = frozenset()
+        self._is_older = False
 
     @classmethod
     def connect(cls, target: Target) -> Self:
@@ -293,9 +294,10 @@ class Client:
                 "MvDatabaseName",
                 database,
             )
+            about = self._about()
         except _FAILURES as error:
             raise _failed(self._target, error) from error
-        return status_of(views, jobs, tasks)
+        return status_of(views, jobs, tasks, about)
 
     def _views(self, database: str | None) -> list[Row]:
         while True:
@@ -309,6 +311,19 @@ class Client:
                 if sqlstate != NO_SUCH_COLUMN or unknown is None or unknown[1] not in NEWER_COLUMNS - self._missing:
                     raise
                 self._missing |= {unknown[1]}
+
+    def _about(self) -> Row:
+        """The row of freshgate.gateway; empty if the gateway is an older one."""
+        if self._is_older:
+            return {}
+        try:
+            rows = self._rows("SELECT * FROM freshgate.gateway", "", None)
+        except HiveError as error:
+            if _status(error)[0] != NO_SUCH_TABLE:
+                raise
+            self._is_older = True
+            return {}
+        return rows[0] if rows else {}
 
     def _check_database(self, database: str) -> None:
         """Raises StatusFailed if the database does not exist, to tell a misspelled name from a database without

@@ -14,6 +14,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+NOTHING_KNOWN: Row = {}
 DAMAGED = "DAMAGED"
 PAUSED = "PAUSED"
 RUNNING = "RUNNING"
@@ -89,6 +90,10 @@ class Status:
 
     views: tuple[View, ...]
     tasks: tuple[RefreshTask, ...]
+    guard: str | None = None
+    """Whether the guard inside Spark protects what views store: ACTIVE, ABSENT, OFF or UNKNOWN. None: not reported."""
+    guard_reason: str | None = None
+    """Why it does not."""
 
     @property
     def next(self) -> tuple[View, ...]:
@@ -97,19 +102,21 @@ class Status:
         return tuple(view for _, _, view in sorted(due, key=lambda item: item[:2]))
 
 
-def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row]) -> Status:
-    """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(). If the
-    views have no job_status, that of their jobs is used."""
+def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row], about: Row = NOTHING_KNOWN) -> Status:
+    """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(), and
+    the one of freshgate.gateway. If the views have no job_status, that of their jobs is used."""
     job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
     shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
     running = [_task(row) for row in tasks]
     return Status(
         tuple(sorted(shown, key=lambda view: (view.database, view.name))),
         tuple(sorted(running, key=lambda task: (task.status != RUNNING, str(task.since or ""), task.title, task.id))),
+        _text(about, "storage_guard"),
+        _text(about, "storage_guard_reason"),
     )
 
 
-def json_of(status: Status, now: datetime) -> dict[str, list[dict[str, Any]]]:
+def json_of(status: Status, now: datetime) -> dict[str, Any]:
     """The object that --json prints: times in ISO 8601, ages and numbers as numbers, None for unknown values."""
     return {
         "views": [_view_json(view, now) for view in status.views],
@@ -124,6 +131,7 @@ def json_of(status: Status, now: datetime) -> dict[str, list[dict[str, Any]]]:
             }
             for view in status.next
         ],
+        "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
     }
 
 

@@ -70,6 +70,8 @@ def render(status: Status, now: datetime, style: Style, source: str) -> list[str
     """
     height = style.height
     shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
+    if status.guard is not None:
+        shown.append(_cut(_guard(status), style))
     tail = []
     if status.tasks:
         room = None if height is None else max(ROOM_MIN, height // 3)
@@ -159,6 +161,11 @@ def _summary(status: Status) -> str:
     running = sum(task.status == RUNNING for task in status.tasks)
     waiting = len(status.tasks) - running
     return f"{views} Tasks: {running} running, {waiting} waiting."
+
+
+def _guard(status: Status) -> str:
+    reason = f": {plain(status.guard_reason)}" if status.guard_reason else ""
+    return f"Guard inside Spark: {status.guard}{reason}"
 
 
 def _view_line(view: View, now: datetime) -> Line:

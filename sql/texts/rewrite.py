@@ -168,7 +168,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
-OWN = frozenset({"materialized_views", "rewrites", "suggested_views"})
+OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "gateway"})
 """The relations freshgate.…"""
 
 

@@ -116,7 +116,7 @@ async def test_an_active_guard_is_logged_once(caplog: pytest.LogCaptureFixture) 
             {HASH: "x", **OF_OURS},
             GuardState.ABSENT,
             logging.WARNING,
-            "spark.sql.extensions does not name StorageGuard",
+            "spark.sql.extensions does not name freshgate.StorageGuard",
         ),
         (OURS, {STATE: "no hash"}, GuardState.OFF, logging.WARNING, "spark.freshgate.guard.sha256 is not set"),
         (OURS, {STATE: "single session"}, GuardState.OFF, logging.WARNING, "singleSession is on"),
@@ -138,7 +138,7 @@ async def test_a_guard_that_protects_nothing_is_logged(
     ("secret", "settings", "said"),
     [
         ("", {HASH: "x", **OF_OURS}, "Set upstream.guard_secret"),
-        (OURS, {STATE: "other secret"}, "is not the SHA-256 of upstream.guard_secret"),
+        (OURS, {STATE: "unknown gateway"}, "is not the SHA-256 of upstream.guard_secret"),
         (OURS, {STATE: "active other"}, "protects the database other, but storage.database is freshgate_storage"),
     ],
 )

@@ -1,5 +1,6 @@
 """The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
-tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites and freshgate.suggested_views.
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites, freshgate.suggested_views and
+freshgate.gateway.
 
 Each is spliced into the query as an inline table.
 """
@@ -50,6 +51,24 @@ class Table:
 
     columns: tuple[tuple[str, str], ...]
     rows: Sequence[tuple[Value, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The row of freshgate.gateway."""
+
+    storage_database: str
+    storage_guard: str
+    """ACTIVE, ABSENT, OFF or UNKNOWN (`gateway.spark.storage_guard`)."""
+    storage_guard_reason: str | None
+    """Why the guard is not active."""
+    spark_version: str | None
+
+    @property
+    def table(self) -> Table:
+        return Table(
+            ABOUT, [(self.storage_database, self.storage_guard, self.storage_guard_reason, self.spark_version)]
+        )
 
 
 class BadArguments(FreshgateError):
@@ -459,6 +478,12 @@ MATERIALIZED_VIEWS = (
     ("created_at", "TIMESTAMP"),
     *_strings("definition", "storage_table", "incremental_rebuild"),
     ("rewriting_enabled", "BOOLEAN"),
+)
+ABOUT = (
+    ("storage_database", "STRING"),
+    ("storage_guard", "STRING"),
+    ("storage_guard_reason", "STRING"),
+    ("spark_version", "STRING"),
 )
 REWRITES = (
     *_strings("user_name", "database_name", "shape", "view"),

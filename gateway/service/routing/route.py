@@ -20,7 +20,7 @@ from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Missed
-from gateway.service.answers.catalog_tables import CatalogTables, Table
+from gateway.service.answers.catalog_tables import About, CatalogTables, Table
 from gateway.service.answers.commands import Commands
 from gateway.service.clients import own_settings
 from gateway.service.clients.audit import Mentions
@@ -86,6 +86,7 @@ class OwnAnswers:
 
     commands: Commands
     tables: CatalogTables
+    about: Callable[[], About]
     lists_storage: bool
     """Whether SHOW DATABASES goes to Spark, which also lists the storage database."""
     unanswered: Unanswered
@@ -625,6 +626,8 @@ class Router:
             return self._own.tables.rewrites(session.user)
         if name == "suggested_views":
             return await self._own.tables.suggested_views(session.user)
+        if name == "gateway":
+            return self._own.about().table
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
         return await self._own.tables.materialized_views(session.user, measured=measured)
 
