@@ -48,6 +48,7 @@ from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import Increments
+from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.proposal import Proposer
 from gateway.mv.refresh.publication import Publication
@@ -438,7 +439,8 @@ def refreshed_views(
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
     sessions = RefreshSessions(spark.refreshes, surroundings)
     preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)
-    writer = Writer(sessions, versions.versions, versions.numbers, log)
+    lost = LostStorage(spark.metastore, fence, spark.habits)
+    writer = Writer(sessions, versions.versions, versions.numbers, log, lost)
     publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes, views.storages)
     diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
     executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)

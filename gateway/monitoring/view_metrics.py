@@ -106,10 +106,13 @@ FAMILIES = (
 
 
 def damaged(catalog: Catalog) -> Metric:
-    """A row for each materialized view with a missing part."""
+    """A row for each materialized view with a missing part, or with changed rows."""
     found = GaugeMetricFamily(
-        "freshgate_view_damaged", "1 for a materialized view with a missing or unreadable part", labels=VIEW
+        "freshgate_view_damaged",
+        "1 for a materialized view with a missing or unreadable part, or whose stored rows were changed",
+        labels=VIEW,
     )
-    for name in catalog.damaged:
+    changed = [entry.view.name for entry in catalog.entries() if entry.damage]
+    for name in dict.fromkeys([*catalog.damaged, *changed]):
         found.add_metric([name.database, name.table], 1)
     return found

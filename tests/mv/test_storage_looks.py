@@ -13,12 +13,12 @@ import pytest
 from fakes import Answer, named
 from warehouse import House, Report, Rows, Thing, Warehouse
 
-from gateway.errors import StatementFailed
+from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 from sql.texts.maintenance import Shown
 
 DIRECTORY = re.compile(r"binaryFile\.`(file:/s/[^`]*)`")
@@ -39,6 +39,8 @@ class Stores(Warehouse):
         if found := re.match(r"INSERT \w+ `\w+`\.`\w+`\.`(\w+)` .* CAST\((\d+) AS BIGINT\)", sql):
             self.stored[_place(found[1], found[2])] = {"part-0": hash(sql)}
         if found := re.match(r"EXPLAIN SELECT 1 FROM `\w+`\.`\w+`\.`(\w+)` WHERE freshgate_version = (\d+)", sql):
+            if TableName("freshgate_storage", found[1]) not in self.things:
+                raise StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] {found[1]}", "42P01")
             return Answer([(self.plan(_place(found[1], found[2])),)])
         if places := DIRECTORY.findall(sql):
             self.listings += 1
@@ -276,3 +278,34 @@ async def test_a_view_that_is_being_renamed_is_not_restored(stage: Stage) -> Non
         created = stage.house.views.settlement._created[entry]
         assert not await stage.house.views.settlement._restore(entry, created)
     assert public.text == "SELECT 666 AS a"
+
+
+# --- a missing storage table ----------------------------------------------------------------------------------
+
+
+@staged
+async def test_a_dropped_storage_table_is_created_again(stage: Stage) -> None:
+    storage = stage.view.storage
+    lost = stage.warehouse.things.pop(storage)
+    stage.warehouse.stored.clear()
+    assert "storage table was dropped" in await stage.look()
+    await stage.read()
+    assert not await stage.look()
+    made = stage.warehouse.things[storage].properties
+    passing = {"freshgate.version.1", *(key for key in lost.properties if key.startswith("freshgate.task."))}
+    assert made.keys() >= lost.properties.keys() - passing
+    assert stored.was_published(made)
+    assert stage.view.current.number in stored.versions(made)
+
+
+@staged
+async def test_without_its_definition_a_dropped_storage_table_is_not_created(stage: Stage) -> None:
+    for name in (stage.view.storage, stage.view.definition):
+        del stage.warehouse.things[name]
+    name = stage.view.name
+    stage.warehouse.failing["^CREATE TABLE"] = StatementFailed("[TABLE_OR_VIEW_NOT_FOUND]", "42P01")
+    assert "storage table was dropped" in await stage.look()
+    with pytest.raises(FreshgateError) as refused:
+        await stage.read()
+    assert refused.value.sqlstate == "58030"
+    assert name in stage.house.catalog.damaged

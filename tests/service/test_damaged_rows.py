@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import World
 
+from gateway.monitoring import view_metrics
 from gateway.mv.model.damage import changed_version
 from gateway.mv.model.view import Freshness, MaterializedView, Version
 
@@ -40,6 +41,8 @@ async def test_any_other_view_is_refreshed_first_whatever_its_grace_period() -> 
 async def test_rows_that_are_right_again_are_read() -> None:
     world = await damaged("SERVE")
     assert world.catalog.freshness(world.entry("s.mv").view.id) is Freshness.DAMAGED
+    (sample,) = view_metrics.damaged(world.catalog).samples
+    assert (sample.labels, sample.value) == ({"database": "s", "view": "mv"}, 1)
     assert not world.entry("s.mv").examine(1, "", 2.0)
     client = await world.client()
     await client.execute("SELECT * FROM s.mv")

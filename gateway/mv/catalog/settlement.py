@@ -199,6 +199,14 @@ class Settlement:
         did not show the view's storage table before."""
         return await naming.unmoved(self._metastore, view, version, error)
 
+    async def misses_storage(self, view: MaterializedView) -> bool:
+        """Whether the view's storage table is certainly gone. Never raises."""
+        try:
+            await self._fence.check()
+            return view.storage.table not in await self._metastore.tables(view.storage.database)
+        except FreshgateError:
+            return False
+
     async def find_damage(self, entry: Entry) -> str | None:
         """The message for a refresh that failed because a part of the view itself is missing; None if none is.
 

@@ -16,6 +16,7 @@ from gateway.mv.catalog.restoration import SHOWN_CHARACTERS, UNKNOWN
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.stored_files import StoredFiles
@@ -23,6 +24,7 @@ from sql.texts.maintenance import Shown
 
 log = logging.getLogger(__name__)
 
+NO_TABLE = "42P01"
 KEPT_MAX = 10_000
 """How many looks at kept versions are remembered."""
 
@@ -83,6 +85,11 @@ class StorageLooks:
             # The other gateway may have replaced the rows; it looks at them now.
             damage = ""
         except FreshgateError as error:
+            if error.sqlstate == NO_TABLE and await self._settlement.misses_storage(view):
+                if entry.examine(number, NO_STORAGE, began):
+                    self.found += 1
+                    self._tell(view, NO_STORAGE)
+                return
             log.warning("cannot look at the stored rows of %s: %s", view.name, error)
             # The next read looks again.
             entry.examine(number, entry.damage or f"its stored rows cannot be looked at: {error}", entry.examined)

@@ -120,6 +120,8 @@ class Executor:
                 run.begin_work()
                 version = self._writer.numbers.expected(before)
                 cause = _mending(entry, cause)
+                if cause.mends:
+                    await self._writer.lost_storage.create(entry)
                 proposal = await self._proposer.propose(
                     ready.view, before, cause, version, ready.session, plainly=plainly
                 )

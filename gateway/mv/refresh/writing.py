@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.planner import RefreshPlan, Step
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.runs import Run
@@ -24,8 +25,14 @@ class Writer:
     """Takes a new version number, and runs the statements of a plan."""
 
     def __init__(
-        self, sessions: RefreshSessions, versions: Versions, numbers: VersionNumbers, task_log: TaskLog
+        self,
+        sessions: RefreshSessions,
+        versions: Versions,
+        numbers: VersionNumbers,
+        task_log: TaskLog,
+        lost_storage: LostStorage,
     ) -> None:
+        self.lost_storage = lost_storage
         self._sessions = sessions
         self._versions = versions
         self.numbers = numbers
