@@ -1,9 +1,10 @@
 """Reads long texts in separate processes, because reading one would block the event loop.
 
-A thread is not enough: sqlglot's compiled parser and each match of a regular expression hold the interpreter's lock
-until they return. There is one process for texts of up to 500,000 characters and one for longer texts. Each is started
-for the first such text and ends when it has been idle for a while. A thread starts each process and communicates with
-it, because forking (which copies the gateway's page tables) and sending megabytes through a pipe take milliseconds.
+A thread is not enough: each match of a regular expression holds the interpreter's lock until it returns. There is one
+process for texts of up to 500,000 characters and one for longer texts. Each is started for the first such text and ends
+when it has been idle for a while. Users and their sessions take turns. A thread starts each process and communicates
+with it, because forking (which copies the gateway's page tables) and sending megabytes through a pipe take
+milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import IO, Any, ParamSpec, TypeVar
 
 from gateway import children
 from gateway.errors import FreshgateError, LimitReached
+from gateway.service.clients.context import ORIGIN
 from gateway.service.routing import long_text_process
+from gateway.service.routing.fair_turns import FairTurns, Who
 from gateway.service.routing.long_text_process import Outcome
 from sql.grammar.cursor import SyntaxProblem
 from sql.understood import TooMuch, Understood, packed
@@ -43,6 +46,8 @@ READ_SECONDS = 180.0
 """The maximum duration of one reading. The slowest texts of 8 MiB take about a minute."""
 TOO_MUCH = "The statement has too many names. Split it into shorter statements."
 WAITING_MAX = 100
+WAITING_OF_USER_MAX = 50
+"""The maximum number of one user's texts that wait, so that others find room."""
 IDLE_SECONDS = 60.0
 """The idle time after which a process is ended."""
 
@@ -101,27 +106,33 @@ class _Process:
         self._child: subprocess.Popen[bytes] | None = None
         self._starting: asyncio.Future[subprocess.Popen[bytes]] | None = None
         self._thread = ThreadPoolExecutor(1, "long-texts")
-        self._turn = asyncio.Lock()
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._turns = FairTurns()
+        self._calls: dict[asyncio.Task[Any], str] = {}
+        """With the user of each."""
         self._endings: set[asyncio.Future[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
 
     async def call(self, work: Work) -> Any:
-        if len(self._calls) >= WAITING_MAX:
-            raise LimitReached(f"{WAITING_MAX} long statements are waiting to be parsed. Try again in a few seconds.")
-        call = asyncio.get_running_loop().create_task(self._call(work))
-        self._calls.add(call)
+        origin = ORIGIN.get()
+        waiting = sum(user == origin.user for user in self._calls.values())
+        if len(self._calls) >= WAITING_MAX or waiting >= WAITING_OF_USER_MAX:
+            raise LimitReached(
+                f"{waiting} of {len(self._calls)} long statements that wait to be parsed are yours. Try again in a few "
+                f"seconds."
+            )
+        call = asyncio.get_running_loop().create_task(self._call(work, (origin.user, origin.session)))
+        self._calls[call] = origin.user
         call.add_done_callback(self._done)
         # A cancelled caller lets the child finish, so that the next caller does not receive this answer.
         return await asyncio.shield(call)
 
     def _done(self, call: asyncio.Task[Any]) -> None:
-        self._calls.discard(call)
+        del self._calls[call]
         if not call.cancelled():
             call.exception()  # Marks it as retrieved; the caller may have gone.
 
-    async def _call(self, work: Work) -> Any:
-        async with self._turn:
+    async def _call(self, work: Work, who: Who) -> Any:
+        async with self._turns.of(who):
             outcome, value = await self._exchange(work)
         match outcome:
             case Outcome.DONE:
@@ -169,7 +180,7 @@ class _Process:
         self._child = None if starting.cancelled() or starting.exception() else starting.result()
 
     def _retire(self) -> None:
-        if not self._turn.locked():
+        if not self._turns.busy:
             self._leave()
 
     def _kill(self) -> None:
