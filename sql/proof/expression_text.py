@@ -16,6 +16,8 @@ from sql.proof.understood_classes import PADDED, STATIC_CALLS, STATIC_INVOKE, de
 _ATTRIBUTE = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)#(\d+)(L?)(?!\w)", re.ASCII)
 _ID = re.compile(r"#(\d+)(L?)(?!\w)", re.ASCII)
 _CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(", re.ASCII)
+_SPACES = re.compile(r" +(?=[),]| [<>=])")
+"""At the end of an operand of a comparison: nothing that Spark prints has any, but a string that ends with them."""
 _TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|string|date|timestamp(?:_ntz)?"
 )
@@ -267,12 +269,18 @@ class Reading:
                 break
         return Loose(self.text[start : self.place])
 
+    def _with_spaces(self, value: Node | Loose) -> Node | Loose:
+        """A string that Spark has padded for the comparison with a CHAR has spaces at its end."""
+        if isinstance(value, Loose) and (spaces := self.matched(_SPACES)) is not None:
+            return Loose(value.text + spaces[0])
+        return value
+
     def _binary(self) -> Node:
-        left = self.loose()
+        left = self._with_spaces(self.loose())
         self.expect(" ")
         symbol = self.text[self.place :].split(" ", 1)[0]
         self.expect(f"{symbol} ")
-        right = self.loose()
+        right = self._with_spaces(self.loose())
         self.expect(")")
         if symbol in _LOGIC:
             return _pair(_LOGIC[symbol], self.fixed(left, "boolean"), self.fixed(right, "boolean"), "boolean")
@@ -316,9 +324,9 @@ class Reading:
         return Node("If", {"predicate": condition, "trueValue": yes, "falseValue": no}, yes.type)
 
     def _in(self, value: Node | Loose) -> Node:
-        items = [self.loose()]
+        items = [self._with_spaces(self.loose())]
         while self.takes(","):
-            items.append(self.loose())
+            items.append(self._with_spaces(self.loose()))
         self.expect(")")
         value, *others = self.alike(value, *items)
         if value.type == "boolean":

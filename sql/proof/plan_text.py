@@ -37,7 +37,7 @@ _KEPT = words("""
     """)
 """Aggregates that the optimized plan has under the same name, if they are used, and which are not read there."""
 _REPLACED = words("""
-    nvl ifnull nullif char_length character_length to_timestamp left right
+    nvl ifnull nullif char_length character_length to_timestamp left right rpad
     """)
 """Functions that the optimized plan shows as others that are read."""
 _UNDERSTOOD = _SIMPLE | _KEPT | _REPLACED | READ_CALLS
@@ -47,6 +47,9 @@ _ANALYZED = words("""
     """)
 """Plan nodes of a statement before optimization. Others may have come from texts that are not known, as the bodies of
 SQL functions do."""
+_PADS = "rpad"
+"""What Spark calls for a string that is compared with a CHAR."""
+_PADDED_TO = re.compile(rf"{re.escape(PADDED)}\([^()]*, (\d+)\)", re.ASCII)
 _TEXTUAL = words("concat substring trim left right upper lower")
 """Functions that make texts of texts."""
 _TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
@@ -109,7 +112,7 @@ def read(
     odd = sorted((name for name, _ in output if _PLAIN_NAME.fullmatch(name) is None), key=len, reverse=True)
     if any("#" in name or "\n" in name for name in odd):
         raise ValueError("the plan's text does not show where the name of a column ends")
-    strings = literals.strings | {_TIME_FORMAT}
+    strings = literals.strings | _padded(literals.strings, sections["Optimized"]) | {_TIME_FORMAT}
     session = Session(
         settings.ansi, settings.loses_precision, settings.zone, strings, integers, tuple(dict.fromkeys(odd))
     )
@@ -135,6 +138,12 @@ def _sections(explained: str) -> Mapping[str, list[str]]:
     return {**texts, "Analyzed": texts["Analyzed"][1:]}
 
 
+def _padded(strings: frozenset[str], optimized: list[str]) -> frozenset[str]:
+    """The strings of a statement as Spark pads them for comparisons with the columns of CHAR in the plan."""
+    lengths = {int(found[1]) for line in optimized for found in _PADDED_TO.finditer(line)}
+    return frozenset(each.ljust(length) for each in strings for length in lengths)
+
+
 def _called(analyzed: str, literals: Literals) -> frozenset[str]:
     """The functions of the statement before optimization, of which constants are replaced by their values."""
     called = frozenset(found[1] for found in _CALL.finditer(analyzed))
@@ -142,7 +151,7 @@ def _called(analyzed: str, literals: Literals) -> frozenset[str]:
         raise ValueError(f"it contains the plan node {kind}")
     for name in sorted(called - _UNDERSTOOD):
         raise ValueError(f"the plan's text does not show enough of the function {name}")
-    if literals.has_spaces and not called.isdisjoint(_TEXTUAL):
+    if (literals.has_spaces or _PADS in called) and not called.isdisjoint(_TEXTUAL):
         raise ValueError("it makes texts of others, with spaces, so the plan's text does not show where they end")
     return called
 

@@ -101,6 +101,49 @@ def test_a_condition_that_is_not_understood_is_refused(condition: str, reason: s
         filtered(condition, "SELECT k FROM t WHERE g IN ('x', 'y')")
 
 
+PADDED = "static_invoke(CharVarcharCodegenUtils.readSidePadding(g#1, 5))"
+LONGER = "static_invoke(CharVarcharCodegenUtils.readSidePadding(g#1, 6))"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "proved"),
+    [
+        (f"({PADDED} = x    )", f"(x     = {PADDED})", True),
+        (f"{PADDED} IN (x    ,y z  )", f"{PADDED} IN (y z  ,x    )", True),
+        (f"({PADDED} > x    )", f"(x     < {PADDED})", True),
+        (f"({PADDED} = x    )", f"({PADDED} = x)", False),
+        (f"({PADDED} = x    )", "(g#1 = x    )", False),
+        (f"({PADDED} = x    )", f"({LONGER} = x     )", False),
+        (f"NOT ({PADDED} = y z  )", f"({PADDED} = y z  )", False),
+    ],
+)
+def test_char_is_compared_with_padded_strings(one: str, other: str, proved: bool) -> None:
+    source = "SELECT k FROM t WHERE g IN ('x', 'y z')"
+    # So that the lengths of all columns of CHAR are known.
+    both = f"(isnotnull({PADDED}) AND isnotnull({LONGER}))"
+    left, right = (filtered(f"({both} AND {each})", source, analyzed="Filter rpad(x, 5,  )") for each in (one, other))
+    assert (prove(left, right) == Proved()) == proved
+
+
+@pytest.mark.parametrize(
+    ("condition", "analyzed", "reason"),
+    [
+        (f"({PADDED} = x   )", "", "a computed string"),
+        (f"({PADDED} = x     )", "", "a computed string"),
+        (f"({PADDED} = w    )", "", "a computed string"),
+        ("(g#1 = x    )", "", "a computed string"),
+        (f"({PADDED} = x    )", "Filter (rpad(x, 5,  ) = concat(g#1, x))", "with spaces"),
+        (f"({PADDED} = rpad(g#1, 5,  ))", "", "not understood"),
+        ("(static_invoke(Mine.readSidePadding(g#1, 5)) = x)", "", "enough of the function Mine.readSidePadding"),
+        ("(static_invoke(g#1, 5) = x)", "", "not understood"),
+        ("isnotnull(static_invoke(CharVarcharCodegenUtils.readSidePadding(k#0, 5)))", "", "where a string is expected"),
+    ],
+)
+def test_padding_that_is_not_understood_is_refused(condition: str, analyzed: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        filtered(condition, "SELECT k FROM t WHERE g IN ('x', 'y')", analyzed=analyzed)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
