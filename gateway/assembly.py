@@ -119,7 +119,7 @@ from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
-from gateway.spark.storage_guard import StorageGuard, unsigned
+from gateway.spark.storage_guard import GuardState, StorageGuard, unsigned
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
 from gateway.wire.endpoint import Endpoint
@@ -502,7 +502,10 @@ def routed(
 ) -> Router:
     catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
     scope = Scope(catalog, views.relations)
-    gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
+    gatekeeper = Gatekeeper(
+        *(catalog, Directories(catalog, views.fence), views.guard),
+        guarded=lambda: spark.guard.state is GuardState.ACTIVE,
+    )
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
     probe = settings.staleness.probe_interval

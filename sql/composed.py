@@ -14,7 +14,7 @@ from itertools import product
 from sql.lexed import Cursor, Lexed
 from sql.names import quote
 from sql.reading import identifier_clause, immediate
-from sql.reading.effects import TARGETED, forwarded
+from sql.reading.effects import TARGETED, UNCHANGING, forwarded
 from sql.reading.identifier_clause import Clause
 from sql.scan import QUOTES, Lexeme, folded, identifier, is_identifier, string_values
 from sql.scripts import begins
@@ -127,7 +127,12 @@ class _Script:
         if first is None or statement is None or not statement.exact:
             return part.text
         targets = [*statement.writes, statement.changes_function, statement.alters_database]
-        if folded(first.text) not in TARGETED:
+        keyword = folded(first.text)
+        if keyword in _READING:
+            return ""
+        if keyword in UNCHANGING:
+            return part.text  # Not a statement of its own: DECLARE HANDLER, or what begins with a condition.
+        if keyword not in TARGETED:
             targets += (reference.parts for reference in statement.reads)
         changed = {each for parts in targets for each in parts or ()}
         for clause, (placeholder,) in zip(found, names, strict=True):

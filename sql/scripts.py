@@ -23,6 +23,7 @@ _CONTROL = frozenset(
     {"if", "elseif", "while", "for", "case", "when", "until", "end", "set", "declare", "leave", "iterate"}
 )
 """First words of a part that has more than one statement, or that means something else outside scripts."""
+_CONDITIONAL = frozenset({"if", "elseif", "while", "when", "for"})
 _REPEATED = frozenset({"while", "loop", "repeat", "for", "handler"})
 _WRITING = frozenset(
     [
@@ -58,13 +59,15 @@ def _split(pieces: Sequence[Lexeme]) -> Iterator[tuple[int, int]]:
 
 
 def begins(pieces: Sequence[Lexeme], start: int, end: int) -> int:
-    """Where the statement begins of which these are the pieces between two semicolons: after control-flow keywords, and
-    after the condition of IF and of loops, if one begins so."""
+    """Where the statement begins of which these are the pieces between two semicolons: after control-flow keywords,
+    after the condition of IF and of loops, and in the block of a handler."""
     place = _after_words(pieces, start, end)
-    if place < end and folded(pieces[place].text) in ("if", "elseif", "while", "when", "for"):
-        words = (folded(piece.text) if piece.kind == "word" else "" for piece in pieces[place:end])
-        then = next((at for at, word in enumerate(words, place) if word in ("then", "do")), place - 1)
-        return _after_words(pieces, then + 1, end)
+    words = [folded(piece.text) if piece.kind == "word" else "" for piece in pieces[place:end]]
+    first = words[0] if words else ""
+    before = ("then", "do") if first in _CONDITIONAL else ("begin",) if "handler" in words[:3] else ()
+    inner = next((at for at, word in enumerate(words, place) if word in before), None)
+    if inner is not None:
+        return _after_words(pieces, inner + 1, end)
     return place
 
 

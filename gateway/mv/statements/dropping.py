@@ -81,8 +81,7 @@ class Dropping:
             self._settlement.refuse_doubtful(entry)
             await self._fence.check_lately()
             try:
-                # First, so that a storage table without a view counts as a leftover, not as damage.
-                await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
+                await self._mark_dropped(view.storage)
                 await session.run(maintenance.drop_view(view.name))
             except FreshgateError as error:
                 if await self._settlement.unmoved(view, view.current.number, error):
@@ -93,6 +92,14 @@ class Dropping:
                     raise
             self._catalog.remove(entry)
         await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition))
+
+    async def _mark_dropped(self, storage: TableName) -> None:
+        """Makes the storage table a leftover as soon as no view shows it, not damage. It may be missing."""
+        try:
+            await self._metastore.run(maintenance.unset_properties(storage, stored.published_keys()))
+        except StatementFailed:
+            if await self._metastore.relation(storage) is not None:
+                raise
 
     async def drop_damaged(self, name: TableName, caller: Caller) -> None:
         """Drops the remaining parts of a damaged view."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.scope import watch
-from gateway.service.routing.written_out import written_out
+from gateway.service.routing.written_out import Untold, written_out
 from sql.names import Namespace, TableName
 from sql.reading import paths
 from sql.statement import Parts
@@ -66,9 +66,13 @@ class Subject:
 class Gatekeeper:
     """Checks statements; raises NotAllowed."""
 
-    def __init__(self, catalog: Catalog, directories: Directories, guard: Guard) -> None:
+    def __init__(
+        self, catalog: Catalog, directories: Directories, guard: Guard, guarded: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`guarded`: whether Spark itself refuses changes of what the gateway stores."""
         self._catalog = catalog
         self._guard = guard
+        self._guarded = guarded
         self.texts = LongTexts()
         self._protection = Protection(catalog, directories)
 
@@ -129,7 +133,12 @@ class Gatekeeper:
         LimitReached, and StatementFailed if Spark cannot evaluate a part of it."""
         if self._catalog.idle or not known.puts_together or not may_write_after_all(known):
             return known
-        found = await written_out(session, known, self.texts)
+        try:
+            found = await written_out(session, known, self.texts)
+        except Untold:
+            if self._guarded():
+                return known
+            raise
         namespace = await session.resolve_namespace()
         for text in found.runs:
             run = Understood(text, ours=False)

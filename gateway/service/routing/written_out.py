@@ -44,6 +44,10 @@ _OUTSIDE = re.compile(r"\$\{((?:env|system):[\w.-]++)\}", re.ASCII)
 """A variable of Spark's process."""
 
 
+class Untold(NotAllowed):
+    """It cannot be told what a statement changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenOut:
     """`runs`: the texts that it runs, or that stand for what it changes."""
@@ -53,8 +57,8 @@ class WrittenOut:
 
 
 async def written_out(session: Session, known: Understood, texts: LongTexts) -> WrittenOut:
-    """The statement without anything that is put together when it runs. Raises NotAllowed if that cannot be told,
-    LimitReached, and StatementFailed if Spark cannot evaluate a part."""
+    """The statement without anything that is put together when it runs. Raises Untold and LimitReached, and
+    StatementFailed if Spark cannot evaluate a part."""
     writer = _Writer(session, texts)
     try:
         async with asyncio.timeout(ASKING_SECONDS):
@@ -172,8 +176,8 @@ def _filled_in(expression: str, arguments: Sequence[Argument]) -> str:
     return filled(expression, 0, arguments)[0] if arguments else expression
 
 
-def _unknown(what: str, why: str) -> NotAllowed:
-    return NotAllowed(
+def _unknown(what: str, why: str) -> Untold:
+    return Untold(
         f"The statement may change what {what} names, and {why}; it could be the rows of materialized views. Write the "
         f"name out."
     )
