@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
+from itertools import combinations
 
 import pytest
 from fakes import named
@@ -137,6 +139,25 @@ async def test_a_drop_by_another_user_is_refused_and_drops_nothing() -> None:
     assert [str(name) for name in made.warehouse.things] == ["s.t"]
     with pytest.raises(NoSuchView):
         await made.run("DROP MATERIALIZED VIEW s.m")
+
+
+PARTS = ["storage", "definition", "view"]
+
+
+@pytest.mark.parametrize("missing", [parts for number in (1, 2, 3) for parts in combinations(PARTS, number)])
+@pytest.mark.parametrize("seen", [False, True])
+async def test_a_view_is_dropped_whatever_is_missing_of_it(missing: tuple[str, ...], seen: bool) -> None:
+    made = await built()
+    view = made.entry("s.m").view
+    for part in missing:
+        del made.warehouse.things[{"storage": view.storage, "definition": view.definition, "view": view.name}[part]]
+    if seen:
+        with suppress(FreshgateError):
+            await made.run("REFRESH MATERIALIZED VIEW s.m")
+    await made.run("DROP MATERIALIZED VIEW s.m")
+    assert [str(name) for name in made.warehouse.things] == ["s.t"]
+    assert made.catalog.idle
+    await made.run(CREATE)
 
 
 @pytest.mark.parametrize(
