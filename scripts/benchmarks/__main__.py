@@ -67,7 +67,7 @@ ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "rewrite-rates": rewrite_rates.figures,
     "turns": turns.figures,
 }
-"""Measures that need neither server nor gateway; `rewrite-rates` starts a Spark of its own."""
+"""Measures that need neither server nor gateway; `rewrite-rates` starts a gateway of its own."""
 
 
 def main() -> int:

@@ -1,213 +1,140 @@
-"""How many queries of three benchmarks are proved to be answered from a few views. Starts an embedded engine.
+"""How many queries of three benchmarks are answered from a few views, as a user meets it: `freshgate serve` with an
+embedded Spark, tables and views created by SQL, and each query sent by a driver.
 
-The queries and the tables' columns come from Spark's own tests. The tables stay empty: a proof reads no rows.
+A query counts if `EXPLAIN REWRITE` has a chosen view, the catalog counts an answer from a view when the query runs, and
+the rows are those of a session without rewriting.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-import struct
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from jars import jar
-from planning import Planner, planner
-from processes import Engine
+from clients import pyhive, rows
+from processes import Gateway
+from pyhive import hive
 
 from benchmarks.figures import Figure
+from benchmarks.rate_queries import NAMES, Benchmark, benchmarks
 from benchmarks.rate_views import VIEWS
-from gateway.mv.ports import Plans, PlanUnavailable
-from gateway.mv.rewriting.proving import difference
-from gateway.spark.plans import EnginePlans
-from sql.definition.bases import bases
-from sql.names import Namespace, TableName
-from sql.proof.plan import Plan
-from sql.rewriting.candidate import RewritableView
-from sql.rewriting.matching import Miss, propose
-from sql.rewriting.shape import shape_of
 
-TESTS = "spark-sql_2.13"
-NAMES = {"ssb": "Star Schema Benchmark", "tpch": "TPC-H", "tpcds": "TPC-DS"}
-GOALS = {"ssb": 12, "tpch": 8, "tpcds": 25}
-_CLASSES = {"ssb": "SSBQuerySuite", "tpch": "TPCHBase", "tpcds": "TPCDSSchema"}
-"""Classes of Spark's tests with the columns of each benchmark's tables."""
-_TABLE = re.compile(r"CREATE TABLE `(\w+)`\s*\(([^;]*)\)\s*USING", re.IGNORECASE)
-_TEXT = re.compile(r"(?:VAR)?CHAR\(\d+\)", re.IGNORECASE)
-_COLUMN = re.compile(r"`(\w+)`")
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    name: str
-    tables: dict[str, str]
-    """The columns of each, as SQL."""
-    queries: dict[str, str]
+GOALS = {"ssb": 12, "tpch": 7, "tpcds": 39}
+SETTINGS: dict[str, Any] = {
+    "rewrite.wait": 60,
+    "rewrite.canary": 0,
+    "result_cache.bytes": 0,
+    "engine.spark.sql.shuffle.partitions": 2,
+}
+HITS = "SELECT coalesce(sum(hits), 0) FROM freshgate.rewrites"
+TRIES = 4
+"""How often a busy gateway is asked, which answers after half a minute at the latest."""
+_ERROR = re.compile(r"\[([A-Z_.]+)\]")
+DIGITS = 9
+"""Of floating-point numbers, which differ in their last digits between two runs of the same query, too."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of a query: why no view answers it, and the text that does."""
+    """What became of a query: why no view answers it, or which one does."""
 
+    view: str = ""
+    reason: str = "no view takes part that reads one of its tables"
     proposed: bool = False
-    rewritten: str = ""
-    reason: str = "no view was compared"
 
 
 def figures() -> Iterator[Figure]:
     """Raises FileNotFoundError without the archive of Spark's tests."""
-    with zipfile.ZipFile(jar(TESTS)) as archive:
-        benchmarks = [_read(archive, name) for name in NAMES]
-    for benchmark, outcomes in zip(benchmarks, asyncio.run(_all_outcomes(benchmarks)), strict=True):
-        proved = sum(bool(each.rewritten) for each in outcomes.values())
-        proposed = sum(each.proposed for each in outcomes.values())
-        count, views = len(outcomes), len(VIEWS[benchmark.name])
-        subject = f"{NAMES[benchmark.name]}: proved of {count}, {proposed} proposed, {views} views"
-        yield Figure("rewrite-rates", subject, proved, "queries", at_least=GOALS[benchmark.name])
-        _explain(benchmark, outcomes)
+    found = list(benchmarks())
+    with tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory:
+        gateway = Gateway(Path(directory) / "gateway.log", data_dir=Path(directory) / "data", **SETTINGS)
+        try:
+            for benchmark in found:
+                outcomes = measured(gateway, benchmark)
+                answered = sum(bool(each.view) for each in outcomes.values())
+                proposed = sum(each.proposed for each in outcomes.values())
+                subject = (
+                    f"{NAMES[benchmark.name]}: answered of {len(outcomes)}, {proposed} proposed, "
+                    f"{len(VIEWS[benchmark.name])} views"
+                )
+                yield Figure("rewrite-rates", subject, answered, "queries", at_least=GOALS[benchmark.name])
+                _explain(benchmark, outcomes)
+        finally:
+            gateway.stop()
+
+
+def measured(gateway: Gateway, benchmark: Benchmark) -> dict[str, Outcome]:
+    """The outcome of each query of the benchmark, of which tables and views are created."""
+    with pyhive(gateway.host, gateway.port) as client, pyhive(gateway.host, gateway.port) as plain:
+        rows(client, f"CREATE DATABASE {benchmark.name}")
+        rows(plain, "SET freshgate.rewrite = off")
+        for cursor in (client, plain):
+            rows(cursor, f"USE {benchmark.name}")
+        for statement in benchmark.statements():
+            rows(client, statement)
+        for name, query in VIEWS[benchmark.name].items():
+            rows(client, f"CREATE MATERIALIZED VIEW {name}_v ENABLE QUERY REWRITE AS {query}")
+        return {name: _outcome(client, plain, query) for name, query in benchmark.queries.items()}
+
+
+def _outcome(client: Any, plain: Any, query: str) -> Outcome:
+    """Raises AssertionError if an answer from a view has other rows."""
+    outcome = Outcome()
+    for view, verdict, reason, text in _explained(client, query):
+        outcome.proposed |= text is not None
+        if verdict == "CHOSEN":
+            return _answered(client, plain, query, view)
+        if view is not None and (verdict == "NOT PROVED" or "the query does not" not in reason):
+            outcome.reason = f"{verdict}, {view.rpartition('.')[2]}: {reason}"
+            if verdict != "REJECTED":
+                break
+    return outcome
+
+
+def _explained(client: Any, query: str) -> list[tuple[Any, ...]]:
+    """What each view is to the query, once that is known."""
+    for _ in range(TRIES):
+        found = rows(client, f"EXPLAIN REWRITE {query}")
+        if all(verdict != "CONSIDERING" for _, verdict, *_ in found):
+            break
+    return found
+
+
+def _answered(client: Any, plain: Any, query: str, view: str) -> Outcome:
+    expected = _answer(plain, query)
+    before = rows(client, HITS)
+    answer = _answer(client, query)
+    if answer != expected:
+        raise AssertionError(f"{view} gives other rows: {query}")
+    # A query that fails on these rows fails on the view and as it came.
+    if not isinstance(answer, str) and rows(client, HITS) == before:
+        return Outcome(reason=f"CHOSEN, {view}, but its rows are not from the view", proposed=True)
+    return Outcome(view, "", proposed=True)
+
+
+def _answer(cursor: Any, query: str) -> list[str] | str:
+    """The rows, in any order; or Spark's name for the error, such as DIVIDE_BY_ZERO."""
+    try:
+        return sorted(map(_shown, rows(cursor, query)))
+    except hive.OperationalError as error:
+        found = _ERROR.search(str(error))
+        return found[1] if found else str(error)
+
+
+def _shown(row: tuple[Any, ...]) -> str:
+    return str([f"{value:.{DIGITS}g}" if isinstance(value, float) else value for value in row])
 
 
 def _explain(benchmark: Benchmark, outcomes: dict[str, Outcome]) -> None:
-    served = [name for name, each in outcomes.items() if each.rewritten]
-    print(f"bench:   {benchmark.name}: proved {' '.join(served)}", file=sys.stderr)
+    answered = [name for name, each in outcomes.items() if each.view]
+    print(f"bench:   {benchmark.name}: answered {' '.join(answered)}", file=sys.stderr)
     reasons: dict[str, list[str]] = {}
     for name, each in outcomes.items():
-        if not each.rewritten:
-            reasons.setdefault(("not proved: " if each.proposed else "") + each.reason, []).append(name)
+        if not each.view:
+            reasons.setdefault(each.reason, []).append(name)
     for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
         print(f"bench:     {' '.join(names)}: {reason}", file=sys.stderr, flush=True)
-
-
-# --- from Spark's tests --------------------------------------------------------------------------------
-
-
-def _read(archive: zipfile.ZipFile, name: str) -> Benchmark:
-    texts = _texts(archive.read(f"org/apache/spark/sql/{_CLASSES[name]}.class"))
-    written = {found[1]: found[2] for text in texts if (found := _TABLE.search(_stripped(text)))}
-    files = [each for each in archive.namelist() if re.fullmatch(rf"{name}/[\w.]+\.sql", each)]
-    queries = {Path(each).stem: archive.read(each).decode().strip().rstrip(";") for each in sorted(files, key=_number)}
-    return Benchmark(name, written or dict(_named(texts)), {each: _bare(text) for each, text in queries.items()})
-
-
-def _named(texts: list[str]) -> Iterator[tuple[str, str]]:
-    """The tables of a map from names to columns: each name comes before its columns."""
-    previous = ""
-    for text in texts:
-        if text.lstrip().startswith("|`"):
-            yield previous, _stripped(text)
-        elif re.fullmatch("[a-z_]+", text):
-            previous = text
-
-
-def _number(path: str) -> tuple[float, str]:
-    found = re.search(r"\d+(?:\.\d+)?", Path(path).stem)
-    return (float(found[0]) if found else 0.0, path)
-
-
-def _stripped(text: str) -> str:
-    return re.sub(r"^\s*\|", "", text, flags=re.MULTILINE)
-
-
-def _bare(query: str) -> str:
-    return "\n".join(line for line in query.splitlines() if not line.startswith("--"))
-
-
-def _texts(compiled: bytes) -> list[str]:
-    """The texts among the constants of a class, in their order."""
-    (count,) = struct.unpack(">H", compiled[8:10])
-    found, place, number = [], 10, 1
-    while number < count:
-        kind = compiled[place]
-        if kind == 1:
-            (length,) = struct.unpack(">H", compiled[place + 1 : place + 3])
-            found.append(compiled[place + 3 : place + 3 + length].decode("utf-8", "replace"))
-            place += 3 + length
-        else:
-            place += _SIZES[kind]
-            number += kind in (5, 6)
-        number += 1
-    return found
-
-
-_SIZES = {**dict.fromkeys((7, 8, 16, 19, 20), 3), **dict.fromkeys((3, 4, 9, 10, 11, 12, 17, 18), 5), 5: 9, 6: 9, 15: 4}
-"""Bytes of each kind of constant."""
-
-
-# --- at Spark ------------------------------------------------------------------------------------------
-
-
-class _KnownPlans:
-    """Plans each text once: a query is compared with several views. Implements `gateway.mv.ports.Plans`."""
-
-    in_place = True
-
-    def __init__(self, working: Planner) -> None:
-        self._plans = EnginePlans(working.asking)
-        self._known: dict[str, Plan] = {}
-        self.of = self._plans.of
-
-    async def optimized(self, session: bytes, text: str) -> Plan:
-        if text not in self._known:
-            self._known[text] = await self._plans.optimized(session, text)
-        return self._known[text]
-
-
-async def _all_outcomes(benchmarks: list[Benchmark]) -> list[dict[str, Outcome]]:
-    with tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory:
-        engine = Engine(Path(directory) / "engine")
-        try:
-            async with planner(engine) as working:
-                return [await _outcomes(working, each) for each in benchmarks]
-        finally:
-            engine.stop()
-
-
-async def _outcomes(working: Planner, benchmark: Benchmark) -> dict[str, Outcome]:
-    run, namespace = working.session.run, Namespace(benchmark.name)
-    await run(f"CREATE DATABASE {benchmark.name}")
-    await run(f"USE {benchmark.name}")
-    columns: dict[TableName, tuple[str, ...]] = {}
-    for table, text in benchmark.tables.items():
-        # Spark pads values of CHAR where it reads a table; what a view stores is a plain string. So none is proved.
-        await run(f"CREATE TABLE {table} ({_TEXT.sub('STRING', text)}) USING parquet")
-        columns[TableName(benchmark.name, table)] = tuple(_COLUMN.findall(text))
-    views = []
-    for name, query in VIEWS[benchmark.name].items():
-        await run(f"CREATE VIEW {name}_v AS {query}")
-        described = (await run(f"DESCRIBE {name}_v")).rows
-        names, types = zip(*((str(row[0]), str(row[1])) for row in described), strict=True)
-        tables = bases(query, namespace).relations
-        view = TableName(benchmark.name, f"{name}_v")
-        views.append(RewritableView(view, names, types, query, namespace, {each: columns[each] for each in tables}))
-    plans, found = _KnownPlans(working), {}
-    for name, query in benchmark.queries.items():
-        found[name] = await _outcome(working, plans, query, namespace, views, columns)
-    return found
-
-
-async def _outcome(
-    working: Planner,
-    plans: Plans,
-    query: str,
-    namespace: Namespace,
-    views: list[RewritableView],
-    columns: dict[TableName, tuple[str, ...]],
-) -> Outcome:
-    outcome, shape = Outcome(), shape_of(query)
-    for view, proposal in zip(views, propose(shape, namespace, views, columns.get), strict=True):
-        if isinstance(proposal, Miss):
-            if not outcome.proposed and "the query does not" not in proposal.reason:
-                outcome.reason = proposal.reason
-            continue
-        try:
-            reason = await difference(plans, working.session.handle.guid, shape, proposal, view.name.quoted)
-        except PlanUnavailable as error:
-            reason = str(error).splitlines()[0]
-        if reason is None:
-            return Outcome(True, proposal.template.fill(shape.literals))
-        outcome.proposed, outcome.reason = True, f"{view.name.table}: {reason}"
-    return outcome
