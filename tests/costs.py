@@ -21,6 +21,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
+from gateway.service.clients import own_settings
 from sql import redaction, wildcards
 from sql.definition.bases import bases
 from sql.definition.determinism import nondeterministic
@@ -32,6 +33,7 @@ from sql.increments.reasons import NotIncremental
 from sql.increments.shape import analyse
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
+from sql.proof.plan_text import views_in
 from sql.reading.lineage import parsed_closely, relations
 from sql.rewriting.advice import Described, suggested, tables_of, without_literals
 from sql.rewriting.candidate import RewritableView, candidate
@@ -92,6 +94,11 @@ def _pattern(text: str) -> None:
         wildcards.matcher(text)("a" * 200)
 
 
+_EXPLAINED = "== Parsed Logical Plan ==\n== Analyzed Logical Plan ==\na: int\n{0}\n" + (
+    "== Optimized Logical Plan ==\n{0}\n== Physical Plan ==\n{0}"
+)
+
+
 def _quietly(function: Callable[..., object], *arguments: object, **named: object) -> None:
     with suppress(*_REFUSED):
         function(*arguments, **named)
@@ -115,6 +122,8 @@ READERS: Mapping[str, Reader] = {
     "qualified": _shown,
     "wildcards": _pattern,
     "interval": intervals.seconds_of,
+    "settings": own_settings.assigned,
+    "plan": lambda text: _quietly(views_in, _EXPLAINED.format(text)),
     "literal": rewrite.safe_literal,
 }
 """By what they find. `understood`: everything that is asked of every statement."""

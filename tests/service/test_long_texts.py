@@ -27,6 +27,7 @@ from views import given
 
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_texts
+from gateway.service.routing.fair_turns import FairTurns
 from gateway.service.routing.long_text_process import ANSWER_BYTES_MAX
 from gateway.service.routing.long_texts import APART_CHARACTERS, LONG_CHARACTERS, LongTexts, parts_bounded
 from sql import classify, understood
@@ -406,3 +407,22 @@ def test_a_reading_ends_with_the_gateway() -> None:
     )
     child = int(done.stderr.split()[0])
     wait_until(lambda: not psutil.pid_exists(child), what="the reading process to end")
+
+
+async def test_users_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    of = FairTurns.of
+
+    def noted(turns: FairTurns, who: tuple[str, str]) -> contextlib.AbstractAsyncContextManager[None]:
+        asked.append(who[0])
+        return of(turns, who)
+
+    monkeypatch.setattr(FairTurns, "of", noted)
+    world = await stage()
+    try:
+        for user in ("bob", "eve"):
+            client = await world.client(user)
+            await (await client.execute(TEXTS["a string"])).poll()
+        assert asked == ["bob", "eve"]
+    finally:
+        await world.router.close()
