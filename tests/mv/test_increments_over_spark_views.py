@@ -18,7 +18,7 @@ from gateway.mv.model.view import MaterializedView, Version, base_key
 from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.observer import Look
-from gateway.mv.ports import Relation, RelationKind, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import CONVERSIONS, Increments
 from sql.increments.reasons import NotIncremental, Reason
@@ -197,3 +197,36 @@ async def test_a_definition_that_spark_would_read_in_another_way_is_refused(sett
     stage.metastore.add(Relation(stage.view.definition, RelationKind.VIEW, settings=settings))
     with pytest.raises(NotIncremental, match=f"created with another .*{setting}"):
         await stage.content(replace(SHOWN, settings=settings))
+
+
+@pytest.mark.parametrize(
+    ("created", "server", "detail"),
+    [
+        ({}, {}, ""),
+        # Refreshes have it.
+        ({"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.icu.caseMappings.enabled": "false"}, {}, ""),
+        # Of what is written: refreshes never have it, and rows do not depend on it.
+        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}, {}, ""),
+        ({"spark.sql.hive.manageFilesourcePartitions": "false"}, {}, "manageFilesourcePartitions"),
+        ({"spark.sql.brandNew": "1"}, {}, "spark.sql.brandNew"),
+        ({"spark.sql.brandNew": "1"}, {"spark.sql.brandNew": "1"}, ""),
+        # Set for the whole Spark since: Spark reads the definition without it.
+        ({}, {"spark.sql.ansi.enabled": "false"}, "spark.sql.ansi.enabled"),
+        # Spark keeps none of these with a definition.
+        ({}, {"spark.sql.catalog.lake": "x.Catalog", "spark.app.id": "1", "spark.sql.warehouse.dir": "/"}, ""),
+        (UNKNOWN_SETTINGS, {}, "does not tell"),
+    ],
+)
+async def test_a_refresh_by_rows_has_all_settings_that_spark_keeps_with_the_definition(
+    created: dict[str, str], server: dict[str, str], detail: str
+) -> None:
+    stage = Stage()
+    settings = created if created == UNKNOWN_SETTINGS else {**UTC, **created}
+    stage.metastore.add(Relation(stage.view.definition, RelationKind.VIEW, settings=settings))
+    habits = stage.increments._habits
+    habits.settings = {**habits.settings, **server}
+    if detail:
+        with pytest.raises(NotIncremental, match=detail):
+            await stage.content(replace(SHOWN, settings=settings))
+    else:
+        assert await stage.content(replace(SHOWN, settings=settings))

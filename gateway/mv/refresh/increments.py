@@ -259,11 +259,16 @@ class Increments:
                 raise NotIncremental(Reason.OPERATOR, f"it was created with another {name} than {plain}")
         for spark_view, relation in views.items():
             _check_settings(spark_view, relation.settings, created)
-        for name in sorted({*created, *filter(is_kept, known)}):
+        for name in sorted({*created, *filter(self._would_be_kept, known)}):
             if is_harmless(name) or (name in created and (has_meaning(name) or self._is_so(name, created[name]))):
                 continue
             value = created.get(name, "no value")
             raise NotIncremental(Reason.OPERATOR, f"it was created with {value} of {name}, unlike a refresh's")
+
+    def _would_be_kept(self, name: str) -> bool:
+        """Whether Spark would keep a setting that a service session has with a definition that it creates: not those
+        of data sources and catalogs, which Spark does not know."""
+        return is_kept(name) and (name in self._habits.defaults or has_meaning(name))
 
     def _is_so(self, name: str, value: str) -> bool:
         """Whether a service session has this value."""
