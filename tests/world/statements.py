@@ -573,6 +573,11 @@ def _row(values: str) -> tuple[str | None, int]:
     return (partition[0].strip("'") if partition else None), int(token or 0)
 
 
+def _said(_: Statement, found: re.Match[str]) -> Answer:
+    """What a statement puts together: a variable has the text of one that changes nothing."""
+    return [(found[1].strip("'") if found[1] != "said" else "REFRESH TABLE s.t",)]
+
+
 def _nothing(*_: object) -> None: ...
 
 
@@ -637,6 +642,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _types),
     ("ask", r"DESCRIBE QUERY SELECT `k` FROM parquet\..*", _delta_columns),
     ("ask", rf"DESCRIBE TABLE {NAME}", _delta_columns),
+    ("ask", r"SELECT \((said|'.*')\)", _said),
     ("ask", r"EXECUTE IMMEDIATE (?:said|'REFRESH TABLE .*)", _nothing),
     ("ask", r"SELECT current_catalog\(\), current_database\(\)", lambda *_: [("spark_catalog", "default")]),
     ("read", r"SELECT \* FROM (\w+)\.(\w+)", _select),
