@@ -195,6 +195,8 @@ class Executions:
                 views = route.then.source.views
                 return await self._known(execution.for_the_rest(began), route, key, views, report)
             side = await session.side()
+            if route.then.check is not None:
+                route.then.check()
         except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
             raise

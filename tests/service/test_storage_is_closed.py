@@ -143,6 +143,19 @@ async def test_a_bare_name_in_a_long_text_counts_while_a_move_runs() -> None:
     assert world.spark.texts == ["USE storage"]
 
 
+async def test_a_bare_name_counts_where_a_use_overtakes_a_write_that_waits() -> None:
+    world, mallory, view = await stage()
+    world.write("s.t")
+    world.tasks.working.clear()
+    waiting = await mallory.execute(f"INSERT INTO {view.storage.table} SELECT * FROM s.mv", settle=False)
+    assert world.spark.texts == []
+    await mallory.execute("USE storage")
+    world.tasks.working.set()
+    done = await waiting.poll()
+    assert "Run it again" in str(done)
+    assert world.spark.texts == ["USE storage"]
+
+
 @pytest.mark.parametrize("text", READS)
 async def test_whoever_may_read_may_go_on_reading(text: str) -> None:
     world, mallory, view = await stage()

@@ -163,6 +163,11 @@ class Gatekeeper:
             await self._protection.check_within(known, subject.namespace, adrift=adrift)
         await self._protection.check_paths(known.paths, names)
 
+    def keep(self, subject: Subject, route: Route) -> None:
+        """If the statement waits before it is sent, its names must then mean what they meant when it was checked."""
+        if subject.writes and not self._catalog.idle:
+            route.check = partial(_unmoved, subject.session, subject.session.moved)
+
     async def check_location(self, location: str) -> None:
         """Checks the location of a materialized view that is to be created. Several views may have one location: each
         stores its files in a directory of its own below it."""
@@ -223,6 +228,15 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
         return maintenance.is_of_session(json.loads(answer.rows[0][0]))
     except (StatementFailed, ValueError, LookupError):
         return False
+
+
+def _unmoved(session: Session, moved: int) -> None:
+    if session.moved != moved:
+        raise NotAllowed(
+            "While the statement waited for a refresh, another statement of this session may have changed the current "
+            "database. Run it again.",
+            sqlstate="55006",
+        )
 
 
 def _dropped(route: Route, session: Session, claim: Claim, end: End) -> None:

@@ -52,6 +52,8 @@ class Route:
     """Whether `text` answers the client's from a materialized view that the client did not name."""
     took: Callable[[float], None] | None = None
     """Receives the seconds from now until its success is known."""
+    check: Callable[[], None] | None = None
+    """Called after a wait, just before it is sent. Raises NotAllowed if what allowed it no longer holds."""
     source: Source | None = None
     """Set when it is about to be sent, if its answer depends on nothing else."""
     notes: tuple[str, ...] = ()

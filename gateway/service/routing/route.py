@@ -353,6 +353,7 @@ class Router:
         try:
             self._gatekeeper.note(subject, claim, route)
             self._gatekeeper.watch(subject, route)
+            self._gatekeeper.keep(subject, route)
             write = self._open_write(session, namespace, statement, look, targets, composed=composed)
             if look.keyword not in ROW_CHANGES:
                 changing = frozenset(targets) if write is None else write.tables or frozenset()
