@@ -82,6 +82,8 @@ _AGGREGATES = {
     "avg": "Average",
 }
 STATIC_CALL = "static_invoke"
+PADS = "rpad"
+"""What Spark calls for a string, or a CHAR, that is compared with a longer CHAR or string."""
 READ_CALLS = frozenset({*_TESTS, *_CONTAINED, *_FUNCTIONS, *_AGGREGATES, "cast", "coalesce", "concat"})
 
 
@@ -345,6 +347,8 @@ class Reading:
             return self._function(*_FUNCTIONS[name])
         if name == STATIC_CALL:
             return self._padded()
+        if name == PADS:
+            return self._longer()
         values = self._arguments()
         if name in _TESTS and len(values) == 1:
             return Node(_TESTS[name], {"child": self.free(values[0])}, "boolean")
@@ -391,6 +395,15 @@ class Reading:
             "scalarFunction": None,
         }
         return Node(STATIC_INVOKE, fields, "string")
+
+    def _longer(self) -> Node:
+        """A CHAR that is compared with something longer."""
+        value = self.fixed(self.loose(), "string")
+        self.expect(", ")
+        length = self.fixed(self.loose(), "int")
+        self.expect(",  )")
+        space = literal_of(" ", "string", self.session.zone, frozenset({" "}))
+        return Node("StringRPad", {"str": value, "len": length, "pad": space}, "string")
 
     def _field(self, type_text: str) -> Value:
         if type_text == "zone":

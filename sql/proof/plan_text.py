@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from sql.proof.expression_text import READ_CALLS, STATIC_CALL, Reading, Session, items
+from sql.proof.expression_text import PADS, READ_CALLS, STATIC_CALL, Reading, Session, items
 from sql.proof.literal_text import Loose
 from sql.proof.plan import Node, Output, Plan, Scalar, Value
 from sql.proof.sources import Literals, casts_of_literals, literals_of
@@ -47,8 +47,6 @@ _ANALYZED = words("""
     """)
 """Plan nodes of a statement before optimization. Others may have come from texts that are not known, as the bodies of
 SQL functions do."""
-_PADS = "rpad"
-"""What Spark calls for a string that is compared with a CHAR."""
 _PADDED_TO = re.compile(rf"{re.escape(PADDED)}\([^()]*, (\d+)\)", re.ASCII)
 _TEXTUAL = words("concat substring trim left right upper lower")
 """Functions that make texts of texts."""
@@ -151,7 +149,7 @@ def _called(analyzed: str, literals: Literals) -> frozenset[str]:
         raise ValueError(f"it contains the plan node {kind}")
     for name in sorted(called - _UNDERSTOOD):
         raise ValueError(f"the plan's text does not show enough of the function {name}")
-    if (literals.has_spaces or _PADS in called) and not called.isdisjoint(_TEXTUAL):
+    if (literals.has_spaces or PADS in called) and not called.isdisjoint(_TEXTUAL):
         raise ValueError("it makes texts of others, with spaces, so the plan's text does not show where they end")
     return called
 
