@@ -392,10 +392,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         private void directories(Object value, int depth) {
             String[] methods = {"rootPaths", "dataPath"};
             for (int place = 0; place < methods.length; place++) {
-                Method method = method(value, methods[place]);
-                if (method != null) {
-                    collect(invoke(value, method), depth + 1);
-                }
+                collect(told(value, methods[place]), depth + 1);
             }
         }
 
@@ -425,17 +422,15 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void v2(Object table, int depth) {
-            Object properties = call(table, "properties");
+            Object properties = told(table, "properties");
             if (properties instanceof Map) {
                 collect(((Map) properties).get("location"), depth + 1);
                 collect(((Map) properties).get("path"), depth + 1);
             }
-            String[] methods = {"v1Table", "catalogTable", "path", "fileIndex"};
+            // Not `fileIndex`, which would list the files.
+            String[] methods = {"v1Table", "catalogTable", "path", "paths"};
             for (int place = 0; place < methods.length; place++) {
-                Method method = method(table, methods[place]);
-                if (method != null) {
-                    collect(invoke(table, method), depth + 1);
-                }
+                collect(told(table, methods[place]), depth + 1);
             }
         }
 
@@ -801,6 +796,15 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     private static Object value(Object product, String name) {
         Method method = product == null ? null : method(product, name);
         return method == null ? null : invoke(product, method);
+    }
+
+    /** What an object tells; null if it has no such method, or not in its state: Delta's `v1Table` needs a name. */
+    private static Object told(Object object, String name) {
+        try {
+            return value(object, name);
+        } catch (IllegalStateException other) {
+            return null;
+        }
     }
 
     private static Method method(Object object, String name) {
