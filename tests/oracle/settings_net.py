@@ -35,7 +35,10 @@ VALUES = {
     "codegen.factoryMode": "NO_CODEGEN",
     "columnNameOfCorruptRecord": "bad",
     "execution.pandas.structHandlingMode": "row",
+    # Smaller ones would make hundreds of tasks of each query.
+    "files.maxPartitionBytes": "1000",
     "files.maxPartitionNum": "1",
+    "files.openCostInBytes": "1000",
     "hive.caseSensitiveInferenceMode": "INFER_ONLY",
     "legacy.ctePrecedencePolicy": "LEGACY",
     "legacy.csv.enableDateTimeParsingFallback": "true",
@@ -59,9 +62,10 @@ VALUES = {
 QUERIES = {
     "words": "SELECT initcap(s) i, upper(s) u, lower(s) l, s RLIKE '\\d' r, split(s, '') p, s = c same FROM words",
     "collated": "SELECT s COLLATE UNICODE_CI AS k, count(*) n FROM words GROUP BY 1",
-    "times": "SELECT id, t, n, d, to_date(t) td, date_format(t, 'yyyy-MM-dd HH:mm') f, hour(t) h, unix_seconds(t) u "
-    "FROM times",
-    "orc_times": "SELECT id, t, d FROM orc_times",
+    "times": "SELECT id, unix_micros(t) m, CAST(t AS STRING) s, CAST(n AS STRING) n, unix_date(d) d, hour(t) h, "
+    "date_format(t, 'yyyy-MM-dd HH:mm') f FROM times",
+    "kept_times": "SELECT id, t, n, d FROM times WHERE id <> 3",
+    "orc_times": "SELECT id, unix_micros(t) m, unix_date(d) d FROM orc_times",
     "of_times": "SELECT max(t) m, min(d) n, count(*) c FROM times WHERE t > TIMESTAMP'1500-01-01 00:00:00'",
     "numbers": "SELECT sum(a) s, avg(e) v, max(x) m, min(f) n, sum(e) se, percentile(a, 0.5) p, "
     "approx_percentile(a, 0.5) ap, count(DISTINCT e) dc, stddev(a) sd FROM numbers",
@@ -90,7 +94,7 @@ QUERIES = {
     "INTERSECT SELECT id FROM words",
     "structs": "SELECT to_json(n) j, cast(m AS STRING) ms, cast(arr AS STRING) ar, "
     "map_from_entries(array(('a',1),('b',2))) me, array_sort(arr) so, exists(arr, x -> x > 1) ex FROM nested",
-    "format": "SELECT format_string('%s', id) f, encode(s, 'US-ASCII') e, elt(1, 'a', 'b') el, lpad('a', 3, 'x') lp, "
+    "format": "SELECT format_string('%s', id) f, encode(s, 'UTF-8') e, elt(1, 'a', 'b') el, lpad('a', 3, 'x') lp, "
     "base64(CAST(repeat(s, 40) AS BINARY)) b FROM words",
     "bucketed": "SELECT b.k, count(*) c FROM bucketed b JOIN bucketed d ON b.k = d.k WHERE b.k = 3 GROUP BY b.k",
     "distinct": "SELECT DISTINCT c, id % 2 g FROM chars",
