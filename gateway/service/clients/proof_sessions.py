@@ -104,13 +104,18 @@ class ProofSession:
     async def reader(self) -> Reader:
         """Raises PlanUnavailable, and what Spark raises."""
         if self._reader is None:
+            # Making texts changes the settings of a session, which are compared with the view's.
             sql = await self._sql()
-            self._reader = Reader(await self._ends.enter_async_context(self._plans.of(sql)), sql)
+            planning = sql if self._plans.in_place else await self._twin()
+            self._reader = Reader(await self._ends.enter_async_context(self._plans.of(planning)), sql)
         return self._reader
 
     async def _sql(self) -> SqlSession:
-        if self._plans.in_place and not self._apart and not _has_ended(self._session):
+        if not self._apart and not _has_ended(self._session):
             return await self._session.sql()
+        return await self._twin()
+
+    async def _twin(self) -> SqlSession:
         return await self._ends.enter_async_context(self._sessions.twin(self._session, self._namespace))
 
 
