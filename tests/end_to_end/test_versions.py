@@ -498,7 +498,8 @@ def test_a_view_over_a_table_that_cannot_be_observed_is_never_fresh(database: Da
     """This holds after a refresh, after a restart, and in queries of the catalog's tables."""
     freshness = f"SELECT freshness FROM freshgate.materialized_views WHERE database_name = '{database.name}'"
     for number in range(2):
-        with session(database, start_gateway(**{"staleness.probe_interval": 3600})) as cursor:
+        gateway = start_gateway(take_over=bool(number), **{"staleness.probe_interval": 3600})
+        with session(database, gateway) as cursor:
             if number == 0:
                 url = f"jdbc:derby:memory:{database.name};create=true"
                 rows(cursor, f"CREATE TABLE far USING jdbc OPTIONS (url '{url}', dbtable 'sys.systables')")

@@ -168,9 +168,19 @@ class Guard:
     async def _look(self) -> None:
         """Checks the views that are due. Only views that do not match are asked for one by one."""
         began = self._watches.moment()
-        due = [entry for view_id in self._due if (entry := self._catalog.find(view_id)) and view_id in self._watches]
-        for view_id in [each for each in self._due if self._catalog.find(each) is None]:
+        # Those for which a statement ends meanwhile become due again.
+        left, self._due = self._due, {}
+        try:
+            await self._check_all(left, began)
+        finally:
+            self._due = left | self._due
+
+    async def _check_all(self, left: dict[str, None], began: int) -> None:
+        """Removes from `left` what was checked."""
+        for view_id in [each for each in left if self._catalog.find(each) is None]:
             self._forget(view_id)
+            del left[view_id]
+        due = [entry for view_id in left if (entry := self._catalog.find(view_id)) and view_id in self._watches]
         right = set[str]()
         if len(due) > 1:
             for database, entries in _by_database(due):
@@ -178,10 +188,10 @@ class Guard:
         for view_id in right:
             if (watched := self._watches.find(view_id)) is not None and not watched.lock.locked():
                 self._watches.confirm(view_id, watched, began)
-        for view_id in list(self._due):
+        for view_id in list(left):
             if view_id not in right:
                 await self._confirm_or_give_up(view_id)
-            self._due.pop(view_id, None)
+            del left[view_id]
 
     async def _confirm_or_give_up(self, view_id: str) -> None:
         """Confirms a view. If Spark refuses repeatedly to have it restored, reports it as damaged."""
