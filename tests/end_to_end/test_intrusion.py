@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pytest
 from clients import pyhive, rows
+from composed_targets import COMMANDS, READS, UNTOLD_COMMANDS, Attempt, Attempts
 from databases import REFLECT, Database, make_database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
 from raw_session import RawSession, decoded, texts
-from tiers import sampled
+from tiers import EVERYTHING, sampled
 
 from gateway.service.clients.session import DATABASE_KEY
 
+ATTEMPTS = int(os.environ.get("FRESHGATE_ATTEMPTS", "800" if EVERYTHING else "16"))
+SEED = int(os.environ.get("FRESHGATE_SEED", "1"))
 RIGHT = [(1,)]
 NOT_ALLOWED, NOT_OWNER = "42809", "42501"
 """SQLSTATEs: of a statement that nobody may run on a view, and of one that only its owner may run."""
@@ -213,3 +218,61 @@ def test_no_obfuscated_statement_drops_or_changes_it(target: Target, attack: str
         assert views == {"mv"}
         comment = dict(row[:2] for row in rows(bob, f"DESCRIBE TABLE EXTENDED spark_catalog.{target.name}.mv"))
     assert comment.get("Comment", "the number") == "the number"
+
+
+# --- targets that are put together -------------------------------------------------------------------------
+
+
+def outcome(target: Target, made: Attempt) -> str:
+    """Runs an attempt in a session of its own. Returns the message of the error, or nothing."""
+    gateway = target.database.gateway
+    with pyhive(gateway.host, gateway.port, user="mallory") as mallory:
+        for statement in made.prelude:
+            rows(mallory, statement)
+        try:
+            rows(mallory, made.text)
+        except OperationalError as error:
+            return str(error.args[0].status.errorMessage)
+    return ""
+
+
+def stored(target: Target) -> list[Any]:
+    """What is stored for the view, and the rows of its definition."""
+    with pyhive(target.database.gateway.host, target.database.gateway.port, user="bob") as bob:
+        listed = rows(bob, f"SHOW TABLES IN freshgate_storage LIKE '{target.name}__mv__*'")
+        table = min(row[1] for row in listed)
+        return [
+            listed,
+            table,
+            rows(bob, f"SELECT * FROM freshgate_storage.{table}"),
+            rows(bob, f"SHOW TBLPROPERTIES freshgate_storage.{table}"),
+            rows(bob, f"SELECT n FROM {target.name}.mv") == rows(bob, f"SELECT count(*) FROM {target.name}.t"),
+        ]
+
+
+def test_no_target_that_is_put_together_is_its_rows(target: Target) -> None:
+    before = stored(target)
+    attempts = Attempts(SEED, "freshgate_storage", before[1], [*COMMANDS, *UNTOLD_COMMANDS])
+    for made in islice(attempts, ATTEMPTS):
+        message = outcome(target, made)
+        assert "materialized view" in message, (made, message)
+    assert stored(target) == before
+
+
+def test_other_targets_that_are_put_together_are_reached(target: Target) -> None:
+    with pyhive(target.database.gateway.host, target.database.gateway.port, user="ada") as ada:
+        for made in islice(Attempts(SEED, target.name, "other"), ATTEMPTS):
+            rows(ada, f"CREATE TABLE IF NOT EXISTS {target.name}.other (n BIGINT) USING parquet")
+            message = outcome(target, made)
+            assert not made.told or "materialized view" not in message, (made, message)
+        rows(ada, f"DROP TABLE IF EXISTS {target.name}.other")
+    assert target.read() == RIGHT
+
+
+def test_what_reads_or_names_its_targets_runs(target: Target) -> None:
+    with pyhive(target.database.gateway.host, target.database.gateway.port, user="ada") as ada:
+        rows(ada, f"CREATE TABLE {target.name}.others (n BIGINT) USING parquet")
+        for text in READS:
+            made = Attempt(text.format(f"'{target.name}.' || 'others'", f"{target.name}.others"))
+            assert outcome(target, made) == "", made
+        assert rows(ada, f"SELECT count(*) FROM {target.name}.others WHERE n = 5") != [(0,)]
