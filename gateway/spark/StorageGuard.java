@@ -303,6 +303,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         private final Object catalog;
         /** Notes where the storage table lies that the command creates. */
         boolean learns;
+        /** What the metastore has said for this command, which names a table and a directory several times. */
+        private final Map known = new HashMap();
+        private final Set seen = new HashSet();
 
         Finding(Object session) {
             this.session = session;
@@ -526,13 +529,19 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private CatalogTable lookUp(String database, String table) {
+            String[] names = {database.toLowerCase(Locale.ROOT), table.toLowerCase(Locale.ROOT)};
+            List key = Arrays.asList(names);
+            if (!known.containsKey(key)) {
+                known.put(key, fetched(names));
+            }
+            return (CatalogTable) known.get(key);
+        }
+
+        private CatalogTable fetched(String[] names) {
             try {
                 Object external = call(catalog, "externalCatalog");
-                String[] names = {database.toLowerCase(Locale.ROOT), table.toLowerCase(Locale.ROOT)};
-                if (!((Boolean) call(external, "tableExists", names)).booleanValue()) {
-                    return null;
-                }
-                return (CatalogTable) call(external, "getTable", names);
+                boolean there = ((Boolean) call(external, "tableExists", names)).booleanValue();
+                return there ? (CatalogTable) call(external, "getTable", names) : null;
             } catch (NoSuchThing missing) {
                 return null;
             }
@@ -596,7 +605,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void path(String text) {
-            if (reason() == null && directory() != null && meets(text)) {
+            if (reason() == null && seen.add(text) && directory() != null && meets(text)) {
                 directoryReason = "The directory " + text + " holds the rows of materialized views, or is above them."
                     + " Only the gateway may change what is there: choose another directory.";
             }
@@ -690,12 +699,14 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
         /** The directory of the storage database; null before it exists. */
         private String directory() {
-            Object external = call(catalog, "externalCatalog");
             String[] name = {storage().toLowerCase(Locale.ROOT)};
-            if (!((Boolean) call(external, "databaseExists", name)).booleanValue()) {
-                return null;
+            List key = Arrays.asList(name);
+            if (!known.containsKey(key)) {
+                Object external = call(catalog, "externalCatalog");
+                boolean there = ((Boolean) call(external, "databaseExists", name)).booleanValue();
+                known.put(key, there ? String.valueOf(((CatalogDatabase) call(external, "getDatabase", name)).locationUri()) : null);
             }
-            return String.valueOf(((CatalogDatabase) call(external, "getDatabase", name)).locationUri());
+            return (String) known.get(key);
         }
 
         private void refuse(String database, String name) {
