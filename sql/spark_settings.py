@@ -122,6 +122,9 @@ HOW_IT_IS_WRITTEN = {
 CONNECTION = {
     "HiveServer2's own: pages, threads, ports": r"hive\.server2\..*",
     "the gateway's own, of each session": r"freshgate\..*",
+    "what Delta's sessions note by themselves: the version of their last commit": (
+        r"spark\.databricks\.delta\.lastCommitVersionInSession"
+    ),
     "Kyuubi's own: who has connected, how its server works": r"(?:spark\.)?kyuubi\..*",
     "the application: a Spark of a user's own at Kyuubi has others": (
         r"spark\.(?:app\..*|driver\.(?:bindAddress|blockManager\.port|cores|host|memory|memoryOverhead|port)"

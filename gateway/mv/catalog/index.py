@@ -22,7 +22,7 @@ from gateway.mv.freshness.drift import NOT_LOOKED, unseen
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.ledger import OpenWrites, Write
-from gateway.mv.model.damage import Damage, damaged
+from gateway.mv.model.damage import UNSEEN, Damage, damaged
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
@@ -193,7 +193,7 @@ class Catalog:
         if entry is not None and (entry.uncertain or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
         if entry is not None and entry.damage:
-            return Freshness.DAMAGED
+            return Freshness.UNKNOWN if entry.damage.startswith(UNSEEN) else Freshness.DAMAGED
         staleness = self.staleness(view_id)
         if staleness is None:
             return Freshness.FRESH

@@ -262,6 +262,8 @@ def _differ(wanted: Definition, existing: Existing) -> bool:
     shown = existing.details.get("Refresh", "")
     described = shown[shown.find("REFRESH ") :]
     trigger_given = "when_stale" in wanted.properties or existing.details.get("When Stale") == wanted.when_stale
+    # Without a trigger: what reads refresh, and what nothing does.
+    described = described.replace(" ON READ", " ON MANUAL")
     return described != wanted.refreshing.described() or not trigger_given
 
 
