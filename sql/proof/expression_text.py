@@ -16,7 +16,7 @@ from sql.proof.understood_classes import PADDED, STATIC_CALLS, STATIC_INVOKE, de
 _ATTRIBUTE = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)#(\d+)(L?)(?!\w)", re.ASCII)
 _ID = re.compile(r"#(\d+)(L?)(?!\w)", re.ASCII)
 _CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(", re.ASCII)
-_SPACES = re.compile(r" +(?=[),]| [<>=])")
+_SPACES = re.compile(r"(?<! ) +(?=[),]| [<>=])")
 """At the end of an operand of a comparison: nothing that Spark prints has any, but a string that ends with them."""
 _TYPE = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|string|date|timestamp(?:_ntz)?"

@@ -235,4 +235,5 @@ def test_a_row_of_the_table(before: str, event: str, after: str) -> None:
 
 def test_the_table_has_every_event_and_reaches_every_state() -> None:
     assert {event for _, event, _ in ROWS} == EVENTS.keys()
-    assert {after for _, _, after in ROWS} == {state.value for state in Freshness}
+    # Nothing that happens to base tables damages stored rows.
+    assert {after for _, _, after in ROWS} == {state.value for state in Freshness} - {Freshness.DAMAGED.value}

@@ -280,7 +280,7 @@ async def test_a_process_that_is_killed_is_started_again() -> None:
     async with long_texts_of_a_test() as texts:
         first = await texts.apply(eval, PROCESS)
         working = asyncio.create_task(texts.apply(eval, SLEEP))
-        await until(texts._long._turn.locked)
+        await until(lambda: texts._long._turns.busy)
         os.kill(first, signal.SIGKILL)
         with pytest.raises(LimitReached, match="memory"):
             await working

@@ -53,6 +53,9 @@ def installed() -> dict[str, bool]:
     jpype.JClass("org.apache.spark.sql.internal.StaticSQLConf$")
     jpype.java.lang.Class.forName("org.apache.spark.sql.hive.HiveUtils$")
     conf: Any = jpype.java.lang.Class.forName("org.apache.spark.sql.internal.SQLConf$").getField("MODULE$").get(None)
+    for method in conf.getClass().getMethods():  # Some are registered when they are first used.
+        if method.getReturnType().getSimpleName().endswith("ConfigEntry") and not method.getParameterCount():
+            method.invoke(conf)
     each, found = conf.getConfigEntries().iterator(), {}
     while each.hasNext():
         name = str(each.next().key())
