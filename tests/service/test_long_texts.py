@@ -394,7 +394,8 @@ async def main():
     texts = LongTexts()
     print(await texts.apply(eval, "__import__('os').getpid()" + " " * 40_000), file=sys.stderr, flush=True)
     reading = asyncio.ensure_future(texts.apply(eval, "any(iter(int, 1))" + " " * 40_000))
-    await asyncio.sleep(0.2)
+    while not texts._long._turns.busy:
+        await asyncio.sleep(0)
     os._exit(0)
 asyncio.run(main())
 """
