@@ -198,7 +198,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
     news = views.catalog.news
     news.touched.add(views.observer.touch)
     news.unread.add(views.observer.forget)
-    news.moved.add(views.relations.forget_sources)
+    news.moved.add(views.relations.forget_sources, views.schemas.forget)
     news.stale.add(refreshes.scheduler.changed)
     news.vouched.add(views.quarantine.release)
     news.published.add(refreshes.scheduler.published)

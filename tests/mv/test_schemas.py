@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fakes import World, named
 from views import given
 
@@ -39,3 +41,19 @@ async def test_a_view_above_one_whose_table_has_changed_has_that_state_too() -> 
     high = world.entry("s.high").view
     assert (await world.schemas.states([high]))[high.id] == states["s.high"]
     assert await world.schemas.changes(high) == states["s.high"][1]
+
+
+async def test_a_name_that_gets_another_view_is_described_again() -> None:
+    world = World()
+    before = await world.view("s.v", "SELECT n FROM s.t")
+    await world.view("s.other", "SELECT n FROM s.t")
+    known = await world.schemas.of([before.name, named("s.other"), named("s.new")])
+    assert known[named("s.new")] is None
+    assert known[before.name] != Schema("", (("a", INT),))
+    world.metastore.add(replace(world.metastore.relations[before.name], columns=(("a", INT),)))
+    world.catalog.remove(world.entry("s.v"))
+    assert (await world.schemas.of([before.name]))[before.name] == Schema("", (("a", INT),), is_view=True)
+    entry = world.entry("s.other")
+    world.metastore.add(replace(world.metastore.relations[entry.view.name], name=named("s.new")))
+    world.catalog.rename({named("s.new"): entry})
+    assert (await world.schemas.of([named("s.new")]))[named("s.new")] is not None

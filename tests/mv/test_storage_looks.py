@@ -16,7 +16,7 @@ from warehouse import House, Report, Rows, Thing, Warehouse
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
-from gateway.mv.model.view import Cause, MaterializedView, State, TriggerMode
+from gateway.mv.model.view import Cause, Freshness, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
 from sql.names import Namespace, TableName
 from sql.texts.maintenance import Shown
@@ -194,8 +194,30 @@ async def test_a_view_without_a_mark_is_not_looked_at(stage: Stage) -> None:
 async def test_rows_that_cannot_be_listed_are_computed_anew(stage: Stage) -> None:
     stage.warehouse.plan = lambda _: "Error occurred during query planning: No FileSystem for scheme"  # type: ignore[method-assign]
     assert "cannot be looked at" in await stage.look()
+    catalog, entry = stage.house.views.catalog, stage.house.entry("s.m")
+    assert entry.unexamined
+    assert catalog.freshness(stage.view.id) is Freshness.UNKNOWN
     del stage.warehouse.plan
     assert not await stage.look()
+    assert not entry.unexamined
+    assert catalog.freshness(stage.view.id) is Freshness.FRESH
+
+
+@staged
+async def test_damage_is_told_and_kept_whether_or_not_rows_could_be_looked_at_before(stage: Stage) -> None:
+    plan, looks = stage.warehouse.plan, stage.house.views.storages
+    stage.warehouse.plan = lambda _: "Error occurred during query planning"  # type: ignore[method-assign]
+    await stage.look()
+    assert looks.found == 0
+    stage.warehouse.plan = plan  # type: ignore[method-assign]
+    stage.files["part-foreign"] = 7
+    assert "changed outside the gateway" in await stage.look()
+    assert looks.found == 1
+    stage.warehouse.plan = lambda _: "Error occurred during query planning"  # type: ignore[method-assign]
+    assert "changed outside the gateway" in await stage.look()
+    entry = stage.house.entry("s.m")
+    assert not entry.unexamined
+    assert stage.house.views.catalog.freshness(stage.view.id) is Freshness.DAMAGED
 
 
 @staged

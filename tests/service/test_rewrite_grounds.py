@@ -221,3 +221,20 @@ async def test_a_view_that_was_refused_is_considered_again_after_a_refresh_of_ot
     await bob.execute(QUERY)
     assert sent(world) == ["t", "t", "t", "mv"]
     assert world.prover.asked == 2
+
+
+async def test_a_view_that_is_dropped_and_created_with_other_columns_answers_at_once() -> None:
+    """Spark's description of the dropped view, which is kept for a while, has nothing to do with the new one."""
+    world = await stage(AT_ONCE)
+    bob = await world.client("bob")
+    await bob.execute(QUERY)
+    await considered(world)
+    world.catalog.remove(world.entry("s.mv"))
+    view = await world.view("s.mv", "SELECT k, max(k) AS m, count(*) AS n FROM s.t GROUP BY k", use_for_rewrite="true")
+    given(world.entry("s.mv"), columns=("k", "m", "n"))
+    columns = tuple((name, '{"name": "string"}') for name in ("k", "m", "n"))
+    world.metastore.relations[view.name] = replace(world.metastore.relations[view.name], columns=columns)
+    await bob.execute(QUERY)
+    await considered(world)
+    await bob.execute(QUERY)
+    assert sent(world) == ["t", "t", "mv"]

@@ -22,7 +22,7 @@ from gateway.mv.freshness.drift import NOT_LOOKED, unseen
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.ledger import OpenWrites, Write
-from gateway.mv.model.damage import UNSEEN, Damage, damaged
+from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
@@ -193,7 +193,7 @@ class Catalog:
         if entry is not None and (entry.uncertain or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
         if entry is not None and entry.damage:
-            return Freshness.UNKNOWN if entry.damage.startswith(UNSEEN) else Freshness.DAMAGED
+            return Freshness.UNKNOWN if entry.unexamined else Freshness.DAMAGED
         staleness = self.staleness(view_id)
         if staleness is None:
             return Freshness.FRESH
@@ -302,6 +302,7 @@ class Catalog:
         self._by_name.give(view.name, entry)
         self.forget_damage(view.name)
         self._reindexed(self._reads.put(view))
+        self.news.moved.tell([view.name])
 
     def reserve(self, view: MaterializedView) -> Entry:
         """Adds a view that CREATE is building. From now on writes are noted for it; open ones count as begun."""
@@ -332,7 +333,7 @@ class Catalog:
         self._by_name.take(entry.view.name, entry)
         self._by_name.settle(entry)
         self._reindexed(self._reads.remove(entry.view.id))
-        self.news.moved.tell()
+        self.news.moved.tell([entry.view.name])
 
     def report_damage(self, entry: Entry, problem: str) -> None:
         """Removes a view with a missing part, unless it was dropped or replaced in the meantime."""
@@ -362,7 +363,7 @@ class Catalog:
         for name, entry in names.items():
             self._by_name.expect(name, entry)
         self._reindexed()
-        self.news.moved.tell()
+        self.news.moved.tell(names)
 
     def settle_names(self, entry: Entry) -> None:
         """The view certainly has the name that the catalog has for it."""
@@ -384,7 +385,7 @@ class Catalog:
             self._by_name.give(name, entry)
         self._touch_above(moved.values(), before | moved.keys())
         self._reindexed()
-        self.news.moved.tell()
+        self.news.moved.tell(before | moved.keys())
 
     def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
         """Marks views as changed that read one of these names or one of the moved views."""

@@ -19,8 +19,8 @@ class News:
         """No view reads these tables any longer."""
         self.stale: Subscribers[[Iterable[str], str]] = Subscribers()
         """The views with these ids have become stale; and what has changed."""
-        self.moved: Subscribers[[]] = Subscribers()
-        """Names now belong to other views, or to none."""
+        self.moved: Subscribers[[Iterable[TableName]]] = Subscribers()
+        """These names now belong to other views, or to none."""
         self.vouched: Subscribers[[str]] = Subscribers()
         """Somebody has said that the view with this id may answer queries that do not name it."""
         self.published: Subscribers[[str]] = Subscribers()

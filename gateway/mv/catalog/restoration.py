@@ -86,7 +86,7 @@ class Restoration:
         else:
             await self._metastore.run(naming.publish(view.name, view, view.current.shown))
             await self._restore_differences(view)
-        self._catalog.news.moved.tell()
+        self._catalog.news.moved.tell([view.name])
         self._tell(view, problem, suspects)
 
     async def restore_properties(self, view: MaterializedView) -> None:

@@ -40,6 +40,7 @@ class Entry:
         "_recorded",
         "_seen",
         "_uncertain",
+        "_unexamined",
         "_view",
         "_visible",
         "_writing",
@@ -78,7 +79,7 @@ class Entry:
         self._fresh_at: int | None = None
         self._uncertain = False
         self._late_until = 0.0
-        self._damage = ""
+        self._damage, self._unexamined = "", False
         self._examined = -math.inf
 
     # --- what is known -----------------------------------------------------------------------------
@@ -143,6 +144,11 @@ class Entry:
         return self._damage
 
     @property
+    def unexamined(self) -> bool:
+        """Whether `damage` only says that the last look at the stored rows failed: they may be as published."""
+        return self._unexamined
+
+    @property
     def examined(self) -> float:
         """When the last look at the stored rows of the current version began, by the clock of looks."""
         return self._examined
@@ -199,7 +205,7 @@ class Entry:
         before = self._view
         view = before if reads is None else before.reading(reads)
         self._view = view.published(version, reserved)
-        self._damage, self._examined = "", examined
+        self._damage, self._unexamined, self._examined = "", False, examined
         self._tell(before)
         if contains is None:
             self._compared = None
@@ -233,12 +239,18 @@ class Entry:
 
     def examine(self, version: int, damage: str, began: float) -> bool:
         """Records a look at the stored rows of a version that began then: what has damaged them, if anything. Ignored
-        if the version is not the current one. Returns whether the view was not damaged before."""
+        if the version is not the current one. Returns whether the view was not known to be damaged before."""
         if self._uncertain or self._view.current.number != version:
             return False
-        newly = bool(damage) and not self._damage
-        self._damage, self._examined = damage, max(began, self._examined)
+        newly = bool(damage) and (self._unexamined or not self._damage)
+        self._damage, self._unexamined, self._examined = damage, False, max(began, self._examined)
         return newly
+
+    def fail_examination(self, version: int, why: str) -> None:
+        """Records that the stored rows of a version could not be looked at: until they are, they count as damaged. The
+        next read looks again. Ignored as in `examine`, and if it is known how they are damaged."""
+        if not (self._uncertain or self._view.current.number != version) and (self._unexamined or not self._damage):
+            self._damage, self._unexamined = f"its stored rows cannot be looked at: {why}", True
 
     def shorten(self, shown: Shown) -> None:
         """Records a shorter text of the public view, which shows the same rows. Needs the lock."""
@@ -305,7 +317,7 @@ class Entry:
         self._drift, self._compared = unseen(self._view) or NOT_LOOKED, None
         self._uncertain = False
         if self._view.current.number != before.current.number:
-            self._damage, self._examined = "", -math.inf
+            self._damage, self._unexamined, self._examined = "", False, -math.inf
         self.forget_switch(found.current.number)
 
     def lose_switch(self) -> int | None:

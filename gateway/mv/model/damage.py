@@ -8,7 +8,6 @@ from gateway.errors import NoSuchView, NotFresh
 from sql.names import TableName
 
 NO_STORAGE = "its storage table was dropped outside the gateway"
-UNSEEN = "its stored rows cannot be looked at"
 NO_VIEW = "its view was dropped or replaced outside the gateway"
 
 

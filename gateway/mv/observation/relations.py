@@ -121,7 +121,7 @@ class Relations:
         known = self._databases.get(view.database)
         return known is not None and view.table in known.views
 
-    def forget_sources(self) -> None:
+    def forget_sources(self, _: Iterable[TableName] = ()) -> None:
         """Forgets what names mean, after a materialized view or a Spark view was created or dropped."""
         self._moved += 1
         for known in self._databases.values():

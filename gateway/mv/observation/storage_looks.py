@@ -16,7 +16,7 @@ from gateway.mv.catalog.restoration import SHOWN_CHARACTERS, UNKNOWN
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.model.damage import NO_STORAGE, UNSEEN
+from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.stored_files import StoredFiles
@@ -91,11 +91,12 @@ class StorageLooks:
                     self._tell(view, NO_STORAGE)
                 return
             log.warning("cannot look at the stored rows of %s: %s", view.name, error)
-            # The next read looks again.
-            entry.examine(number, entry.damage or f"{UNSEEN}: {error}", entry.examined)
+            entry.fail_examination(number, str(error))
             return
         except (TimeoutError, ValueError) as error:
             log.warning("cannot look at the stored rows of %s: %s", view.name, error or "it takes too long")
+            if entry.unexamined:
+                return
             damage = entry.damage
         if entry.examine(number, damage, began):
             self.found += 1

@@ -112,7 +112,7 @@ class Introduction:
         """Makes the view visible. Returns the view that it replaces, if any; readers of that one keep it until they
         are done."""
         old, news = self._catalog.show(entry), self._catalog.news
-        news.moved.tell()
+        news.moved.tell([entry.view.name])
         if old is not None:
             self._leave(old)
             news.stale.tell(self._catalog.above(old.view.id), str(entry.view.name))
