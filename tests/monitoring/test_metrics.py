@@ -23,7 +23,8 @@ from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
-from gateway.mv.model.view import NEVER_BUILT, Cause, Task, TaskStatus, TriggerMode, Version
+from gateway.mv.model.contents import NEVER_BUILT
+from gateway.mv.model.view import Cause, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
 from gateway.mv.rewriting.usage import Counts as RewriteCounts
 from gateway.mv.rewriting.usage import Missed

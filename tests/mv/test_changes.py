@@ -13,8 +13,9 @@ from views import given, view_of
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import WORKED_OUT_MAX, Ledger, OpenWrites
+from gateway.mv.model.contents import Contents
 from gateway.mv.model.snapshot import Snapshot
-from gateway.mv.model.view import Contents, MaterializedView, Version
+from gateway.mv.model.view import MaterializedView, Version
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
 from sql.texts.maintenance import UNPARTITIONED

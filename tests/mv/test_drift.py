@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.freshness.drift import drift, next_contents, next_manifest, reason, selection, unseen
+from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
-from gateway.mv.model.view import NEVER_BUILT, Contents, Manifest, MaterializedView, Version, base_key
+from gateway.mv.model.view import Manifest, MaterializedView, Version, base_key
 from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 
 DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]

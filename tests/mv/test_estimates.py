@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv.model.basis import Basis
+from gateway.mv.model.contents import Basis
 
 MIB = 1 << 20
 

@@ -19,8 +19,9 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
+from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
-from gateway.mv.model.view import NEVER_BUILT, Contents, Freshness, MaterializedView, Version, base_key
+from gateway.mv.model.view import Freshness, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector, snapshot_of
 from gateway.mv.observation.observer import Look
 from gateway.mv.observation.relations import Sources

@@ -11,7 +11,7 @@ from views import view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import Drift
-from gateway.mv.model.basis import Basis
+from gateway.mv.model.contents import Basis, Contents
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version, base_key
@@ -79,7 +79,7 @@ class Session:
 class Stage:
     def __init__(self, query: str = "SELECT b, a FROM o.v") -> None:
         self.metastore, self.session = FakeMetastore(), Session()
-        version = replace(Version.whole(1, 1, 1, {}), basis=Basis({base_key(TABLE): Mark("t", "1")}))
+        version = replace(Version.whole(1, 1, 1, {}), contents=Contents(basis=Basis({base_key(TABLE): Mark("t", "1")})))
         self.view: MaterializedView = replace(
             view_of(version),
             query=query,
@@ -99,14 +99,14 @@ class Stage:
         self.habits.defaults = CONVERTING
         self.increments = Increments(catalog, self.metastore, self.habits, changes, cast(Any, None), 100)
 
-    async def content(self, shown: Relation = SHOWN) -> str:
-        found = await self.increments.content(self.view, self.inspection(shown), cast(SqlSession, self.session))
+    async def exact(self, shown: Relation = SHOWN) -> str:
+        found = await self.increments.exact(self.view, self.inspection(shown), cast(SqlSession, self.session))
         return found.rows.query
 
     async def appended(self, *changed: str) -> str:
         found = Drift(behind=((0, frozenset(changed)),))
         session = cast(SqlSession, self.session)
-        return (await self.increments.plan(self.view, found, self.inspection(SHOWN), session)).content.rows.query
+        return (await self.increments.plan(self.view, found, self.inspection(SHOWN), session)).exact.rows.query
 
     def inspection(self, shown: Relation) -> Inspection:
         columns = (("k", INT), ("x", INT))
@@ -120,7 +120,7 @@ class Stage:
 
 async def test_settings_that_change_no_meaning_may_differ() -> None:
     printed = {**UTC, "spark.sql.binaryOutputStyle": "UTF-8", "spark.sql.shuffle.partitions": "7"}
-    assert "freshgate_view" in await Stage().content(replace(SHOWN, settings=printed))
+    assert "freshgate_view" in await Stage().exact(replace(SHOWN, settings=printed))
 
 
 async def test_a_table_that_is_read_with_the_classes_of_hive() -> None:
@@ -137,7 +137,7 @@ async def test_a_view_stands_for_its_query() -> None:
     described = "SELECT `z` AS `a`, `x` AS `b` FROM (SELECT k AS z, x FROM `spark_catalog`.`s`.`t`) AS `freshgate_view`"
     inner = "(SELECT k AS z, x FROM ({}) AS `t`) AS `freshgate_view`"
     expected = "SELECT `x` AS `b`, `z` AS `a` FROM " + inner
-    assert await stage.content() == expected.format("SELECT * FROM t2")
+    assert await stage.exact() == expected.format("SELECT * FROM t2")
     assert stage.session.answers.heard == [
         "DESCRIBE QUERY SELECT * FROM `spark_catalog`.`o`.`v`",
         f"DESCRIBE QUERY {described}",
@@ -149,8 +149,8 @@ async def test_a_view_stands_for_its_query() -> None:
 
 async def test_another_text_of_the_view_is_analysed_anew() -> None:
     stage = Stage()
-    await stage.content()
-    assert "WHERE x > 1" in await stage.content(replace(SHOWN, view_text="SELECT k AS z, x FROM t WHERE x > 1"))
+    await stage.exact()
+    assert "WHERE x > 1" in await stage.exact(replace(SHOWN, view_text="SELECT k AS z, x FROM t WHERE x > 1"))
     with pytest.raises(NotIncremental) as caught:
         await stage.appended(base_key(TABLE), base_key(VIEW))
     assert caught.value.reason is Reason.BASE_REPLACED
@@ -170,7 +170,7 @@ async def test_another_text_of_the_view_is_analysed_anew() -> None:
 )
 async def test_a_view_that_means_something_else_is_refused(changed: dict[str, Any], detail: str) -> None:
     with pytest.raises(NotIncremental) as caught:
-        await Stage("SELECT v.b, v.a FROM o.v JOIN s.t ON v.a = t.k").content(replace(SHOWN, **changed))
+        await Stage("SELECT v.b, v.a FROM o.v JOIN s.t ON v.a = t.k").exact(replace(SHOWN, **changed))
     assert caught.value.reason in (Reason.OPERATOR, Reason.AGGREGATE_NOT_ON_TOP)
     assert detail in caught.value.detail
     assert not detail or "o.v" in caught.value.detail
@@ -178,14 +178,14 @@ async def test_a_view_that_means_something_else_is_refused(changed: dict[str, An
 
 async def test_settings_that_change_nothing_may_differ() -> None:
     same = {**UTC, "spark.sql.shuffle.partitions": "7", "spark.sql.caseSensitive": "false"}
-    assert await Stage().content(replace(SHOWN, settings=same))
+    assert await Stage().exact(replace(SHOWN, settings=same))
 
 
 async def test_a_view_whose_columns_have_other_types_today_is_refused() -> None:
     stage = Stage()
     stage.session.answers.say("freshgate_view", Answer([("a", "bigint", None), ("b", "int", None)]))
     with pytest.raises(NotIncremental, match=r"o\.v has other columns") as caught:
-        await stage.content()
+        await stage.exact()
     assert caught.value.reason is Reason.OPERATOR
 
 
@@ -196,7 +196,7 @@ async def test_a_definition_that_spark_would_read_in_another_way_is_refused(sett
     settings = {**UTC, f"spark.sql.legacy.{setting}": "LEGACY" if "Policy" in setting else "true"}
     stage.metastore.add(Relation(stage.view.definition, RelationKind.VIEW, settings=settings))
     with pytest.raises(NotIncremental, match=f"created with another .*{setting}"):
-        await stage.content(replace(SHOWN, settings=settings))
+        await stage.exact(replace(SHOWN, settings=settings))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ async def test_a_refresh_by_rows_has_all_settings_that_spark_keeps_with_the_defi
     habits.settings = {**habits.settings, **server}
     if detail:
         with pytest.raises(NotIncremental, match=detail):
-            await stage.content(replace(SHOWN, settings=settings))
+            await stage.exact(replace(SHOWN, settings=settings))
     else:
-        assert await stage.content(replace(SHOWN, settings=settings))
+        assert await stage.exact(replace(SHOWN, settings=settings))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from gateway import loops
 from gateway.mv.model import properties
+from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import (
     Cause,
-    Contents,
     Followed,
     Manifest,
     MaterializedView,

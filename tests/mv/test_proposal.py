@@ -11,18 +11,10 @@ import pytest
 from fakes import Answer
 from views import SALES, SHOPS, view_of
 
+from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.partitions import of_key
 from gateway.mv.model.snapshot import Observed, Snapshot
-from gateway.mv.model.view import (
-    NEVER_BUILT,
-    Cause,
-    Followed,
-    Manifest,
-    MaterializedView,
-    TriggerMode,
-    Version,
-    base_key,
-)
+from gateway.mv.model.view import Cause, Followed, Manifest, MaterializedView, TriggerMode, Version, base_key
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.proposal import Proposal, Proposer
@@ -148,7 +140,7 @@ def refreshed(view: MaterializedView, proposal: Proposal) -> MaterializedView:
     plan = proposal.plan
     assert plan is not None
     present = [(plan.version, key) for key in plan.chosen.keys]
-    parts = {"manifest": plan.manifest, "shown": plan.shown(present), "contents": proposal.contents(plan.version)}
+    parts = {"manifest": plan.manifest, "shown": plan.shown(present), "contents": proposal.contents(plan.version, None)}
     return replace(view, current=Version(plan.version, 0, 0, {}, **cast(Any, parts)))
 
 

@@ -10,18 +10,19 @@ from typing import Any, cast
 import pytest
 from views import view_of
 
-from gateway.mv.model.basis import Keyed
+from gateway.mv.model.contents import Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Version
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.executor import Executor
-from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.planner import Exact, PartlyRecomputed, Recomputed, RowSource
 from gateway.mv.refresh.publication import Unfit
 from sql.texts.maintenance import ALL, Rows
 
 SEEN = Snapshot("t", "1", partitions={("a",): "1", ("b",): "2"})
-CONTENT = Content(Rows("SELECT 1"), keyed=Keyed("d", "s.t", SEEN), copies=True)
+EXACT = Exact(Rows("SELECT 1"), keyed=Keyed("d", "s.t", SEEN))
+PARTLY = PartlyRecomputed(EXACT)
 LATER = replace(SEEN, state="2", partitions={**SEEN.partitions, ("c",): "3"})
 
 
@@ -44,9 +45,8 @@ class Stage:
 
     async def write(self) -> None: ...
 
-    async def written(self, content: Content | None = CONTENT, *, increment: bool = True) -> Any:
-        some = Increment(CONTENT, appends=False, bytes=None) if increment else None
-        plan = SimpleNamespace(content=content, increment=some, chosen=ALL, inserts=True)
+    async def written(self, source: RowSource = PARTLY) -> Any:
+        plan = SimpleNamespace(source=source, chosen=ALL, inserts=True)
         before = Inspection({"s.t": SEEN}, {})
         view = view_of(Version.whole(1, 1, 1, {}))
         written = self.executor._written
@@ -56,7 +56,7 @@ class Stage:
 
 
 async def test_a_table_that_has_not_changed() -> None:
-    assert (await Stage(SEEN).written()).keyed == CONTENT.keyed
+    assert (await Stage(SEEN).written()).keyed == EXACT.keyed
 
 
 async def test_a_partition_that_came_before_the_rows_were_read() -> None:
@@ -66,19 +66,19 @@ async def test_a_partition_that_came_before_the_rows_were_read() -> None:
 
 
 @pytest.mark.parametrize("marks", [{"s.t": Mark("t", "")}, {}], ids=["marked", "not marked"])
-@pytest.mark.parametrize(("now", "keyed"), [(SEEN, CONTENT.keyed), (LATER, None)], ids=["the same", "another"])
+@pytest.mark.parametrize(("now", "keyed"), [(SEEN, EXACT.keyed), (LATER, None)], ids=["the same", "another"])
 async def test_all_rows_are_recomputed_beside_a_write(
     now: Snapshot, keyed: Keyed | None, marks: dict[str, Mark]
 ) -> None:
     """Its rows may be among those that were read. If they go before the next look, the partitions look as they did."""
-    basis = await Stage(now).written(replace(CONTENT, marks=marks, copies=False), increment=False)
+    basis = await Stage(now).written(Recomputed(replace(EXACT, marks=marks)))
     assert basis.keyed == keyed
 
 
-@pytest.mark.parametrize("content", [replace(CONTENT, keyed=None), None], ids=["for later refreshes", "plainly"])
+@pytest.mark.parametrize("exact", [replace(EXACT, keyed=None), None], ids=["for later refreshes", "plainly"])
 @pytest.mark.parametrize("disturbed", [False, True])
-async def test_tables_that_are_written_meanwhile_are_looked_at_again(content: Content | None, disturbed: bool) -> None:
+async def test_tables_that_are_written_meanwhile_are_looked_at_again(exact: Exact | None, disturbed: bool) -> None:
     stage = Stage(LATER)
     stage.disturbed = disturbed
-    await stage.written(content and replace(content, copies=False), increment=False)
+    await stage.written(Recomputed(exact))
     assert (stage.after and stage.after.snapshots) == ({"s.t": LATER} if disturbed else None)

@@ -62,8 +62,8 @@ def test_what_views_read_and_follow(views: dict[str, MaterializedView]) -> None:
 def test_what_versions_contain(views: dict[str, MaterializedView]) -> None:
     assert not views["later"].built
     for name in ("renamed", "totals", "daily", "visitors", "above"):
-        assert views[name].current.basis is not None, name
-    basis = views["visitors"].current.basis
+        assert views[name].current.contents.basis is not None, name
+    basis = views["visitors"].current.contents.basis
     assert basis is not None
     assert basis.keyed is not None
     assert basis.keyed.column == "day"

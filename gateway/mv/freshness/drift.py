@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.mv.model.contents import NEVER_BUILT, Basis, Contents
 from gateway.mv.model.snapshot import GONE, MISSING, MIXED, Observed, PartitionValues, Snapshot, Unobserved
-from gateway.mv.model.view import NEVER_BUILT, Contents, Manifest, MaterializedView, base_key
+from gateway.mv.model.view import Manifest, MaterializedView, base_key
 from sql.texts.maintenance import ALL, PartitionKey, Selection
 
 NOT_SEEN = "it could not be observed when the view was refreshed"
@@ -176,6 +177,7 @@ def next_contents(
     chosen: Selection,
     today: Mapping[str, Snapshot],
     keys: Mapping[PartitionValues, PartitionKey],
+    basis: Basis | None = None,
 ) -> Contents:
     """The contents of a version that has written `chosen`.
 
@@ -185,14 +187,14 @@ def next_contents(
     followed = today.get(base)
     others = {name: _brief(look) for name, look in today.items() if name != base}
     if chosen.all_but:
-        return Contents(followed, ((NEVER_BUILT, others),))
+        return Contents(followed, ((NEVER_BUILT, others),), basis)
     before = view.current.contents
     layers = before.others
     if chosen.keys and _changed(before.others_of(version), others):
         layers = (*layers, (version, others))
     if before.followed is not None and followed is not None:
         followed = _merged(before.followed, followed, chosen, keys)
-    return Contents(followed, layers)
+    return Contents(followed, layers, basis)
 
 
 def _brief(look: Snapshot) -> Snapshot:

@@ -15,8 +15,9 @@ from typing import Final
 
 from gateway.mv.freshness.drift import CHANGED, NOT_LOOKED, Drift, unseen
 from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
-from gateway.mv.model.view import Contents, MaterializedView, Version
+from gateway.mv.model.view import MaterializedView, Version
 from sql.names import TableName
 from sql.texts.maintenance import Shown
 

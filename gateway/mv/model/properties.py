@@ -20,12 +20,11 @@ from typing import Any
 from gateway.errors import FreshgateError
 from gateway.loops import aside
 from gateway.mv.many import decoded, in_order
-from gateway.mv.model.basis import read_basis, written_basis
+from gateway.mv.model.contents import Contents, read_basis, written_basis
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import read_snapshot, written_snapshot
 from gateway.mv.model.view import (
     Cause,
-    Contents,
     Followed,
     Manifest,
     MaterializedView,
@@ -243,7 +242,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
             [number, {base: written_snapshot(snapshot) for base, snapshot in states.items()}]
             for number, states in version.contents.others
         ],
-        **({} if version.basis is None else {"basis": written_basis(version.basis)}),
+        **({} if version.contents.basis is None else {"basis": written_basis(version.contents.basis)}),
         **({} if version.files is None else {"files": astuple(version.files)}),
     }
     return {
@@ -389,7 +388,6 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             {version: frozenset(keys) for version, keys in hidden},
             bool(flagged and flagged[0]),
         ),
-        basis=read_basis(record.get("basis")),
         files=Fold(*files) if (files := record.get("files")) else None,
         contents=Contents(
             read_snapshot(followed) if (followed := record.get("followed")) else None,
@@ -397,6 +395,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
                 (since, {base: read_snapshot(kept) for base, kept in states.items() if kept})
                 for since, states in record.get("others", [])
             ),
+            read_basis(record.get("basis")),
         ),
     )
 

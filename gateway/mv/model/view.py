@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any
 
-from gateway.mv.model.basis import Basis
+from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
-from gateway.mv.model.snapshot import Snapshot
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import Clauses, Column, Method, WhenStale
 from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
 
-NEVER_BUILT = 0
-"""The version that a view shows before its first refresh; no row has it."""
 PARTITIONS_NAMED_MAX = 200
 """How many partitions a task names at most."""
 
@@ -99,29 +95,6 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """The snapshots of the base tables that a version contains. Tables are named by their `base_key`s.
-
-    `followed` is the snapshot of the table whose partitions the view follows: each partition as it was when the view's
-    partition was written. `others` holds the snapshots of all other tables, each with the first version that saw them.
-    """
-
-    followed: Snapshot | None = None
-    others: tuple[tuple[int, Mapping[str, Snapshot]], ...] = ()
-
-    def doubtful(self, version: int) -> Contents:
-        """These contents, changed so that they equal no later snapshot: the rows may not match the snapshots."""
-        *layers, (since, states) = self.others or ((NEVER_BUILT, {}),)
-        doubted = {base: state.doubtful(version) for base, state in states.items()}
-        return Contents(self.followed and self.followed.doubtful(version), (*layers, (since, doubted)))
-
-    def others_of(self, version: int) -> Mapping[str, Snapshot]:
-        """The snapshots of the other tables that the given version has read."""
-        place = bisect_right(self.others, version, key=lambda entry: entry[0])
-        return self.others[place - 1][1] if place else {}
-
-
-@dataclass(frozen=True, slots=True)
 class Version:
     """One published, immutable content of a view. Times are milliseconds since the epoch."""
 
@@ -137,15 +110,13 @@ class Version:
     contents: Contents = field(default=Contents())
     previous: int = NEVER_BUILT
     """The version that it replaced."""
-    basis: Basis | None = None
-    """What a refresh by rows can continue from; None: the next refresh cannot be by rows."""
     files: Fold | None = None
     """The files of all rows that it shows, when it was published; None if an earlier release published it."""
 
     @property
     def partitions(self) -> int:
         """How many partitions it describes: its own and those of base tables, as far as either must be named."""
-        keyed = self.basis.keyed if self.basis is not None else None
+        keyed = self.contents.keyed
         snapshots = (self.contents.followed, keyed.snapshot if keyed is not None else None)
         hidden = sum(map(len, self.shown.hidden.values()))
         return len(self.manifest.exceptions) + hidden + sum(len(each.partitions) for each in snapshots if each)

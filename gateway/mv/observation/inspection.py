@@ -194,8 +194,7 @@ class Inspector:
             for _, states in contents.others:
                 for base in states.keys() & tables.keys():
                     self._observer.seed(tables[base], states[base])
-            basis = view.current.basis
-            keyed = basis.keyed if basis is not None else None
+            keyed = contents.keyed
             if keyed is not None and keyed.snapshot.position and keyed.base in tables:
                 self._observer.seed(tables[keyed.base], keyed.snapshot)
             if contents.followed and contents.followed.position and view.followed and view.followed.base in tables:

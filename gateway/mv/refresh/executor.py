@@ -14,7 +14,7 @@ from gateway.errors import FreshgateError, StatementFailed, Stopping, UpstreamLo
 from gateway.loops import aside
 from gateway.mv.concurrency import beside, both
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.model.basis import NO_BASIS, Basis, Keyed
+from gateway.mv.model.contents import NO_BASIS, Basis, Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Cause, MaterializedView
@@ -22,7 +22,7 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.increments import REFUSED, Increments
-from gateway.mv.refresh.planner import Content, RefreshPlan
+from gateway.mv.refresh.planner import Copied, Exact, Merged, Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import Proposal, Proposer
@@ -148,7 +148,7 @@ class Executor:
     async def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
         """Records that the noted or observed changes do not affect what the view shows."""
         entry, current = run.entry, proposal.view.current
-        contents = await aside(proposal.partitions, proposal.contents, current.number)
+        contents = await aside(proposal.partitions, proposal.contents, current.number, current.contents.basis)
         self._log.unchanged(entry, run.number)
         if entry.view.deciding != proposal.view.deciding or entry.view.current is not current:
             # After a concurrent ALTER, with another version current, or after doubts about its rows, this result no
@@ -184,11 +184,11 @@ class Executor:
     ) -> RowsRead:
         """Writes the rows. `disturbed`: whether anything was written to the base tables since the inspection. Raises
         Unfit if a version that is computed from changed rows is not what it must be."""
-        content, increment, known = plan.content, plan.increment, view.current.basis
-        if increment is not None and increment.copies:
+        source, exact, known = plan.source, plan.source.exact, view.current.contents.basis
+        if isinstance(source, Copied):
             await write()
             return RowsRead(known and replace(known, same_as=view.current.number))
-        if content is None:
+        if exact is None:
             await write()
             if not plan.inserts:
                 return RowsRead(known)
@@ -204,22 +204,22 @@ class Executor:
         took = int((time.monotonic() - began) * 1000)
         before = known or NO_BASIS
         async with beside(self._publication.check()):
-            copies, looks = increment is not None, disturbed()
-            keyed, after = await self._checked(view, content, inspection, copies=copies, looks=looks)
-        if increment is not None and increment.bytes is not None:
-            basis = before.after_rows(content.marks, took, increment.bytes)
-        elif increment is None and plan.chosen.everything:
-            basis = before.after_complete(content.marks, content.states, took)
+            copies, looks = not isinstance(source, Recomputed), disturbed()
+            keyed, after = await self._checked(view, exact, inspection, copies=copies, looks=looks)
+        if isinstance(source, Merged):
+            basis = before.after_rows(exact.marks, took, source.bytes)
+        elif isinstance(source, Recomputed) and plan.chosen.everything:
+            basis = before.after_complete(exact.marks, exact.states, took)
         else:
-            basis = before.after_parts(content.marks, content.states)
+            basis = before.after_parts(exact.marks, exact.states)
         return RowsRead(replace(basis, keyed=keyed), after)
 
     async def _checked(
-        self, view: MaterializedView, content: Content, inspection: Inspection, *, copies: bool, looks: bool
+        self, view: MaterializedView, exact: Exact, inspection: Inspection, *, copies: bool, looks: bool
     ) -> tuple[Keyed | None, Inspection | None]:
         """What the written rows can be compared by, and, if it `looks`, how the base tables are now. Raises Unfit if
-        the rows are not of the state that `content` names. `copies`: some of them are of an earlier state."""
-        keyed, marks = content.keyed, content.marks
+        the rows are not of the state that `exact` names. `copies`: some of them are of an earlier state."""
+        keyed, marks = exact.keyed, exact.marks
         unmarked = copies and not marks
         looks = looks or unmarked or keyed is not None
         held, after = await both(self._hold(view, marks, inspection), self._after(view, looks))

@@ -11,7 +11,7 @@ from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered, together
 from gateway.mv.freshness.drift import Drift
-from gateway.mv.model.basis import Basis
+from gateway.mv.model.contents import Basis
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Change, Changes
@@ -20,7 +20,7 @@ from gateway.mv.observation.observer import PATH_NOT_FOUND, Look
 from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.planner import Exact, Merged
 from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
@@ -100,7 +100,8 @@ class Increments:
 
     async def is_small(self, view: MaterializedView, inspection: Inspection) -> bool:
         """Whether a complete refresh is fast because the view reads little."""
-        if any((entry := self._catalog.find(base)) and entry.view.current.basis is not None for base in view.views):
+        below = [entry.view for base in view.views if (entry := self._catalog.find(base)) is not None]
+        if any(each.current.contents.basis is not None for each in below):
             return False
         looks = inspection.looks
         sizes = [
@@ -110,9 +111,9 @@ class Increments:
 
     # --- what a version holds --------------------------------------------------------------------------
 
-    async def content(
+    async def exact(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, column: str | None = None
-    ) -> Content:
+    ) -> Exact:
         """What a refresh that recomputes rows must write so that later ones can be by rows. `column`: only rows with
         some values of this column are recomputed; the others must have what these get. `session` has the view's
         settings."""
@@ -127,14 +128,14 @@ class Increments:
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
         if shape.kind is Kind.ROWS:
-            return Content(Rows(texts.whole(shape, sources)), marks)
+            return Exact(Rows(texts.whole(shape, sources)), marks)
         stored = await self._metastore.relation(view.storage)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
             raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
         rows = Rows(texts.complete(shape, sources), tuple(found.hidden))
-        return Content(rows, marks, shape.signature, shape.filtered, missing)
+        return Exact(rows, marks, shape.signature, shape.filtered, missing)
 
     def _rows_now(
         self, view: MaterializedView, shape: Shape, marks: Mapping[str, Mark], inspection: Inspection
@@ -285,8 +286,9 @@ class Increments:
 
     async def plan(
         self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
-    ) -> Increment:
-        """What the changes of the base tables since the current version add to it."""
+    ) -> Merged | None:
+        """What the changes of the base tables since the current version add to it; None if no row that it reads has
+        changed."""
         analysed = await self._analysis(view, inspection, session)
         shape = _shape(analysed)
         if replaced := next((name for name in sorted(analysed.views) if base_key(name) in found.tables), None):
@@ -307,27 +309,28 @@ class Increments:
             {tables[base]: change.before for base, change in changes.items()},
             {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
         )
+        if not summands:
+            return None
         marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
         now = self._rows_now(view, shape, marks, inspection)
         summands = tuple(_pinned(shape, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
         rows, appends = _rows(view, shape, analysed.hidden, summands)
-        content = Content(rows, marks, basis.states, shape.filtered)
         whole = 0 if view.views else self._bytes_of(tables.values())
-        return Increment(content, appends, empty=not summands, bytes=size, whole_bytes=whole)
+        return Merged(Exact(rows, marks, basis.states, shape.filtered), appends, size, whole)
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
         """Of all of these tables; 0 if that is not known without asking."""
         sizes = [self._changes.known_size(table) for table in tables]
         return sum(sizes) if all(sizes) else 0
 
-    def copied(self, view: MaterializedView) -> Increment:
+    def copied(self, view: MaterializedView) -> Exact:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""
-        return Increment(Content(Rows(_stored(view, ()))), appends=False, copies=True)
+        return Exact(Rows(_stored(view, ())))
 
     def _basis(self, view: MaterializedView, shape: Shape) -> Basis:
         """What the current version contains, from which rows of this shape can continue."""
-        basis = view.current.basis
+        basis = view.current.contents.basis
         if basis is None or not {base for base, _ in self._bases(view, shape)} <= basis.marks.keys():
             raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
         if shape.kind is Kind.GROUPS and basis.states != shape.signature:
@@ -363,11 +366,12 @@ class Increments:
 
     def reading(self, view: MaterializedView) -> AbstractContextManager[None]:
         """Keeps the versions of views below that a refresh reads: those of now, and those that the view contains."""
-        marks = view.current.basis.marks if view.current.basis is not None else {}
+        basis = view.current.contents.basis
+        marks = basis.marks if basis is not None else {}
         read = [(base, int(marks[base].position)) for base in view.views & marks.keys()]
         for base in view.views:
             current = self._catalog.entry(base).view.current
-            read += [(base, current.number), (base, current.basis.same_as if current.basis else 0)]
+            read += [(base, current.number), (base, current.contents.same_as)]
         return self._below.reading(read)
 
     async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
@@ -432,8 +436,6 @@ def _rows(
         return Rows(texts.merged(shape, stored, summands), tuple(hidden)), False
     if any(term.removes for term in summands):
         raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
-    if not summands:
-        return Rows(stored), False
     added = texts.appended(shape, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return Rows(added), True

@@ -8,7 +8,7 @@ from itertools import islice
 
 from gateway.mv import many
 from gateway.mv.freshness.drift import next_manifest
-from gateway.mv.model.basis import Keyed
+from gateway.mv.model.contents import Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
@@ -36,13 +36,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What a version holds, if later refreshes by rows are to continue from it."""
+class Exact:
+    """Rows of a state of the base tables that is known exactly, which a later refresh by rows continues from."""
 
     rows: maintenance.Rows | None = None
-    """The query that computes it; None: the definition view does."""
+    """The query that computes them; None: the definition view does."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
-    """The state of each base table, by `base_key`, that it reads; empty if that is not known exactly."""
+    """The state of each base table, by `base_key`; empty if it can only be compared by `keyed`."""
     states: str = ""
     """As `Basis.states`."""
     filtered: bool = False
@@ -51,25 +51,47 @@ class Content:
     """Hidden columns that the storage table lacks, and their types."""
     keyed: Keyed | None = None
     """As `Basis.keyed`."""
-    copies: bool = False
-    """Some rows are copied from the current version: right only if the base tables are still as they were observed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Increment:
-    """A version that is computed from the current one and from changed rows."""
+class Recomputed:
+    """The definition's rows."""
 
-    content: Content
-    appends: bool
+    exact: Exact | None = None
+    """None: no refresh by rows can follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The rows of the current version, and what the changed rows of the base tables add to them."""
+
+    exact: Exact
+    appends: bool = False
     """The new version is shown together with the earlier ones."""
-    empty: bool = False
-    """The tables changed, but no row did."""
-    copies: bool = False
-    """The rows are those of the current version."""
-    bytes: int | None = 0
-    """Of the files with changed rows, as far as they are known; None: rows are recomputed, not merged."""
+    bytes: int = 0
+    """Of the files with changed rows, as far as they are known."""
     whole_bytes: int = 0
     """Of the base tables; 0: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartlyRecomputed:
+    """The rows with some values of one column, recomputed, and the others as the current version has them: right only
+    if the base tables are still as they were observed."""
+
+    exact: Exact
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The rows of the current version, which were in several, as one."""
+
+    exact: Exact
+
+
+RowSource = Recomputed | Merged | PartlyRecomputed | Copied
+"""Where the rows of a new version come from."""
+PLAINLY = Recomputed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +110,7 @@ class RefreshPlan:
     renewed: tuple[TableName, ...]
     """Tables whose caches Spark refreshes first."""
     write: tuple[Step, ...]
-    content: Content | None = None
-    """None: no refresh by rows can follow this one."""
-    increment: Increment | None = None
-    """For a refresh by rows."""
+    source: RowSource
     route: str = ""
     """Which methods were considered, and why this one was chosen."""
 
@@ -112,13 +131,16 @@ class RefreshPlan:
         """What the public view will show; `present` are the partitions of the storage table."""
         before = self.view.current.shown
         if not self.view.layout.partitioned:
-            further = self.increment is not None and self.increment.appends
+            further = isinstance(self.source, Merged) and self.source.appends
             shown = before.followed_by(self.version) if further else Shown.only(self.version)
-            return replace(shown, flagged=self.content is not None and self.content.filtered)
+            return replace(shown, flagged=self._filtered)
         everything = self.chosen.everything or not self.view.built
         shown = Shown.only(self.version) if everything else before.followed_by(self.version)
-        filtered = self.content is not None and self.content.filtered
-        return self.manifest.shown(replace(shown, flagged=shown.flagged or filtered), present)
+        return self.manifest.shown(replace(shown, flagged=shown.flagged or self._filtered), present)
+
+    @property
+    def _filtered(self) -> bool:
+        return self.source.exact is not None and self.source.exact.filtered
 
 
 def plan_refresh(
@@ -131,8 +153,7 @@ def plan_refresh(
     chosen: Selection = ALL,
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
-    content: Content | None = None,
-    increment: Increment | None = None,
+    source: RowSource = PLAINLY,
     route: str = "",
 ) -> RefreshPlan:
     """`renewed` are tables whose old state Spark may have cached. `known` are partitions that the view will have: all
@@ -144,8 +165,9 @@ def plan_refresh(
     renewed = tuple(renewed)
     for table in renewed:
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
-    if content is not None and content.missing:
-        write.append(Step(maintenance.add_columns(view.storage, content.missing), "add columns for later refreshes"))
+    exact = source.exact
+    if exact is not None and exact.missing:
+        write.append(Step(maintenance.add_columns(view.storage, exact.missing), "add columns for later refreshes"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} below LOCATION"))
@@ -154,7 +176,7 @@ def plan_refresh(
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
-            view.definition if content is None or content.rows is None else content.rows,
+            view.definition if exact is None or exact.rows is None else exact.rows,
             version,
             view.clauses.clustering,
             view.columns,
@@ -167,10 +189,8 @@ def plan_refresh(
         count = len(written - batch.keys if batch.all_but else batch.keys)
         write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
-    mode = mode if increment is None else RefreshMode.INCREMENTAL
-    return RefreshPlan(
-        view, version, mode, reason, chosen, written, left, renewed, tuple(write), content, increment, route
-    )
+    mode = mode if isinstance(source, Recomputed) else RefreshMode.INCREMENTAL
+    return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write), source, route)
 
 
 def _written(

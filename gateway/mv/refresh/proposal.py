@@ -15,14 +15,17 @@ from gateway.errors import RefreshFailed
 from gateway.loops import aside
 from gateway.mv import many
 from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, next_contents, reason, selection
+from gateway.mv.model.contents import Basis, Contents
 from gateway.mv.model.layout import taken_for_one
 from gateway.mv.model.partitions import Called, Partition, of_key
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, Contents, MaterializedView, base_key
+from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import (
+    PartlyRecomputed,
+    Recomputed,
     RefreshPlan,
     in_order,
     plan_publish,
@@ -92,17 +95,16 @@ class Proposal:
     def compares(self) -> bool:
         """Whether the rows to write are only right if the base tables are still as they were observed: what the version
         contains, and later refreshes by rows continue from, is the state of the tables afterwards."""
-        content = self.plan.content if self.plan is not None else None
-        if self.plan is None or content is None or not content.marks:
+        if self.plan is None or self.plan.source.exact is None or not self.plan.source.exact.marks:
             return False
-        return content.copies or not self.plan.chosen.everything
+        return isinstance(self.plan.source, PartlyRecomputed) or not self.plan.chosen.everything
 
-    def contents(self, version: int) -> Contents:
+    def contents(self, version: int, basis: Basis | None) -> Contents:
         """The contents of the version that the plan writes, or of the current version if it writes nothing."""
         chosen = self.plan.chosen if self.plan else Selection(all_but=False)
         if self.no_rows:
             chosen = ALL
-        return next_contents(self.view, version, chosen, self.inspection.until(self.after), self.keys.of)
+        return next_contents(self.view, version, chosen, self.inspection.until(self.after), self.keys.of, basis)
 
     def first_names(self) -> tuple[str, ...]:
         """The names of the first partitions that are recomputed, in order, as far as they are known; empty if all are
@@ -198,11 +200,10 @@ class Proposer:
         route = Route()
         if not plainly and (chosen.all_but or chosen.keys):
             route = await self._routes.choose(view, cause, found, inspection, session, extent)
-        no_rows = route.increment is not None and route.increment.empty
-        if no_rows:
+        if route.no_rows:
             if not left:
                 return Proposal(view, None, inspection, no_rows=True)
-            route, chosen = Route(why=route.why), NOTHING
+            chosen = NOTHING
         known = _to_come(chosen, keys, shown) - left
         plan = await aside(
             len(chosen.keys) + len(known),
@@ -215,24 +216,26 @@ class Proposer:
             chosen=chosen,
             known=known,
             left=left,
-            content=route.content,
-            increment=route.increment,
+            source=route.source,
             route=route.why,
         )
         if not await self._is_short(plan):
             why = f"{plan.reason}; too many partitions to name them in a view"
-            content = None if plainly else await self._routes.content(view, inspection, session, Extent())
-            plan = plan_refresh(view, version, why, self._habits, renewed=plan.renewed, content=content)
-        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything, no_rows)
+            source = await self._whole(view, inspection, session, plainly=plainly)
+            plan = plan_refresh(view, version, why, self._habits, renewed=plan.renewed, source=source)
+        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything, route.no_rows)
+
+    async def _whole(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, plainly: bool
+    ) -> Recomputed:
+        return Recomputed() if plainly else await self._routes.recomputed(view, inspection, session, Extent())
 
     def _copied(self, view: MaterializedView, version: int) -> RefreshPlan | None:
         """None if the current version no longer has the rows of several."""
         if view.current.shown.versions == 1 or view.layout.partitioned:
             return None
         route, why = self._routes.copied(view), "its rows are in many versions"
-        return plan_refresh(
-            view, version, why, self._habits, content=route.content, increment=route.increment, route=route.why
-        )
+        return plan_refresh(view, version, why, self._habits, source=route.source, route=route.why)
 
     async def _is_short(self, plan: RefreshPlan) -> bool:
         """Whether the metastore accepts a public view that names so many replaced partitions."""
@@ -258,8 +261,8 @@ class Proposer:
         """The plan for the first version of a new view. `plainly`: as in `propose`. Raises what Spark raises."""
         number = view.current.number
         renewed = inspection.renewed(view_bases(view))
-        content = None if plainly else await self._routes.content(view, inspection, session, Extent())
-        return plan_refresh(view, number, "first build", self._habits, renewed=renewed, content=content)
+        source = await self._whole(view, inspection, session, plainly=plainly)
+        return plan_refresh(view, number, "first build", self._habits, renewed=renewed, source=source)
 
     # --- partitions of the view --------------------------------------------------------------------
 

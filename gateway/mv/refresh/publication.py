@@ -16,22 +16,12 @@ from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import beside
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
-from gateway.mv.model.basis import Basis
-from gateway.mv.model.view import (
-    NEVER_BUILT,
-    Cause,
-    Contents,
-    Leftover,
-    Manifest,
-    MaterializedView,
-    Task,
-    TaskStatus,
-    Version,
-)
+from gateway.mv.model.contents import NEVER_BUILT, Basis, Contents
+from gateway.mv.model.view import Cause, Leftover, Manifest, MaterializedView, Task, TaskStatus, Version
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Sessions, SqlSession
-from gateway.mv.refresh.planner import RefreshPlan
+from gateway.mv.refresh.planner import Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import Start
 from gateway.mv.refresh.proposal import Proposal
 from gateway.mv.refresh.runs import Run
@@ -48,7 +38,7 @@ LATE_SWITCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Unpublished:
     """A version whose rows are written, and what is known about it."""
 
     run: Run
@@ -106,29 +96,27 @@ class Publication:
         plan: RefreshPlan,
         present: Sequence[tuple[int, PartitionKey]],
         basis: Basis | None,
-    ) -> Written:
+    ) -> Unpublished:
         """The plan's version, after all its rows were written; `present` are the partitions of the storage table.
         Raises what Spark raises, and Unfit if stored rows that it shows as well, or was computed from, are damaged."""
 
         def parts() -> tuple[Manifest, Shown, Contents]:
-            return plan.manifest, plan.shown(present), proposal.contents(plan.version)
+            return plan.manifest, plan.shown(present), proposal.contents(plan.version, basis)
 
         at = self._now_ms()
         manifest, shown, contents = await aside(proposal.partitions + len(present), parts)
         if run.entry.ledger.removed_since(start.contains):
-            contents, basis = contents.doubtful(plan.version), None
+            contents = contents.doubtful(plan.version)
         previous = run.entry.view.current.number
-        version = Version(
-            plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous, basis
-        )
-        replaces = plan.chosen.everything and plan.increment is None
+        version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
+        replaces = plan.chosen.everything and isinstance(plan.source, Recomputed)
         began = self._storages.now()
         files = await self._storages.mark(run.entry, version.shown, alone=replaces)
         if run.entry.damage and not replaces:
             raise Unfit(f"The stored rows of {proposal.view.name}, which its refresh has used, are damaged.")
-        return Written(run, start, proposal, replace(version, files=files), began)
+        return Unpublished(run, start, proposal, replace(version, files=files), began)
 
-    async def publish(self, written: Written, session: SqlSession) -> None:
+    async def publish(self, written: Unpublished, session: SqlSession) -> None:
         """Publishes the version. Raises what Spark raises, and RefreshFailed if the view has changed since the refresh
         began."""
         entry = written.entry
@@ -138,7 +126,7 @@ class Publication:
         self._log.count(entry, written.run.number, written.version.number)
         self._catalog.news.published.tell(entry.view.id)
 
-    async def _publish(self, written: Written, session: SqlSession) -> int:
+    async def _publish(self, written: Unpublished, session: SqlSession) -> int:
         """Returns the readers' moment from which on Spark may have shown the version."""
         entry, proposal, version = written.entry, written.proposal, written.version
         present = proposal.view
@@ -150,7 +138,7 @@ class Publication:
             altered = view.deciding != present.deciding
             if altered:
                 # The written rows are not what the view must contain now.
-                version = replace(version, contents=Contents(), basis=None)
+                version = replace(version, contents=Contents())
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, written.run.number, version.number)
             properties = {

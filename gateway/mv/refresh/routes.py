@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.freshness.drift import Drift, selection
-from gateway.mv.model.basis import Basis
+from gateway.mv.model.contents import Basis
 from gateway.mv.model.snapshot import PartitionValues
 from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.increments import Increments
-from gateway.mv.refresh.planner import Content, Increment
+from gateway.mv.refresh.planner import PLAINLY, Copied, Exact, Merged, PartlyRecomputed, Recomputed, RowSource
 from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
@@ -33,10 +33,10 @@ SHARE_MAX = 0.5
 class Route:
     """How a refresh gets its rows, apart from the choice of partitions."""
 
-    content: Content | None = None
-    """None: no refresh by rows can follow."""
-    increment: Increment | None = None
+    source: RowSource = PLAINLY
     why: str = ""
+    no_rows: bool = False
+    """The base tables have changed, but none of the rows that the view reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class Routes:
 
     def copied(self, view: MaterializedView) -> Route:
         """For a view whose rows are in many versions, and are to be in one."""
-        increment = self._increments.copied(view)
-        return Route(increment.content, increment, f"copies {view.current.shown.versions} versions into one")
+        copied = Copied(self._increments.copied(view))
+        return Route(copied, f"copies {view.current.shown.versions} versions into one")
 
     async def choose(
         self,
@@ -101,7 +101,7 @@ class Routes:
         """Raises RefreshFailed if only a refresh by rows is wanted and none is possible."""
         method = view.method_for(cause)
         if method is Method.COMPLETE:
-            return Route(await self.content(view, inspection, session, extent))
+            return Route(await self.recomputed(view, inspection, session, extent))
         if method is Method.AUTO and await self._increments.is_small(view, inspection):
             return Route(why="its base tables are smaller than refresh.incremental_from")
         try:
@@ -114,7 +114,7 @@ class Routes:
                     f"FALLBACK or REFRESH COMPLETE.",
                     sqlstate="0A000",
                 ) from reason
-            return Route(await self.content(view, inspection, session, extent), None, str(reason))
+            return Route(await self.recomputed(view, inspection, session, extent), str(reason))
 
     async def _by_rows(
         self,
@@ -127,17 +127,19 @@ class Routes:
     ) -> Route:
         """Raises NotIncremental."""
         try:
-            increment = await self._increment(view, found, inspection, session)
-            _check_cheaper(view, method, increment, extent)
+            merged = await self._merged(view, found, inspection, session)
+            if merged is None:
+                return Route(no_rows=True)
+            _check_cheaper(view, method, merged, extent)
         except NotIncremental as reason:
             touched = await self._touched(view, found, inspection, session)
             if touched is None or (method is Method.AUTO and touched.share > SHARE_MAX):
                 raise
-            content = await self._recomputed(view, touched, inspection, session)
-            return Route(content, Increment(content, appends=False, bytes=None), f"{touched}, because {reason}")
+            partly = PartlyRecomputed(await self._partly(view, touched, inspection, session))
+            return Route(partly, f"{touched}, because {reason}")
         keyed = await self._keys.keyed(view, inspection)
-        increment = replace(increment, content=replace(increment.content, keyed=keyed))
-        return Route(increment.content, increment, _estimates(view, increment, extent))
+        merged = replace(merged, exact=replace(merged.exact, keyed=keyed))
+        return Route(merged, _estimates(view, merged, extent))
 
     async def _touched(
         self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
@@ -148,28 +150,33 @@ class Routes:
             log.info("%s: the values of changed partitions cannot be found: %s", view.name, error)
             return None
 
-    async def _recomputed(
+    async def _partly(
         self, view: MaterializedView, touched: Touched, inspection: Inspection, session: SqlSession
-    ) -> Content:
+    ) -> Exact:
         """The touched rows anew, and the others as they are."""
         keyed = await self._keys.keyed(view, inspection)
         try:
-            content = await self._increments.content(view, inspection, session, column=touched.layout.column)
+            exact = await self._increments.exact(view, inspection, session, column=touched.layout.column)
         except (NotIncremental, StatementFailed, TimeoutError, ValueError) as error:
             log.debug("%s: no refresh by changed rows can follow: %s", view.name, error)
-            content = Content()
-        rows = content.rows or Rows(maintenance.rows_of_definition(view.definition, view.columns))
+            exact = Exact()
+        rows = exact.rows or Rows(maintenance.rows_of_definition(view.definition, view.columns))
         columns, shown = (*view.columns, *rows.hidden), view.current.shown
-        read = maintenance.stored_rows if content.rows else maintenance.shown_rows
+        read = maintenance.stored_rows if exact.rows else maintenance.shown_rows
         stored = read(view.storage, columns, shown, view.layout)
         query = maintenance.partly_recomputed(stored, rows.query, columns, touched.keys, touched.layout)
-        return replace(content, rows=Rows(query, rows.hidden), keyed=keyed, copies=True)
+        return replace(exact, rows=Rows(query, rows.hidden), keyed=keyed)
 
-    async def content(
+    async def recomputed(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, extent: Extent
-    ) -> Content | None:
-        """What a refresh that recomputes rows must write for later ones by rows; None if these are not possible or
-        useless."""
+    ) -> Recomputed:
+        """The definition's rows, in such a way that later refreshes by rows can continue from them if these are
+        possible and of use."""
+        return Recomputed(await self._exact(view, inspection, session, extent))
+
+    async def _exact(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, extent: Extent
+    ) -> Exact | None:
         method = view.clauses.refreshing.method or Method.AUTO
         if method is Method.COMPLETE or not extent.covers:
             return None
@@ -178,17 +185,16 @@ class Routes:
         keyed = await self._keys.keyed(view, inspection)
         try:
             column = view.layout.column if not extent.chosen.everything else None
-            content = await self._increments.content(view, inspection, session, column=column)
-            return replace(content, keyed=keyed)
+            return replace(await self._increments.exact(view, inspection, session, column=column), keyed=keyed)
         except NotIncremental:
-            return Content(keyed=keyed) if keyed is not None else None
+            return Exact(keyed=keyed) if keyed is not None else None
         except (StatementFailed, TimeoutError, ValueError) as error:
             log.info("%s: no refresh by rows can follow: %s", view.name, error)
             return None
 
-    async def _increment(
+    async def _merged(
         self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
-    ) -> Increment:
+    ) -> Merged | None:
         """Raises NotIncremental."""
         try:
             return await self._increments.plan(view, found, inspection, session)
@@ -207,13 +213,13 @@ def _check_possible(view: MaterializedView, cause: Cause, found: Drift, extent: 
         raise NotIncremental(Reason.HISTORY_GONE, "its partitions contain different states of the base tables")
 
 
-def _check_cheaper(view: MaterializedView, method: Method, increment: Increment, extent: Extent) -> None:
+def _check_cheaper(view: MaterializedView, method: Method, merged: Merged, extent: Extent) -> None:
     """Raises NotIncremental if recomputing is estimated to be faster, and the view lets the gateway choose."""
-    basis = view.current.basis
+    basis = view.current.contents.basis
     if method is not Method.AUTO or basis is None or not basis.complete_ms:
         return
-    if basis.estimate(increment.bytes or 0, increment.whole_bytes) > CHEAPER * _other_ms(basis, extent):
-        raise NotIncremental(Reason.DEARER, _estimates(view, increment, extent))
+    if basis.estimate(merged.bytes, merged.whole_bytes) > CHEAPER * _other_ms(basis, extent):
+        raise NotIncremental(Reason.DEARER, _estimates(view, merged, extent))
 
 
 def _other_ms(basis: Basis, extent: Extent) -> float:
@@ -221,12 +227,12 @@ def _other_ms(basis: Basis, extent: Extent) -> float:
     return basis.complete_ms * extent.share
 
 
-def _estimates(view: MaterializedView, increment: Increment, extent: Extent) -> str:
+def _estimates(view: MaterializedView, merged: Merged, extent: Extent) -> str:
     """What is known about the durations of both methods."""
-    basis = view.current.basis
+    basis = view.current.contents.basis
     if basis is None or not basis.complete_ms:
         return ""
-    rows = basis.estimate(increment.bytes or 0, increment.whole_bytes)
+    rows = basis.estimate(merged.bytes, merged.whole_bytes)
     estimated = f"{rows / 1000:.2f} s" if rows else "unknown"
     other = "complete" if extent.chosen.everything else f"{len(extent.chosen.keys)} whole partitions"
     return f"by rows: estimated {estimated}; {other}: {_other_ms(basis, extent) / 1000:.2f} s"

@@ -13,7 +13,8 @@ from gateway.errors import FreshgateError
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.model.view import NEVER_BUILT, Cause, RefreshMode, Task, TaskStatus
+from gateway.mv.model.contents import NEVER_BUILT
+from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus
 from gateway.mv.ports import Metastore, Sessions
 from gateway.mv.refresh.proposal import asked_for
 from sql.texts import maintenance

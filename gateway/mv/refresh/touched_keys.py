@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gateway.loops import aside
 from gateway.mv.freshness.drift import Drift
-from gateway.mv.model.basis import Keyed
+from gateway.mv.model.contents import Keyed
 from gateway.mv.model.layout import storage_layout
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
 from gateway.mv.model.view import Followed, MaterializedView, base_key
@@ -61,7 +61,7 @@ class TouchedKeys:
         return Keyed(column, followed.base, inspection.snapshots[followed.base])
 
     def _first(self, view: MaterializedView, inspection: Inspection) -> tuple[str, Followed] | None:
-        known = view.current.basis.keyed if view.current.basis is not None else None
+        known = view.current.contents.keyed
         first = [known.column] if known is not None and known.column in view.columns else []
         for column in [*first, *view.columns[:COLUMNS_MAX]]:
             followed = self._followed(view, column, inspection)
@@ -80,7 +80,7 @@ class TouchedKeys:
         self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession
     ) -> Touched | None:
         """The rows that the current version has to recompute; None if that is not known, or everything."""
-        keyed = view.current.basis.keyed if view.current.basis is not None else None
+        keyed = view.current.contents.keyed
         if keyed is None or found.tables != {keyed.base}:
             return None
         today = inspection.snapshots[keyed.base]

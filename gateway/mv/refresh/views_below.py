@@ -80,7 +80,7 @@ class ViewsBelow:
 
     def _latest(self, below: MaterializedView) -> Shown:
         """What the current version shows, in the versions that its rows were first written in, if these are kept."""
-        origin = below.current.basis.same_as if below.current.basis is not None else 0
+        origin = below.current.contents.same_as
         try:
             return self._versions.numbered(below, str(origin)).shown if origin else below.current.shown
         except NoSuchVersion:

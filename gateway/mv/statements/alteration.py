@@ -14,8 +14,9 @@ from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
+from gateway.mv.model.contents import Contents
 from gateway.mv.model.layout import storage_layout
-from gateway.mv.model.view import Contents, MaterializedView
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.statements.free_names import Names
 from gateway.mv.statements.renaming import Renaming, show_properties

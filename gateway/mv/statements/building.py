@@ -82,12 +82,12 @@ class Building:
         self._log.start(entry, number)
         disturbed = partial(entry.ledger.written_since, contains)
         inspection, plan, read = await self._executor.first_write(view, progress, report, disturbed)
-        contents, basis = next_contents(view, 1, maintenance.ALL, inspection.until(read.after), {}), read.basis
+        contents = next_contents(view, 1, maintenance.ALL, inspection.until(read.after), {}, read.basis)
         if entry.ledger.removed_since(contains):
-            contents, basis = contents.doubtful(1), None
+            contents = contents.doubtful(1)
         began = self._storages.now()
         files = await self._storages.mark(entry, plan.shown(()))
-        rest = {"contents": contents, "shown": plan.shown(()), "basis": basis, "files": files}
+        rest = {"contents": contents, "shown": plan.shown(()), "files": files}
         version = Version.whole(1, started_at, _now_ms(), views, **rest)
         async with entry.lock:
             names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)

@@ -15,8 +15,9 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
+from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.layout import marked, storage_layout
-from gateway.mv.model.view import NEVER_BUILT, Followed, MaterializedView, Version, base_key
+from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
 from gateway.mv.observation.schemas import has_char, sql_type

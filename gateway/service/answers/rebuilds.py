@@ -19,7 +19,7 @@ class Rebuild(StrEnum):
 def incremental_rebuild(view: MaterializedView) -> str:
     """Whether the next refresh of the view can compute only the changed rows: its definition has such a form, and the
     current version tells what it contains. (Removed rows of Delta tables are subtracted where the aggregates allow.)"""
-    basis = view.current.basis
+    basis = view.current.contents.basis
     if basis is None:
         return Rebuild.NOT_AVAILABLE.value
     return (Rebuild.INSERTS_ONLY if basis.marks else Rebuild.PARTITIONS_ONLY).value

@@ -1,13 +1,17 @@
-"""What a version contains exactly, which a later refresh by rows continues from."""
+"""What a version contains: snapshots, to compare looks with, and marks, from which a refresh by rows continues."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.mv.model.marks import Mark, read, written
 from gateway.mv.model.snapshot import Snapshot, read_snapshot, written_snapshot
+
+NEVER_BUILT = 0
+"""The version that a view shows before its first refresh; no row has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,40 @@ class Basis:
 
 
 NO_BASIS = Basis({})
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a version contains of its base tables, which are named by their `base_key`s.
+
+    `followed` is the snapshot of the table whose partitions the view follows: each partition as it was when the view's
+    partition was written. `others` holds the snapshots of all other tables, each with the first version that saw them.
+    """
+
+    followed: Snapshot | None = None
+    others: tuple[tuple[int, Mapping[str, Snapshot]], ...] = ()
+    basis: Basis | None = None
+    """What a refresh by rows can continue from; None: the next refresh cannot be by rows."""
+
+    @property
+    def keyed(self) -> Keyed | None:
+        return self.basis.keyed if self.basis is not None else None
+
+    @property
+    def same_as(self) -> int:
+        """As `Basis.same_as`."""
+        return self.basis.same_as if self.basis is not None else 0
+
+    def doubtful(self, version: int) -> Contents:
+        """These contents, changed so that they equal no later snapshot: the rows may not match the snapshots."""
+        *layers, (since, states) = self.others or ((NEVER_BUILT, {}),)
+        doubted = {base: state.doubtful(version) for base, state in states.items()}
+        return Contents(self.followed and self.followed.doubtful(version), (*layers, (since, doubted)))
+
+    def others_of(self, version: int) -> Mapping[str, Snapshot]:
+        """The snapshots of the other tables that the given version has read."""
+        place = bisect_right(self.others, version, key=lambda entry: entry[0])
+        return self.others[place - 1][1] if place else {}
 
 
 def written_basis(basis: Basis) -> list[Any]:
