@@ -73,6 +73,7 @@ ROOMS = {
             "texts",
             "reading",
             "grammar",
+            "query",
             "definition",
             "increments",
             "rewriting",

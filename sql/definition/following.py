@@ -35,7 +35,9 @@ from sql.definition.origins import (
     merged,
     value_at,
 )
-from sql.definition.trees import (
+from sql.lexed import Lexed
+from sql.names import Namespace, TableName
+from sql.query.trees import (
     holds_relation,
     is_named,
     is_star,
@@ -47,8 +49,6 @@ from sql.definition.trees import (
     strange_part,
     unseen_word,
 )
-from sql.lexed import Lexed
-from sql.names import Namespace, TableName
 from sql.reading.lineage import query_tree, relations
 from sql.reading.parsing import Doubt
 from sql.scan import Lexeme, identifier

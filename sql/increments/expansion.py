@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sql.definition.trees import is_named
 from sql.increments.reasons import NotIncremental
 from sql.increments.written import Edit, Written, refuse, spliced
 from sql.names import Namespace, TableName, quote
+from sql.query.trees import is_named
 
 CHARACTERS_MAX = 50_000
 """Of the whole text: views on views, each of which names the one below twice, grow exponentially."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sql.definition.functions import GENERATORS
-from sql.definition.trees import is_star, own_name
 from sql.increments.expansion import VIEW
 from sql.increments.reasons import Reason
 from sql.increments.written import Edit, Written, refuse
 from sql.names import Namespace, TableName, quote
+from sql.query.trees import is_star, own_name
 
 _SELECT = frozenset({"expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct"})
 _CLAUSE_NAMES = {

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from sql.definition.determinism import METADATA, WITHOUT_PARENTHESES, nondeterministic
 from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
-from sql.definition.trees import is_star
 from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
 from sql.increments.outline import Branch, Groups, Kind, Shape, StoredKey
@@ -22,6 +21,7 @@ from sql.increments.unwrapping import unwrapped, without_order
 from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, WINDOWS
 from sql.increments.written import Edit, Span, Written, refuse
 from sql.names import Namespace, TableName, quote
+from sql.query.trees import is_star
 from sql.scan import string_value
 
 __all__ = ["Draft", "Kind", "Place", "Shape", "analyse"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,28 +9,27 @@ from sql.increments.reasons import Reason
 from sql.increments.templates import Aggregate
 from sql.increments.written import refuse
 from sql.names import quote
+from sql.query.aggregates import (
+    APPROXIMATE,
+    COUNT_DIGITS,
+    COUNTS,
+    MERGED_BY_ITSELF,
+    ORDERED,
+    SYNONYMS,
+    Digits,
+    digits_of,
+    digits_of_average,
+    digits_of_sum,
+)
 
 COUNT = "freshgate_n"
 """The number of a group's rows."""
 _SMALL = frozenset({"tinyint", "smallint", "int"})
 _INTEGRAL = _SMALL | {"bigint"}
-_FLOATING = frozenset({"float", "double"})
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _AVERAGE_DIGITS_MAX = 28
 """A sum of so many digits, divided by a count, has all digits that the average's type needs."""
 _PART_BITS = 21
 _PART = 2**_PART_BITS - 1
-_MERGED_BY = {
-    "count": "sum",
-    "count_if": "sum",
-    "every": "bool_and",
-    "any": "bool_or",
-    "some": "bool_or",
-    "mean": "avg",
-}
-_COUNTS = frozenset({"count", "count_if"})
-_ORDERED = {"max_by": "max", "min_by": "min"}
-_OF_ITSELF = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "any_value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class State:
 
     @property
     def adds_floats(self) -> bool:
-        return self.kind in _FLOATING and self.merge.startswith("sum(")
+        return self.kind.upper() in APPROXIMATE and self.merge.startswith("sum(")
 
     @property
     def merged(self) -> str:
@@ -90,8 +88,7 @@ def label(number: int) -> str:
 
 def function_of(aggregate: Aggregate) -> str:
     """The name by which its function is known here."""
-    name = aggregate.function
-    return name if name in _COUNTS else _MERGED_BY.get(name, name)
+    return SYNONYMS.get(aggregate.function, aggregate.function)
 
 
 def value_text(argument: str) -> str:
@@ -102,27 +99,27 @@ def value_text(argument: str) -> str:
 def questions(aggregate: Aggregate) -> list[str]:
     """The expressions whose types decide the states."""
     function = function_of(aggregate)
-    if function in _COUNTS:
+    if function in COUNTS:
         return []
     if function == "avg":
         argument = aggregate.arguments[0]
         return [value_text(argument), aggregate.text, aggregate.of("sum", argument)]
-    if function in _ORDERED:
-        return [aggregate.text, aggregate.of(_ORDERED[function], aggregate.arguments[1])]
+    if function in ORDERED:
+        return [aggregate.text, aggregate.of(ORDERED[function], aggregate.arguments[1])]
     return [aggregate.text]
 
 
 def subtractable(aggregate: Aggregate, types: Types) -> bool:
     """Whether removed rows can be subtracted."""
     function = function_of(aggregate)
-    if function in _COUNTS:
+    if function in COUNTS:
         return True
     if function == "sum":
-        return types.of(aggregate.text) not in _FLOATING
+        return types.of(aggregate.text).upper() not in APPROXIMATE
     if function != "avg":
         return False
     kind = types.of(value_text(aggregate.arguments[0]))
-    return kind in _INTEGRAL or _DECIMAL.fullmatch(kind) is not None
+    return kind in _INTEGRAL or digits_of(kind) is not None
 
 
 class States:
@@ -142,7 +139,7 @@ class States:
         """The state that is the aggregate's value itself; None if the value is computed of several."""
         function = function_of(aggregate)
         own: State | None = None
-        if function in _COUNTS:
+        if function in COUNTS:
             own = self._state(aggregate.text, "coalesce(sum({}), 0)", "bigint", exact=True, counts=True)
             final = _column(own)
         elif function == "sum":
@@ -150,9 +147,9 @@ class States:
             final = self._unless_none(aggregate, _column(own)) if self._subtracts else _column(own)
         elif function == "avg":
             final = self._average(aggregate)
-        elif function in _ORDERED:
+        elif function in ORDERED:
             final = _column(self._ordered(aggregate, function))
-        elif function in _OF_ITSELF:
+        elif function in MERGED_BY_ITSELF or function == "any_value":
             merge = "any_value({}, true)" if function == "any_value" else f"{function}({{}})"
             own = self._state(aggregate.text, merge, self._types.of(aggregate.text))
             final = _column(own)
@@ -172,8 +169,8 @@ class States:
     def _sum(self, aggregate: Aggregate) -> State:
         text = aggregate.of("sum", *aggregate.arguments)
         kind = self._types.of(text)
-        exact = kind == "bigint" or _DECIMAL.fullmatch(kind) is not None
-        if not exact and kind not in _FLOATING:
+        exact = kind == "bigint" or digits_of(kind) is not None
+        if not exact and kind.upper() not in APPROXIMATE:
             raise refuse(f"sum of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
         if kind.startswith("decimal") and not self._types.ansi:
             raise refuse("sum of decimals without ANSI mode, which hides an overflow", Reason.FUNCTION_NOT_MERGEABLE)
@@ -195,10 +192,10 @@ class States:
         count = self._count(aggregate)
         if kind == "bigint":
             total = self._wide_sum(aggregate, argument)
-        elif kind in _SMALL or kind in _FLOATING or kind == "string":
+        elif kind in _SMALL or kind.upper() in APPROXIMATE or kind == "string":
             total = _column(self._sum(aggregate))
-        elif (found := _DECIMAL.fullmatch(kind)) is not None:
-            return self._decimal_average(aggregate, int(found[1]), int(found[2]), count)
+        elif (digits := digits_of(kind)) is not None:
+            return self._decimal_average(aggregate, digits, count)
         else:
             raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
         return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
@@ -214,17 +211,17 @@ class States:
         base = f"CAST({_PART + 1} AS DECIMAL(7,0))"
         return f"(({high} * {base} + {middle}) * {base} + {low})"
 
-    def _decimal_average(self, aggregate: Aggregate, precision: int, scale: int, count: str) -> str:
-        result = f"decimal({min(precision + 4, 38)},{min(scale + 4, 38)})"
-        if precision + 10 > _AVERAGE_DIGITS_MAX or self._types.of(aggregate.text).replace(" ", "") != result:
-            raise refuse(f"avg of decimal({precision},{scale})", Reason.FUNCTION_NOT_MERGEABLE)
-        total = _column(self._sum(aggregate))
-        return f"CASE WHEN {count} > 0 THEN CAST({total} / CAST({count} AS DECIMAL(20,0)) AS {result.upper()}) END"
+    def _decimal_average(self, aggregate: Aggregate, averaged: Digits, count: str) -> str:
+        result, total = digits_of_average(averaged), digits_of_sum(averaged)
+        if total.precision > _AVERAGE_DIGITS_MAX or digits_of(self._types.of(aggregate.text)) != result:
+            raise refuse(f"avg of {str(averaged).lower()}", Reason.FUNCTION_NOT_MERGEABLE)
+        column = _column(self._sum(aggregate))
+        return f"CASE WHEN {count} > 0 THEN CAST({column} / CAST({count} AS {COUNT_DIGITS}) AS {result}) END"
 
     def _ordered(self, aggregate: Aggregate, function: str) -> State:
         """max_by(x, y) is kept with the greatest y."""
-        greatest = aggregate.of(_ORDERED[function], aggregate.arguments[1])
-        by = self._state(greatest, f"{_ORDERED[function]}({{}})", self._types.of(greatest))
+        greatest = aggregate.of(ORDERED[function], aggregate.arguments[1])
+        by = self._state(greatest, f"{ORDERED[function]}({{}})", self._types.of(greatest))
         merge = f"{function}({{}}, {_column(by)})"
         return self._state(aggregate.text, merge, self._types.of(aggregate.text))
 

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from sql.increments.reasons import Reason
 from sql.increments.scopes import Scope
-from sql.increments.vocabulary import MERGED
 from sql.increments.written import Span, Written, refuse
+from sql.query.aggregates import MERGED, ORDERED
 from sql.scan import identifier
 
 _AFTER_CALLS = frozenset({"over", "filter", "within", "ignore", "respect"})
@@ -234,7 +234,7 @@ class TemplateReader:
             if texts[1].lower() not in ("true", "false"):
                 raise refuse("any_value", Reason.FUNCTION_NOT_MERGEABLE)
             ignores, texts = ignores or texts[1].lower() == "true", texts[:1]
-        if not texts or (len(texts) != (2 if name in ("max_by", "min_by") else 1) and name != "count"):
+        if not texts or (len(texts) != (2 if name in ORDERED else 1) and name != "count"):
             raise refuse(f"{name} with {len(texts)} arguments", Reason.FUNCTION_NOT_MERGEABLE)
         return (Aggregate(name, texts, tail, ignores),), end
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sql.definition.trees import is_star, own_name
 from sql.increments.expansion import VIEW
 from sql.increments.written import Clauses, Edit, Span, Written, refuse
 from sql.names import quote
+from sql.query.trees import is_star, own_name
 from sql.scan import identifier
 
 _ABOVE = frozenset({"expressions", "from_", "where", "order"})

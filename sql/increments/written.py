@@ -9,10 +9,11 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from sql.definition.trees import unseen_word
 from sql.increments.reasons import NotIncremental, Reason
-from sql.increments.vocabulary import AGGREGATES, MERGED, QUANTIFIERS
+from sql.increments.vocabulary import QUANTIFIERS
 from sql.lexed import Lexed
+from sql.query.aggregates import AGGREGATES, MERGED
+from sql.query.trees import unseen_word
 from sql.reading.lineage import query_tree
 from sql.reading.parsing import Doubt
 from sql.scan import Lexeme, identifier

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from sql.proof.terms import Term, column
-from sql.proof.understood_classes import decimal
+from sql.query.aggregates import COUNT_DIGITS, Digits, digits_in_average, digits_of, digits_of_sum, sum_is_certain
 
 SUMMED_EXACTLY = frozenset({"tinyint", "smallint", "int"})
 """Spark adds up the integers of an average as DOUBLE, which is exact as long as the sum has no more than 53 bits."""
-_COUNT = (20, 0)
-"""The decimal type of a count."""
 _MORE_DIGITS = 9
 """Digits of a quotient that the average drops: with fewer than 10^9 values it is rounded as if it was rounded once."""
 _PLAIN = ("child=#",)
@@ -17,7 +15,8 @@ _PLAIN = ("child=#",)
 def plain(function: Term) -> Term:
     """An average without its mode, which matters only if the sum overflows."""
     operand = function.args[0]
-    if "TRY" in "".join(function.detail) or (operand.type not in SUMMED_EXACTLY and _sum_of(operand.type) is None):
+    is_exact = operand.type in SUMMED_EXACTLY or _is_summed_exactly(digits_of(operand.type))
+    if "TRY" in "".join(function.detail) or not is_exact:
         return function
     return Term(function.op, (operand,), _PLAIN, function.type)
 
@@ -33,17 +32,17 @@ def of_integers(quotient: Term) -> Term:
 def of_decimals(cast: Term) -> Term:
     """`CAST(sum(x) / CAST(count(x) AS DECIMAL(20,0)) AS …)` is `avg(x)` if the cast is to its type."""
     (quotient,) = cast.args
-    result = decimal(cast.type)
-    if result is None or quotient.op != "Divide" or quotient.args[1].op != "Cast":
+    result = digits_of(cast.type)
+    operand = None if result is None else digits_in_average(result)
+    if result is None or operand is None or quotient.op != "Divide" or quotient.args[1].op != "Cast":
         return cast
     summed, counted = quotient.args
-    operand, divided = (result[0] - 4, result[1] - 4), decimal(quotient.type)
-    written = f"decimal({operand[0]},{operand[1]})"
-    if divided is None or divided[1] < result[1] + _MORE_DIGITS or decimal(counted.type) != _COUNT:
+    divided = digits_of(quotient.type)
+    if divided is None or divided.scale < result.scale + _MORE_DIGITS or digits_of(counted.type) != COUNT_DIGITS:
         return cast
-    if operand[1] < 0 or decimal(summed.type) != _sum_of(written):
+    if not _is_summed_exactly(operand) or digits_of(summed.type) != digits_of_sum(operand):
         return cast
-    return _average(summed, counted.args[0], frozenset({written}), cast.type) or cast
+    return _average(summed, counted.args[0], frozenset({str(operand).lower()}), cast.type) or cast
 
 
 def _average(summed: Term, counted: Term, types: frozenset[str], result: str) -> Term | None:
@@ -64,7 +63,6 @@ def _average(summed: Term, counted: Term, types: frozenset[str], result: str) ->
     return call if source is None else column(source, call)
 
 
-def _sum_of(type_text: str) -> tuple[int, int] | None:
-    """The type of a sum of decimals of which fewer than 10^10 do not overflow."""
-    known = decimal(type_text)
-    return (known[0] + 10, known[1]) if known is not None and known[0] <= 28 else None
+def _is_summed_exactly(operand: Digits | None) -> bool:
+    """Whether they are decimals of which fewer than 10^10 do not overflow."""
+    return operand is not None and sum_is_certain(operand)

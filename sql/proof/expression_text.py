@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sql.proof.literal_text import KEYWORDS, VALUES, WORD, Loose, literal_of
 from sql.proof.plan import Node, Scalar, Value
-from sql.proof.understood_classes import PADDED, STATIC_CALLS, STATIC_INVOKE, decimal
+from sql.proof.understood_classes import PADDED, STATIC_CALLS, STATIC_INVOKE
+from sql.query.aggregates import digits_in_average, digits_of, digits_of_average, digits_of_sum
 
 _ATTRIBUTE = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)#(\d+)(L?)(?!\w)", re.ASCII)
 _ID = re.compile(r"#(\d+)(L?)(?!\w)", re.ASCII)
@@ -511,11 +512,12 @@ def _result(name: str, type_text: str) -> str:
             return "double"
         if type_text in INTEGERS:
             return "bigint" if name == "sum" else "double"
-        if (digits := decimal(type_text)) is not None:
-            more = (10, 0) if name == "sum" else (4, 4)
-            if max(digits[0] + more[0], digits[1] + more[1]) > 38 and name == "avg":
+        if (digits := digits_of(type_text)) is not None:
+            if name == "sum":
+                return str(digits_of_sum(digits)).lower()
+            if digits_in_average(found := digits_of_average(digits)) != digits:
                 raise ValueError("the plan's text does not show the type of an average")
-            return f"decimal({min(digits[0] + more[0], 38)},{digits[1] + more[1]})"
+            return str(found).lower()
         raise ValueError(f"the plan's text does not show the type of the function {name}")
     return type_text
 

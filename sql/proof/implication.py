@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import TypeAlias
 
 from sql.proof.terms import Term
+from sql.query.comparisons import FLIPPED, Comparison, Constant, implies
 
-Value: TypeAlias = int | Decimal | bytes
-_READERS: dict[str, Callable[[str], Value]] = {
+_READERS: dict[str, Callable[[str], Constant]] = {
     "Byte": int,
     "Short": int,
     "Integer": int,
@@ -20,65 +19,32 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "UTF8String": lambda text: text.encode("utf-8"),
 }
 """Literals that are ordered as in Spark, by their Java classes. FLOAT and DOUBLE are not, because of NaN and -0.0."""
+_SIGNS = {"LessThan": "<", "LessThanOrEqual": "<=", "EqualTo": "="}
 
 
 def implied(weak: Term, strong: Term) -> bool:
-    """Whether `weak`, a comparison with a literal, is true whenever `strong` is."""
-    for compared, holds in _comparisons(weak):
-        for other, low, high in _ranges(strong):
-            if other == compared and holds(low, high):
-                return True
-    return False
-
-
-def _comparisons(term: Term) -> Iterator[tuple[Term, Callable[[Value | None, Value | None], bool]]]:
-    """The value that a condition compares, and whether all of a range (both ends included) meets it."""
-    if term.op not in {"LessThan", "LessThanOrEqual"}:
-        return
-    left, right = term.args
-    strict = term.op == "LessThan"
-    if (bound := _value(right)) is not None and left.type == right.type:
-        limit = bound
-
-        def below(low: Value | None, high: Value | None) -> bool:
-            return high is not None and _less(high, limit, strict)
-
-        yield left, below
-    if (bound := _value(left)) is not None and left.type == right.type:
-        limit = bound
-
-        def above(low: Value | None, high: Value | None) -> bool:
-            return low is not None and _less(limit, low, strict)
-
-        yield right, above
-
-
-def _ranges(term: Term) -> Iterator[tuple[Term, Value | None, Value | None]]:
-    """The value of a condition, with the least and the largest one that meet it, as far as these are known."""
-    left, *others = term.args or (term,)
-    if term.op in {"LessThan", "LessThanOrEqual"}:
-        (right,) = others
-        # Without the end itself the range is narrower, so what all of this range meets is met.
-        yield left, None, _value(right)
-        yield right, _value(left), None
-    elif term.op == "EqualTo":
-        (right,) = others
-        yield left, _value(right), _value(right)
-        yield right, _value(left), _value(left)
-    elif term.op == "In":
-        values = [_value(each) for each in others]
-        known = [each for each in values if each is not None]
-        if len(known) == len(values):
-            yield left, min(known), max(known)
-
-
-def _less(one: Value, other: Value, strict: bool) -> bool:
-    if type(one) is not type(other):
+    """Whether `weak`, a range of a value, is true whenever `strong` is."""
+    if weak.op not in {"LessThan", "LessThanOrEqual"} or weak.args[0].type != weak.args[1].type:
         return False
-    return one < other if strict else one <= other  # type: ignore[operator]
+    return any(implies(known, wanted) for wanted in _comparisons(weak) for known in _comparisons(strong))
 
 
-def _value(term: Term) -> Value | None:
+def _comparisons(term: Term) -> Iterator[Comparison]:
+    """A condition as a comparison of one of its operands with constants."""
+    if (sign := _SIGNS.get(term.op)) is not None:
+        left, right = term.args
+        if (bound := _value(right)) is not None:
+            yield Comparison(left, sign, (bound,))
+        if (bound := _value(left)) is not None:
+            yield Comparison(right, FLIPPED.get(sign, sign), (bound,))
+    elif term.op == "In":
+        values = [_value(each) for each in term.args[1:]]
+        known = tuple(each for each in values if each is not None)
+        if len(known) == len(values):
+            yield Comparison(term.args[0], "=", known)
+
+
+def _value(term: Term) -> Constant | None:
     if term.op != "Literal":
         return None
     kind, _, text = term.detail[0].removeprefix("value=").partition(" ")

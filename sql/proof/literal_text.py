@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from sql.proof.plan import Node, Scalar
-from sql.proof.understood_classes import decimal, words
+from sql.proof.understood_classes import words
+from sql.query.aggregates import digits_of
 
 _LETTERS = r"[-%^]?\w[^\s()\[\]#@,\\]*"
 WORD = re.compile(_LETTERS)
@@ -64,10 +65,10 @@ def _value(text: str, type_text: str, zone: str) -> Scalar | None:
         kind, bits = _INTEGERS[type_text]
         fits = _INTEGER.fullmatch(text) is not None and -(1 << bits - 1) <= int(text) < 1 << bits - 1
         return Scalar(kind, text) if fits and text != "-0" else None
-    if (digits := decimal(type_text)) is not None:
+    if (digits := digits_of(type_text)) is not None:
         found = _DECIMAL.fullmatch(text)
         whole = text.removeprefix("-").replace(".", "").lstrip("0")
-        if found is None or len(found[1] or "") != digits[1] or len(whole) > digits[0]:
+        if found is None or len(found[1] or "") != digits.scale or len(whole) > digits.precision:
             return None
         return Scalar("Decimal", text)
     return _READERS[type_text](text, zone) if type_text in _READERS else None

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from sql.proof.identities import IF, ONE, compose, filtered, replaced
 from sql.proof.terms import Term, columns_of, conditions, literal, within
-from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, decimal, has_identity, is_collated
+from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, has_identity, is_collated
+from sql.query.aggregates import digits_of, digits_of_sum, sum_is_certain
 
 Output: TypeAlias = tuple[tuple[str, Term], ...]
 Groups: TypeAlias = tuple[tuple[Term, ...], frozenset[Term], frozenset[Term], Output]
@@ -164,11 +165,13 @@ def _sum(call: Term, merged: Term) -> Term:
         raise _Unmergeable
     if call.type == merged.type == "bigint":
         return merged
-    summed, result, wider = (decimal(each) for each in (merged.args[0].args[0].type, merged.type, call.type))
+    summed, result, wider = (digits_of(each) for each in (merged.args[0].args[0].type, merged.type, call.type))
     # In ANSI mode a sum that overflows fails. Otherwise it is NULL, but not of fewer than 10^10 rows if it has ten more
     # digits than its operands.
     fails = any("'ANSI'" in each for each in call.args[0].detail)
-    if summed and result and wider and (fails or result[0] == summed[0] + 10) and wider[1] == result[1] == summed[1]:
+    if summed is None or result is None or wider is None or not wider.scale == result.scale == summed.scale:
+        raise _Unmergeable
+    if fails or (sum_is_certain(summed) and result == digits_of_sum(summed)):
         return merged if call.type == merged.type else Term("widened", (merged,), type=call.type)
     raise _Unmergeable
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+from sql.query import aggregates
+from sql.query.aggregates import CLASSES, REPETITIONS_IGNORED
+
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -44,10 +47,9 @@ AGGREGATE = words("""
     Sum Count Min Max Average BitAndAgg BitOrAgg BitXorAgg StddevSamp StddevPop VarianceSamp VariancePop
     CovSample CovPopulation Corr Percentile HyperLogLogPlusPlus
     """)
-MERGED_BY_ITSELF = words("Min Max BitAndAgg BitOrAgg BitXorAgg")
-"""f(f(A), f(B)) = f(A and B), with NULL for nothing on both sides."""
+MERGED_BY_ITSELF = frozenset(each for each, name in CLASSES.items() if name in aggregates.MERGED_BY_ITSELF)
 NULL_IGNORED = MERGED_BY_ITSELF | words("Sum Count Average StddevSamp StddevPop VarianceSamp VariancePop")
-DUPLICATES_IGNORED = words("Min Max BitAndAgg BitOrAgg HyperLogLogPlusPlus")
+DUPLICATES_IGNORED = {each for each, name in CLASSES.items() if name in REPETITIONS_IGNORED} | {"HyperLogLogPlusPlus"}
 WINDOW = words("""
     WindowExpression WindowSpecDefinition SpecifiedWindowFrame RowFrame RangeFrame CurrentRow UnboundedPreceding
     UnboundedFollowing RowNumber Rank DenseRank PercentRank CumeDist NTile Lag Lead
@@ -81,7 +83,6 @@ _IDENTITY = re.compile(
     r"boolean|tinyint|smallint|int|bigint|decimal\(\d+,\d+\)|string|binary|date|timestamp|timestamp_ntz"
     r"|interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?"
 )
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def has_identity(type_text: str) -> bool:
@@ -91,12 +92,6 @@ def has_identity(type_text: str) -> bool:
 
 def is_collated(type_text: str) -> bool:
     return "collate" in type_text.lower()
-
-
-def decimal(type_text: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type."""
-    found = _DECIMAL.fullmatch(type_text)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 _FILES = "org.apache.spark.sql.execution.datasources."

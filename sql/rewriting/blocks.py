@@ -9,22 +9,15 @@ from itertools import chain, islice
 
 from sqlglot import exp
 
-from sql.definition.trees import is_star
 from sql.names import Namespace, TableName
+from sql.query.aggregates import AGGREGATES
+from sql.query.trees import is_star
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
 from sql.rewriting.labels import label_of
 
 ColumnsOf = Callable[[TableName], Sequence[str] | None]
 """The columns of a base table; None: unknown."""
-_AGGREGATE_NAMES = """
-    sum count min max avg bool_and bool_or bit_and bit_or bit_xor count_if approx_count_distinct stddev stddev_samp
-    stddev_pop variance var_samp var_pop corr covar_samp covar_pop median mode percentile percentile_approx
-    percentile_cont percentile_disc first last first_value last_value any_value collect_list collect_set array_agg
-    max_by min_by skewness kurtosis try_sum try_avg listagg string_agg grouping grouping_id histogram_numeric
-    regr_count regr_slope
-"""
-AGGREGATES = frozenset(_AGGREGATE_NAMES.split())
 SELECTS_MAX = 40
 """In one query, a CTE counted each time that it is named: each is compared with the views."""
 INLINED_NODES_MAX = 20_000

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sql.names import TableName
+from sql.query.aggregates import MERGED_BY_ITSELF, REPETITIONS_IGNORED
 from sql.rewriting.blocks import Block, Relation, aggregates_in
 from sql.rewriting.expression_types import is_exact, type_of_value
-from sql.rewriting.forms import COUNT_OF_ROWS, call_of, form, holes_in, literal_text, mapped
+from sql.rewriting.forms import COUNT_OF_ROWS, as_case, call_of, form, holes_in, literal_text, mapped, results_of
 from sql.rewriting.shape import FORMATS, UNITS
 from sql.rewriting.times import core, determined_by, is_whole, moment_of
 
@@ -24,9 +25,6 @@ _FINE = frozenset({"TIMESTAMP", "TIMESTAMP_NTZ", "FLOAT", "DOUBLE"})
 """Types of columns of which nearly every row has another value: they are no keys."""
 _ATOMIC_TIMES = frozenset({"TIMESTAMP", "TIMESTAMP_NTZ"})
 _NO_KEYS = ("ARRAY", "MAP", "STRUCT", "VARIANT", "")
-_MERGED = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
-_OF_VALUES = _MERGED - {"bit_xor"}
-"""It does not matter how often a value occurs."""
 _DISTINCT = frozenset({"count", "sum", "avg", "min", "max"})
 _BOUNDS: dict[type[exp.Expr], bool] = {exp.GTE: False, exp.LT: False, exp.GT: True, exp.LTE: True}
 """Comparisons with the begin of a unit of time that truncated times can answer; true: with the time on the right."""
@@ -74,7 +72,7 @@ class Draft:
 
     def _is_of_keys(self, measure: exp.Expr) -> bool:
         name, arguments = call_of(measure)
-        return name in _OF_VALUES and len(arguments) == 1 and form(arguments[0]) in self.keys
+        return name in REPETITIONS_IGNORED and len(arguments) == 1 and form(arguments[0]) in self.keys
 
     @property
     def key_forms(self) -> frozenset[str]:
@@ -174,7 +172,7 @@ class _Reader:
     def _needs_own_groups(self, node: exp.Expr) -> bool:
         call = node.this if isinstance(node, exp.Filter) else node
         name, arguments = call_of(call)
-        if name in ("count", "count_if") or name in _MERGED:
+        if name in ("count", "count_if") or name in MERGED_BY_ITSELF:
             return len(arguments) != 1
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             return name not in _DISTINCT
@@ -310,14 +308,14 @@ class _Reader:
 
     def _results(self, argument: exp.Expr) -> list[exp.Expr]:
         """What is counted or summed; the conditions of a CASE become keys."""
-        case = _as_case(argument)
+        case = as_case(argument)
         if case is None:
             return [argument]
         if case.this is not None:
             self._value(case.this)
         for branch in case.args["ifs"]:
             self._value(branch.this)
-        return _results_of(case)
+        return results_of(case)
 
     def _count(self, counted: exp.Expr) -> None:
         if not isinstance(counted, exp.Star | exp.Literal | exp.Null):
@@ -328,23 +326,9 @@ class _Reader:
             self._measure(exp.Anonymous(this="sum", expressions=[summed]))
 
 
-def _as_case(node: exp.Expr) -> exp.Case | None:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    name, arguments = call_of(node)
-    if name == "if" and len(arguments) == 3:
-        return exp.Case(ifs=[exp.If(this=arguments[0], true=arguments[1])], default=arguments[2])
-    return node if isinstance(node, exp.Case) else None
-
-
-def _results_of(case: exp.Case) -> list[exp.Expr]:
-    default = case.args.get("default")
-    return [*(each.args["true"] for each in case.args["ifs"]), *([] if default is None else [default])]
-
-
 def _summed(argument: exp.Expr) -> list[exp.Expr]:
-    case = _as_case(argument)
-    found = [argument] if case is None else _results_of(case)
+    case = as_case(argument)
+    found = [argument] if case is None else results_of(case)
     return [each for each in found if not isinstance(each, exp.Null)]
 
 

@@ -3,11 +3,11 @@ UNKNOWN, which counts as a type without identity and with approximate sums."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from sqlglot import exp
 
+from sql.query.aggregates import APPROXIMATE, DIGITS_MAX, digits_of, digits_of_sum
 from sql.rewriting.forms import call_of, literal_text, type_of
 
 TypeOf = Callable[[exp.Column], str]
@@ -15,9 +15,7 @@ TypeOf = Callable[[exp.Column], str]
 UNKNOWN = "DOUBLE"
 """Nothing is concluded from a DOUBLE but that its sums may not be added up."""
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
-_PRECISION_MAX, _SCALE_KEPT = 38, 6
-_OF_SUM = 10
+_SCALE_KEPT = 6
 _NAMES = {
     "STRING": "date_format from_unixtime concat substring upper lower trim string",
     "DATE": "to_date date trunc last_day add_months",
@@ -28,7 +26,6 @@ _NAMES = {
 }
 _RESULTS = {name: type_ for type_, names in _NAMES.items() for name in names.split()}
 _OF_ARGUMENT = frozenset({"min", "max", "bit_and", "bit_or", "bit_xor", "abs", "coalesce"})
-_APPROXIMATE = frozenset({"FLOAT", "DOUBLE"})
 
 
 def type_of_value(node: exp.Expr, type_of_column: TypeOf) -> str:
@@ -54,7 +51,7 @@ def type_of_value(node: exp.Expr, type_of_column: TypeOf) -> str:
 
 def is_exact(type_: str) -> bool:
     """Whether sums of the type do not depend on the order of the rows."""
-    return type_ not in _APPROXIMATE
+    return type_ not in APPROXIMATE
 
 
 def _literal(text: str) -> str:
@@ -70,10 +67,10 @@ def _literal(text: str) -> str:
 
 def _decimal(precision: int, scale: int) -> str:
     """As Spark bounds it: digits behind the point are lost before those in front of it."""
-    if precision > _PRECISION_MAX:
+    if precision > DIGITS_MAX:
         whole = precision - scale
-        scale = max(_PRECISION_MAX - whole, min(scale, _SCALE_KEPT))
-        precision = _PRECISION_MAX
+        scale = max(DIGITS_MAX - whole, min(scale, _SCALE_KEPT))
+        precision = DIGITS_MAX
     return f"DECIMAL({precision},{scale})"
 
 
@@ -93,8 +90,8 @@ def _arithmetic(node: exp.Expr, type_of_column: TypeOf) -> str:
 
 def _digits(node: exp.Expr, type_: str) -> tuple[int, int] | None:
     """Precision and scale of a number beside a decimal; those of a whole literal are its own."""
-    if (found := _DECIMAL.fullmatch(type_)) is not None:
-        return int(found[1]), int(found[2])
+    if (found := digits_of(type_)) is not None:
+        return found
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Literal) and (text := literal_text(node)).isdecimal():
@@ -105,7 +102,5 @@ def _digits(node: exp.Expr, type_: str) -> tuple[int, int] | None:
 def _sum(type_: str) -> str:
     if type_ in _DIGITS:
         return "BIGINT"
-    digits = _DECIMAL.fullmatch(type_)
-    if digits is None:
-        return UNKNOWN
-    return f"DECIMAL({min(int(digits[1]) + _OF_SUM, _PRECISION_MAX)},{digits[2]})"
+    digits = digits_of(type_)
+    return UNKNOWN if digits is None else str(digits_of_sum(digits))

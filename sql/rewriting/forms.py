@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from sql.query.aggregates import SYNONYMS
 from sql.rewriting.dialect import WRITTEN
 from sql.rewriting.template import hole_of
 
@@ -15,10 +16,7 @@ _SYMMETRIC: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.NullSaf
 _COMPARED: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<="}
 _FLIPPED: dict[type[exp.Expr], str] = {exp.GT: "<", exp.GTE: "<="}
 _SYNONYMS = {
-    "mean": "avg",
-    "every": "bool_and",
-    "some": "bool_or",
-    "any": "bool_or",
+    **SYNONYMS,
     "substr": "substring",
     "ceiling": "ceil",
     "lcase": "lower",
@@ -130,6 +128,22 @@ def call_of(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     if isinstance(node, exp.Extract):
         return node.name.lower(), [node.expression]
     return "", []
+
+
+def as_case(node: exp.Expr) -> exp.Case | None:
+    """CASE, or IF as such; None for anything else."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    name, arguments = call_of(node)
+    if name == "if" and len(arguments) == 3:
+        return exp.Case(ifs=[exp.If(this=arguments[0], true=arguments[1])], default=arguments[2])
+    return node if isinstance(node, exp.Case) else None
+
+
+def results_of(case: exp.Case) -> list[exp.Expr]:
+    """What CASE may give, but for the NULL of a missing ELSE."""
+    default = case.args.get("default")
+    return [*(each.args["true"] for each in case.args["ifs"]), *([] if default is None else [default])]
 
 
 def literal_text(literal: exp.Expr) -> str:

@@ -3,31 +3,41 @@ as they are where the groups are the same."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
+from sql.query.aggregates import (
+    APPROXIMATE,
+    COUNT_DIGITS,
+    DIGITS_MAX,
+    MERGED_BY_ITSELF,
+    REPETITIONS_IGNORED,
+    Digits,
+    digits_in_sum,
+    digits_of,
+    digits_of_average,
+    digits_of_sum,
+)
 from sql.rewriting.blocks import aggregates_in, is_aggregate
 from sql.rewriting.candidate import Column, Mismatch
 from sql.rewriting.derivation import Derivation
-from sql.rewriting.forms import COUNT_OF_ROWS, call_of, form, holes_in, literal_text, mapped, shown
+from sql.rewriting.forms import (
+    COUNT_OF_ROWS,
+    as_case,
+    call_of,
+    form,
+    holes_in,
+    literal_text,
+    mapped,
+    results_of,
+    shown,
+)
 
 MEASURES_STEP = 4
-_OWN_MERGE = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
-"""Aggregates of aggregates are aggregates of all."""
-_OF_VALUES = _OWN_MERGE - {"bit_xor"}
-"""It does not matter how often a value occurs."""
-_DISTINCT = frozenset({"count", "sum", "avg"}) | _OF_VALUES
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)", re.IGNORECASE)
-_APPROXIMATE = frozenset({"FLOAT", "DOUBLE"})
-_PRECISION_MAX = 38
-_OF_SUM, _OF_AVG = 10, 4
-"""Digits that the type of a sum, and of an average, has more than that of its argument."""
-_COUNT_TYPE = "DECIMAL(20,0)"
-"""To which Spark casts a count that a decimal is divided by."""
+_DISTINCT = frozenset({"count", "sum", "avg"}) | REPETITIONS_IGNORED
 _INT_DIGITS = 10
 
 
@@ -84,7 +94,7 @@ class Rollup:
         compute = _COMPUTED.get(name)
         if compute is not None and len(arguments) == 1:
             return compute(self, arguments[0], condition)
-        if name in _OF_VALUES and len(arguments) == 1:
+        if name in REPETITIONS_IGNORED and len(arguments) == 1:
             derived = self.over.value(arguments[0])
             return self._only(derived, condition) if self.same_groups else _call(name, derived, condition)
         raise _missing(f"the view has no {shown(call)}, and it cannot be computed from the view's groups")
@@ -97,7 +107,7 @@ class Rollup:
             return self._counted(self.over.column(measure), condition)
         if name == "sum":
             return self._summed(measure, condition)
-        if not self.same_groups and name not in _OWN_MERGE:
+        if not self.same_groups and name not in MERGED_BY_ITSELF:
             raise _missing(f"the view's {shown(written)} cannot be added up over its groups")
         return self._merged(name, self.over.column(measure), condition)
 
@@ -121,12 +131,12 @@ class Rollup:
         return self._typed(self._merged("sum", self.over.column(measure), condition), measure.type)
 
     def _check_exact(self, measure: Column) -> None:
-        if not self.same_groups and measure.type.upper() in _APPROXIMATE:
+        if not self.same_groups and measure.type.upper() in APPROXIMATE:
             raise _missing(f"sums of {measure.type.upper()} differ in the last digit if they are added up")
 
     def _typed(self, total: exp.Expr, type_: str) -> exp.Expr:
         """The sum of sums, which has more digits, as the type of the sum."""
-        return total if self.same_groups or _DECIMAL.fullmatch(type_) is None else _cast(total, type_)
+        return total if self.same_groups or digits_of(type_) is None else _cast(total, type_)
 
     def _distinct(self, name: str, distinct: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
         if self.same_groups:
@@ -142,7 +152,7 @@ class Rollup:
     # --- calls that are computed from other measures
 
     def _sum(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-        if (case := _as_case(argument)) is not None:
+        if (case := as_case(argument)) is not None:
             return self._sum_of_case(case, condition)
         if _number_of(argument) == "1" and (rows := self._measure(COUNT_OF_ROWS)) is not None:
             return self._merged("sum", self.over.column(rows), condition)
@@ -154,7 +164,7 @@ class Rollup:
         default = case.args.get("default")
         otherwise = None if default is None else self._branch_value(default, types)
         made = exp.Case(this=self._optional(case.this), ifs=branches, default=otherwise)
-        with_zero = any(_number_of(each) == "0" for each in _results(case))
+        with_zero = any(_number_of(each) == "0" for each in results_of(case))
         type_ = _widened(types[0], with_zero=with_zero) if types else ""
         return self._typed(self._merged("sum", made, condition), type_)
 
@@ -178,7 +188,7 @@ class Rollup:
         return self.over.column(measure)
 
     def _count(self, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-        case = _as_case(argument)
+        case = as_case(argument)
         if case is None:
             present = exp.Not(this=exp.Is(this=argument, expression=exp.Null()))
             case = exp.Case(ifs=[exp.If(this=present, true=exp.Literal.number(1))])
@@ -208,13 +218,12 @@ class Rollup:
         self._check_exact(total)
         counted = self._merged("sum", self.over.column(rows), condition)
         summed = self._summed(total, condition)
-        if (digits := _DECIMAL.fullmatch(total.type)) is None:
+        if (digits := digits_of(total.type)) is None:
             return exp.Div(this=_cast(summed, "DOUBLE"), expression=_cast(counted, "DOUBLE"))
-        precision, scale = int(digits[1]) - _OF_SUM, int(digits[2])
-        if precision + _OF_SUM >= _PRECISION_MAX:
+        if digits.precision >= DIGITS_MAX:
             raise _missing("the type of the average is not known")
-        type_ = f"DECIMAL({min(precision + _OF_AVG, _PRECISION_MAX)},{scale + _OF_AVG})"
-        return _cast(exp.Div(this=summed, expression=_cast(counted, _COUNT_TYPE)), type_)
+        type_ = digits_of_average(digits_in_sum(digits))
+        return _cast(exp.Div(this=summed, expression=_cast(counted, str(COUNT_DIGITS))), str(type_))
 
 
 _COMPUTED: dict[str, Callable[[Rollup, exp.Expr, exp.Expr | None], exp.Expr]] = {
@@ -228,7 +237,7 @@ _COMPUTED: dict[str, Callable[[Rollup, exp.Expr, exp.Expr | None], exp.Expr]] = 
 def _is_merged(name: str, arguments: list[exp.Expr]) -> bool:
     """Whether results of groups make the result of all; counts of distinct values do not."""
     is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
-    return name in _OWN_MERGE or (name in ("sum", "count") and not is_distinct)
+    return name in MERGED_BY_ITSELF or (name in ("sum", "count") and not is_distinct)
 
 
 def _is_frame(node: exp.Expr) -> bool:
@@ -249,22 +258,6 @@ def _type(text: str) -> exp.DataType:
     return exp.DataType.build(text, dialect="spark")
 
 
-def _as_case(node: exp.Expr) -> exp.Case | None:
-    """CASE, or IF as such."""
-    if isinstance(node, exp.Paren):
-        return _as_case(node.this)
-    name, arguments = call_of(node)
-    if name == "if" and len(arguments) == 3:
-        return exp.Case(ifs=[exp.If(this=arguments[0], true=arguments[1])], default=arguments[2])
-    return node if isinstance(node, exp.Case) else None
-
-
-def _results(case: exp.Case) -> list[exp.Expr]:
-    found = [branch.args["true"] for branch in case.args["ifs"]]
-    default = case.args.get("default")
-    return found if default is None else [*found, default]
-
-
 def _number_of(node: exp.Expr) -> str:
     """The text of a number; empty for anything else."""
     text = literal_text(node) if isinstance(node, exp.Literal) else ""
@@ -273,12 +266,11 @@ def _number_of(node: exp.Expr) -> str:
 
 def _widened(type_: str, *, with_zero: bool) -> str:
     """The type of a sum whose argument may also be the INT 0."""
-    digits = _DECIMAL.fullmatch(type_)
+    digits = digits_of(type_)
     if digits is None or not with_zero:
         return type_
-    precision, scale = int(digits[1]) - _OF_SUM, int(digits[2])
-    precision = max(precision - scale, _INT_DIGITS) + scale
-    return f"DECIMAL({min(precision + _OF_SUM, _PRECISION_MAX)},{scale})"
+    precision, scale = digits_in_sum(digits)
+    return str(digits_of_sum(Digits(max(precision - scale, _INT_DIGITS) + scale, scale)))
 
 
 def _missing(reason: str) -> Mismatch:

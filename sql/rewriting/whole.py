@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sql.definition.trees import is_star
 from sql.names import Namespace, TableName
+from sql.query.trees import is_star
 from sql.rewriting.dialect import identifier, view_relation
 from sql.rewriting.forms import form, holes_in, mapped
 from sql.rewriting.labels import label_of
