@@ -22,6 +22,7 @@ from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.printed_description import Description, read_description, type_of
 from gateway.spark.row_list import Rows
 from sql.grammar.cursor import NOT_SUPPORTED
+from sql.lexed import Cursor, Lexed
 from sql.releases import Dialect
 from sql.texts.maintenance import VERSION_COLUMN
 from sql.texts.rewrite import string_token
@@ -29,17 +30,7 @@ from sql.texts.rewrite import string_token
 Run = Callable[[str], Awaitable[Rows]]
 
 _DESCRIBE, _AS_JSON = "DESCRIBE TABLE EXTENDED ", " AS JSON"
-_LITERAL = r"'(?:[^'\\]|\\.)*+'"
-# What is not closed reaches to the end of the text: it is read once, not from each of its quotes.
-_IN_QUOTES = r"""'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)"""
-_TOKENS = re.compile(
-    rf"{_IN_QUOTES}|--[^\n]*|/\*.*?(?:\*/|\Z)"
-    r"|\b(?P<format>binaryFile|text|parquet)\.(?P<path>`(?:[^`]|``)*`)"
-    rf" WITH \((?P<options>'\w+' = {_LITERAL}(?:, '\w+' = {_LITERAL})*)\)"
-    r"|`(?:[^`]|``)*+(?:`|\Z)",
-    re.DOTALL,
-)
-_OPTION = re.compile(rf"'(\w+)' = ({_LITERAL})", re.DOTALL)
+_FORMATS = frozenset({"binaryFile", "text", "parquet"})
 _STATISTICS = re.compile(r"(\d+) bytes(?:, (\d+) rows)?")
 _numbers = itertools.count()
 FILES = "freshgate_files_"
@@ -107,22 +98,41 @@ def on_files(sql: str) -> OnFiles | None:
     same views, because a session may run them at the same time."""
     if " WITH ('" not in sql:
         return None
-    makes, drops = list[str](), list[str]()
-
-    def view_of(found: re.Match[str]) -> str:
-        if not found["format"]:
-            return found[0]
-        path = string_token(found["path"][1:-1].replace("``", "`"))
-        options = "".join(f", {name} {value}" for name, value in _OPTION.findall(found["options"]))
+    makes, drops, kept = list[str](), list[str](), list[str]()
+    lexed, done = Lexed(sql), 0
+    for place, (kind, word, start, *_) in enumerate(lexed.tokens):
+        if kind != "word" or word not in _FORMATS:
+            continue
+        cursor = Cursor(lexed, place)
+        if (relation := _relation_with_options(cursor)) is None:
+            continue
         view = f"{FILES}{next(_numbers)}"
         drops.append(f"DROP VIEW IF EXISTS {view}")
-        makes.append(f"CREATE OR REPLACE TEMPORARY VIEW {view} USING {found['format']} OPTIONS (path {path}{options})")
-        return view
-
-    text = _TOKENS.sub(view_of, sql)
+        makes.append(f"CREATE OR REPLACE TEMPORARY VIEW {view} {relation}")
+        kept += sql[done:start], view
+        done = lexed.pieces[cursor.place - 1].end
+    text = "".join([*kept, sql[done:]])
     for hidden, shown in _HIDDEN.items():
         text = text.replace(hidden, shown)
     return OnFiles(tuple(makes), text, tuple(drops)) if makes else None
+
+
+def _relation_with_options(cursor: Cursor) -> str | None:
+    """Consumes a relation with options, if that comes next. Returns the clauses of a view over the same files."""
+    relation = cursor.name()
+    if relation is None or len(relation) != 2 or not cursor.accept("WITH", "("):
+        return None
+    file_format, path = relation
+    options = [f"path {string_token(path)}"]
+    while True:
+        key = cursor.string()
+        value = cursor.take() if cursor.accept("=") else None
+        if key is None or value is None or value.kind != "string":
+            return None
+        options.append(f"{key} {value.text}")
+        if not cursor.accept(","):
+            break
+    return f"USING {file_format} OPTIONS ({', '.join(options)})" if cursor.accept(")") else None
 
 
 # --- DESCRIBE --------------------------------------------------------------------------------------------

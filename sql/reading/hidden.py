@@ -79,11 +79,6 @@ def temporaries(text: Lexed) -> frozenset[Parts]:
     return frozenset(found)
 
 
-def with_variables(text: Lexed) -> tuple[str, ...]:
-    """The texts that it may run and that contain variables, which Spark substitutes when it runs them."""
-    return tuple(each.text for each in _texts(text) if each is not text and "${" in each.text)
-
-
 def _texts(text: Lexed) -> Iterator[Lexed]:
     """The text and all texts that it may run."""
     yield text

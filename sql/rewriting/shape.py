@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from sql.scan import coarse_pieces, is_torn
+
 HOLE = "\ue000"
 """Begins a hole among the pieces of a shape; its kind follows."""
 LIMIT, STRING, DAY, MOMENT, INTEGER, LONG = "limit", "string", "day", "moment", "int", "bigint"
@@ -21,18 +23,6 @@ LIMIT, STRING, DAY, MOMENT, INTEGER, LONG = "limit", "string", "day", "moment", 
 numbers, with how many digits they have, for these are the precision of one that a decimal is multiplied by. Other kinds
 are `decimal(p,s)`, `double`, and the suffixes of numbers."""
 
-_TOKEN = re.compile(
-    r"""[a-qs-wyzA-QS-WYZ_]\w*+ | [(),.*+%;] | --(?:\\\n|[^\r\n])*+
-    | /\*(?:\+[^*]*+(?:\*(?!/)[^*]*+)*(?:\*/|\Z) | (?!\+)[^*/]*+(?:(?:\*(?!/)|/(?!\*))[^*/]*+)*\*/)?
-    | [rR](?:'[^']*+'|"[^"]*+") | '[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+(?:'|\\?\Z)
-    | "[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+(?:"|\\?\Z) | [xX]'[^']*+' | `[^`]*+(?:``[^`]*+)*+(?:`|\Z)
-    | \d++(?:\.\d*+)?+(?:[eE][+-]?+\d++)?\w*+ | \w++
-    | <(?:=>?|>|<)?+ | >(?:=|>>?)?+ | !(?:[=<>])?+ | =(?:=|>)?+ | \|[|>]?+ | :[:=]?+ | ->?+ | [^\s]""",
-    re.VERBOSE | re.DOTALL,
-)
-"""What is frequent stands first. A quote or a hint without an end reaches to the end of the text: looking for the end
-of each later one would take quadratic time. (Comments that hold others remain single characters.)"""
-_CLOSED = re.compile(r"""'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"|`(?:[^`]|``)*+`|[^'"`].*""", re.DOTALL)
 _GRAMMAR = """
     select from where group by having order limit offset join inner left right full outer cross semi anti on using union
     and or not in is like rlike between as case when then else with over partition interval values except intersect
@@ -118,7 +108,7 @@ def shape_of(text: str) -> Shape:
     if HOLE in text:
         return Shape(text, (), (), "it contains a character of Unicode's private use area")
     reader = _Reader()
-    reader.read(_TOKEN.findall(text))
+    reader.read(coarse_pieces(text))
     pieces = reader.pieces
     return Shape(" ".join(pieces), tuple(reader.literals), tuple(pieces), reader.trouble)
 
@@ -173,7 +163,7 @@ class _Reader:
             add(token)
             previous = token
         self._end(written)
-        if tokens and _CLOSED.fullmatch(tokens[-1]) is None:
+        if tokens and is_torn(tokens[-1]):
             self.trouble = "it has a quote without an end"
 
     def _clause(self, word: str) -> None:
@@ -204,7 +194,7 @@ class _Reader:
 
     def _comment(self, token: str) -> str:
         """Or a symbol that begins like one."""
-        if token.startswith("/*") and (len(token) < len("/**/") or not token.endswith("*/")):
+        if token.startswith("/*") and is_torn(token):
             self.trouble = "it has a comment within a comment, or one without an end"
         if token.startswith("/*+"):
             return _folded_hint(token)

@@ -3,6 +3,8 @@ import java.util.IdentityHashMap;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.antlr.v4.runtime.CharStreams;
+import org.antlr.v4.runtime.Token;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.CTESubstitution$;
@@ -24,6 +26,8 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.parser.SqlBaseLexer;
+import org.apache.spark.sql.catalyst.parser.UpperCaseCharStream;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.CreateUserDefinedFunction;
@@ -97,6 +101,29 @@ public class PlanReader {
             }
             set(settings.charAt(place) - '0');
             all.append(one(texts[place]));
+        }
+        return all.toString();
+    }
+
+    /**
+     * The tokens of Spark's lexer with their first and last characters, texts apart like those given. Those that its
+     * parser does not see, blanks and comments, are left out.
+     */
+    public String lex(String joined) {
+        StringBuilder all = new StringBuilder();
+        String[] texts = joined.split(TEXT, -1);
+        for (int place = 0; place < texts.length; place++) {
+            if (place > 0) {
+                all.append(TEXT);
+            }
+            SqlBaseLexer lexer = new SqlBaseLexer(new UpperCaseCharStream(CharStreams.fromString(texts[place])));
+            lexer.removeErrorListeners();
+            for (Token token = lexer.nextToken(); token.getType() != Token.EOF; token = lexer.nextToken()) {
+                if (token.getChannel() == Token.DEFAULT_CHANNEL) {
+                    String name = SqlBaseLexer.VOCABULARY.getSymbolicName(token.getType());
+                    all.append(name + FIELD + token.getStartIndex() + FIELD + token.getStopIndex() + LINE);
+                }
+            }
         }
         return all.toString();
     }

@@ -226,9 +226,7 @@ class Ours:
         within the statement."""
         if not self.may_write:
             return self.text
-        text = _with_values(self.text) if "${" in self.text else self.text
-        inner = hidden.with_variables(Lexed(text))
-        return ";\n".join([text, _with_values(";\n".join(inner))]) if inner else text
+        return _with_values(self.text) if "${" in self.text else self.text
 
     @cached_property
     def temporaries(self) -> frozenset[Parts]:

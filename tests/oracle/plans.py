@@ -70,6 +70,25 @@ def read(texts: Sequence[str], settings: Settings | Sequence[Settings]) -> list[
     return [_plan(encoded) for encoded in str(_reader().read(_TEXT.join(texts), bits)).split(_TEXT)]
 
 
+class Piece(NamedTuple):
+    """A token of Spark's lexer: its name in the grammar, its first character, and the one after it."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def lexed(texts: Sequence[str]) -> list[list[Piece]]:
+    """The tokens of each text, without blanks and comments."""
+    found = str(_reader().lex(_TEXT.join(texts))).split(_TEXT)
+    return [[_piece(line) for line in encoded.split(_LINE)[:-1]] for encoded in found]
+
+
+def _piece(line: str) -> Piece:
+    kind, start, last = line.split(_FIELD)
+    return Piece(kind, int(start), int(last) + 1)
+
+
 def value_of(variable: str) -> str | None:
     """The value that Spark substitutes for ${variable}; None if the variable is undefined, so that nothing remains."""
     return variable[len(DEFINED) :] if variable.startswith(DEFINED) else None

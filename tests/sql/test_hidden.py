@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sql.classify import glance
 from sql.lexed import Lexed
-from sql.reading.hidden import Changes, changes, composes, moves, temporaries, with_variables
+from sql.reading.hidden import Changes, changes, composes, moves, temporaries
 from sql.statement import Parts
 
 G = ("global_temp", "g")
@@ -149,18 +149,3 @@ def test_a_text_that_builds_names_at_run_time_is_recognized(text: str, expected:
 )
 def test_a_text_that_may_change_the_database_is_recognized(text: str, expected: bool) -> None:
     assert moves(Lexed(text), glance(Lexed(text)).words) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("EXECUTE IMMEDIATE 'DRO$' '{x}P VIEW v'", ("DRO${x}P VIEW v",)),
-        (r"EXECUTE IMMEDIATE 'SELECT \'$\u007bx}\''", ("SELECT '${x}'", "${x}")),
-        ("SELECT '${x}', 'immediate'", ("${x}",)),
-        ("SELECT '${x}'", ()),
-        ("EXECUTE IMMEDIATE 'SELECT 1' || ${x}", ()),
-    ],
-)
-def test_texts_with_variables_are_found(text: str, expected: tuple[str, ...]) -> None:
-    assert set(with_variables(Lexed(text))) >= set(expected)
-    assert expected or not with_variables(Lexed(text))
