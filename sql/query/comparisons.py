@@ -40,7 +40,11 @@ def implies(strong: Comparison, weak: Comparison) -> bool:
     if strong.sign == "=":
         return all(any(_HOLDS[weak.sign](value, limit) for limit in weak.values) for value in strong.values)
     (value,), limits = strong.values, weak.values
-    if "<>" not in (strong.sign, weak.sign) and strong.sign[0] == weak.sign[0] and len(limits) == 1:
-        return _HOLDS[weak.sign](value, limits[0]) or (value == limits[0] and strong.sign == weak.sign[0])
-    # x > 5 implies x <> 5.
-    return weak.sign == "<>" and strong.sign != "<>" and not _HOLDS[strong.sign](limits[0], value)
+    if weak.sign == "<>" or strong.sign == "<>":
+        # x > 5 implies x <> 5.
+        return weak == strong or (
+            weak.sign == "<>" and strong.sign != "<>" and not _HOLDS[strong.sign](limits[0], value)
+        )
+    if weak.sign == "=" or strong.sign[0] != weak.sign[0]:
+        return False
+    return _HOLDS[weak.sign](value, limits[0]) or (value == limits[0] and strong.sign == weak.sign[0])
