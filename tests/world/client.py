@@ -48,6 +48,8 @@ class Client:
         self.name = name
         self.said = ""
         """What became of its last statement."""
+        self.rests_until = 0.0
+        """It sends nothing before."""
         self._world = world
         self._gateway: Gateway | None = None
         self._session: Session | None = None

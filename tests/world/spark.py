@@ -33,6 +33,8 @@ LATE_INSERT_SECONDS = 29.0
 """The same of one that writes rows, also where it was cancelled."""
 SYNCHRONOUS_SECONDS = 200.0
 """The same of one that its thread runs to the end, whatever happens to the connection; the session lasts until then."""
+SYNCHRONOUS_RESTS = (0, 45, 100)
+"""How many seconds such a one does nothing that others see."""
 KILLED_SECONDS = 0.9
 """The same of a short statement whose gateway was killed: its successor waits a second."""
 GATEWAYS_KILLED_SECONDS = {"insert": LATE_INSERT_SECONDS, "write": LATE_INSERT_SECONDS}
@@ -91,6 +93,8 @@ class Statement:
     work: Callable[[Statement], object]
     future: asyncio.Future[Any] | None
     deadline: float
+    rests_until: float = 0.0
+    """It takes no step before."""
     fault: Fault | None = None
     lasts: bool = False
     """Its steps are far apart."""
@@ -238,7 +242,7 @@ class Spark:
         """It ends at once, or later, or is carried out later."""
         running.future = None
         if running.synchronous:
-            running.deadline = self.world.loop.time() + SYNCHRONOUS_SECONDS
+            self._run_on(running)
             return
         becomes = self.world.choices.of(4)
         if becomes < 2:
@@ -248,6 +252,13 @@ class Spark:
         running.fault = Fault.FAILS if becomes == 2 else None
         if running.kind == "insert":
             self.world.oracle.given_up(running)
+
+    def _run_on(self, running: Statement) -> None:
+        """A synchronous statement whose connection is gone: it is carried out, perhaps much later."""
+        rests = SYNCHRONOUS_RESTS[self.world.choices.of(len(SYNCHRONOUS_RESTS))]
+        running.deadline = self.world.loop.time() + SYNCHRONOUS_SECONDS
+        running.rests_until = self.world.loop.time() + rests
+        self.world.loop.call_at(running.rests_until, lambda: None)
 
     # --- steps -------------------------------------------------------------------------------------
 
@@ -287,8 +298,9 @@ class Spark:
                 self._lose(running.session)
                 future, running.future = running.future, None
                 late = LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS
-                late = SYNCHRONOUS_SECONDS if running.synchronous else late
                 running.deadline = self.world.loop.time() + late
+                if running.synchronous:
+                    self._run_on(running)
                 if running.kind == "insert":
                     self.world.oracle.given_up(running)
                 _answer(future, lost)

@@ -40,10 +40,17 @@ class Theme:
     """How often somebody changes stored rows."""
     by_rows: bool = False
     """Only in worlds whose refreshes are by rows if possible."""
+    first: str = ""
+    """What ada does before all others."""
+    clients: tuple[str, ...] = ("ada", "ada", "bob", "eve")
+    """Who does the rest, by weight."""
+    trusting: bool = False
+    """Only in worlds in which a look is trusted for a while."""
 
     def fits(self, shape: Shape) -> bool:
         within = not self.plans or shape.plan.name in self.plans
-        return within and not (self.by_rows and shape.tuning.incremental_from)
+        trusts = shape.tuning.probe_interval > 0 or not self.trusting
+        return within and trusts and not (self.by_rows and shape.tuning.incremental_from)
 
 
 CLIENTS = {"read": 9, "insert": 5, "fire": 1, "overwrite": 2, "truncate": 1, "ask": 2}
@@ -75,7 +82,13 @@ THEMES = {
     "unpolled": Theme({"read": 6, "fire": 6, "insert": 1, "ask": 1}, {"wait": 1}, (0, 1)),
     "elsewhere": Theme(CLIENTS, {"wait": 1}, (0, 1, 2), outside=(1, 2, 3)),
     "cancels": Theme({"read": 6, "insert": 5, "truncate": 1, "ask": 1}, {"cancel": 6, "wait": 1}, (1, 2, 3)),
-    "synchronous": Theme({"read": 4, "leave": 1}, {"wait": 1}, (8, 9), plans=("one table",)),
+    "synchronous": Theme(
+        {"read": 4, "rest": 3, "leave": 1},
+        plans=("one table",),
+        first="leave",
+        clients=("bob", "bob", "ada"),
+        trusting=True,
+    ),
     "switches": Theme({"read": 6, "insert": 4, "ask": 1}, {"fault": 5, "wait": 1}, (1, 2), kinds=("publish",)),
     "connections": Theme(CLIENTS, {"fault": 5, "wait": 1}, (1, 2), kinds=("props", "insert", "write", "ask")),
     "crashes": Theme(CLIENTS, {"kill gateway": 3, "kill Spark": 2, "wait": 1}, (1, 2, 3)),
@@ -130,6 +143,8 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
     shape = chance.choice([each for each in among if about.fits(each)])
     tables, views = list(shape.metastore.tables), shapes.views(shape.plan)
     actions = [_of_client(chance, about, shape, tables, views) for _ in range(chance.randrange(3, 8))]
+    if about.first:
+        actions.insert(0, Action("ada", about.first, chance.choice(tables), chance.choice("abc")))
     for _ in range(chance.choice(about.outside)):
         verb = chance.choice(("insert", "overwrite", "rewrite", "truncate"))
         write = Action(OUTSIDE, verb, chance.choice(tables), chance.choice("abc"))
@@ -147,12 +162,14 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
 
 
 def _of_client(chance: Random, theme: Theme, shape: Shape, tables: list[str], views: list[str]) -> Action:
-    who = chance.choice(("ada", "ada", "bob", "eve"))
+    who = chance.choice(theme.clients)
     verb = _weighed(chance, theme.verbs)
     if verb == "read":
         return Action(who, verb, chance.choice([*views, *(["s.x"] if shape.plan.moves else [])]))
     if verb == "ask":
         return Action(who, verb, text=_asked(chance, shape, views))
+    if verb == "rest":
+        return Action(who, verb, number=chance.choice(WAITS))
     removes = chance.choice((0, 0, 1)) if verb == "fire" else 0
     return Action(who, verb, chance.choice(tables), chance.choice("abc"), removes)
 

@@ -19,7 +19,6 @@ HISTORIES_PER_BUG = 2_000
 FOUND_LATE = {
     "a look of another view's reader shows this one nothing",
     "a read is sent to what its name has come to mean",
-    "a synchronous write ends with its connection",
     "rows that went beside a refresh were never there",
     "what a name shows after a broken connection stays so",
 }

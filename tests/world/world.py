@@ -189,7 +189,7 @@ class World:
     def _new(self) -> Iterator[Callable[[], None]]:
         """What somebody may begin, and the steps of what is slow or late: after much else, or after little."""
         for running in self.spark.running:
-            if running.is_slow:
+            if running.is_slow and running.rests_until <= self.loop.time():
                 yield partial(self._step, running)
         for actor, queue in self._queues.items():
             if queue and self._may_act(actor):
@@ -232,7 +232,9 @@ class World:
             # Only what runs can be cancelled; a client that does nothing more is not waited for.
             return self.clients[action.subject].busy or not self._queues.get(action.subject)
         client = self.clients.get(actor)
-        return client is None or (not client.busy and self._serving() is not None)
+        if client is None:
+            return True
+        return not client.busy and client.rests_until <= self.loop.time() and self._serving() is not None
 
     def _serving(self) -> Gateway | None:
         return next((gateway for gateway in reversed(self.gateways) if gateway.serves and gateway.alive), None)
@@ -253,7 +255,10 @@ class World:
         serving = [gateway for gateway in self.gateways if gateway.serves and gateway.alive]
         gateway = serving[0 if client.name == "ada" else -1]
         name = action.subject
-        if action.verb == "read":
+        if action.verb == "rest":
+            client.rests_until = self.loop.time() + action.number
+            self.loop.call_at(client.rests_until, lambda: None)
+        elif action.verb == "read":
             client.begin(gateway, f"SELECT * FROM {name}", read=self.oracle.begin_read(name, gateway.name))
         elif action.verb == "ask":
             self.oracle.may_lose(action.text)
