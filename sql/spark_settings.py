@@ -9,6 +9,7 @@ Names are exact, and without their beginning `spark.sql.` unless they are in `CO
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 PREFIX = "spark.sql."
 
@@ -206,17 +207,21 @@ OFFERED = {
 have faults that change rows, or are not Spark's. Spark keeps none of them with a definition."""
 
 STATIC = """
-    broadcastExchange.maxThreadThreshold cache.serializer catalog.spark_catalog.defaultDatabase catalogImplementation
-    codegen.cache.maxEntries codegen.comments debug defaultUrlStreamHandlerFactory.enabled event.truncate.length
-    extensions extensions.test.loadFromCp filesourceTableRelationCacheSize globalTempDatabase
-    hive.metastore.barrierPrefixes hive.metastore.jars hive.metastore.jars.path hive.metastore.sharedPrefixes
-    hive.metastore.version hive.thriftServer.singleSession hive.version legacy.sessionInitWithConfigDefaults
-    metadataCacheTTLSeconds queryExecutionListeners resultQueryStage.maxThreadThreshold
+    avro.schemaUrlAllowedSchemes broadcastExchange.maxThreadThreshold cache.serializer
+    catalog.spark_catalog.defaultDatabase catalogImplementation codegen.cache.maxEntries codegen.comments debug
+    defaultUrlStreamHandlerFactory.enabled event.truncate.length extensions extensions.test.loadFromCp
+    filesourceTableRelationCacheSize globalTempDatabase hive.metastore.barrierPrefixes hive.metastore.jars
+    hive.metastore.jars.path hive.metastore.sharedPrefixes hive.metastore.version
+    hive.thriftServer.http.sniHostCheckEnabled hive.thriftServer.singleSession hive.version kafka.disallowedOptions
+    legacy.hive.thriftServer.allowSettingSystemProperties legacy.sessionInitWithConfigDefaults metadataCacheTTLSeconds
+    queryExecutionListeners reflect.allowList restrictedMode.enabled resultQueryStage.maxThreadThreshold
     shuffleExchange.maxThreadThreshold sources.disabledJdbcConnProviderList sources.schemaStringLengthThreshold
     streaming.streamingQueryListeners streaming.ui.enabled streaming.ui.enabledCustomMetricList
-    streaming.ui.retainedProgressUpdates streaming.ui.retainedQueries subquery.maxThreadThreshold
-    ui.retainedExecutions warehouse.dir"""
-"""Settings of a whole Spark, which Spark keeps with no view."""
+    streaming.ui.retainedProgressUpdates streaming.ui.retainedQueries subquery.maxThreadThreshold ui.retainedExecutions
+    warehouse.dir"""
+"""Settings of a whole Spark, in every release that has them; Spark keeps them with no view."""
+
+ANSI = PREFIX + "ansi.enabled"
 
 
 def names(groups: dict[str, str]) -> frozenset[str]:
@@ -231,9 +236,10 @@ _OFFERED = _COST | _MEANING | names(OFFERED)
 _STATIC = names({"": STATIC})
 _CONNECTION = re.compile("|".join(CONNECTION.values()))
 _NEVER_KEPT = re.compile(
-    r"spark\.sql\.(?:view\.maxNestedViewDepth|optimizer\.|codegen\.|execution\.|shuffle\.|adaptive\."
+    r"spark\.sql\.(?:view\.maxNestedViewDepth|optimizer\.(?!disableHints$)|codegen\.|execution\.|shuffle\.|adaptive\."
     r"|hive\.convertMetastore(?:Parquet|Orc|Ctas)|hive\.convertInserting(?:Unp|P)artitionedTable"
-    r"|maven\.additionalRemoteRepositories).*"
+    r"|maven\.additionalRemoteRepositories"
+    r"|analyzer\.singlePassResolver\.(?:enabledTentatively|dualRunWithLegacy)$).*"
 )
 """What Spark's `ViewHelper` leaves out."""
 
@@ -260,3 +266,12 @@ def is_kept(name: str) -> bool:
     """Whether Spark keeps a session's value with a view that the session creates, and applies it when it reads the
     view."""
     return name.startswith(PREFIX) and name not in _STATIC and _NEVER_KEPT.fullmatch(name) is None
+
+
+def applied(kept: Mapping[str, str]) -> dict[str, str]:
+    """The settings that Spark applies when it reads a view with which it has kept these.
+
+    Spark 4 keeps the ANSI mode with every view. Where none is kept, Spark 3.5 has created the view in a session with
+    that release's default, and every release reads it without ANSI mode.
+    """
+    return {ANSI: "false", **kept}

@@ -16,10 +16,11 @@ from typing import Any
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.observation.delta_looks import DELTA, table_id
-from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Function, Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
+from sql.spark_settings import applied
 from sql.texts import observation
 
 NOT_FOUND = frozenset({"42P01", "42704"})
@@ -188,7 +189,7 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         columns=columns,
         created=created,
         reading=fingerprint(json.dumps([settings, outputs, collation], sort_keys=True)),
-        settings=settings,
+        settings=settings if settings == UNKNOWN_SETTINGS else applied(settings),
         outputs=tuple(outputs),
         collation=collation,
     )

@@ -1,21 +1,22 @@
 """What Spark's settings do to rows, found out by trying them: in one Spark, in this process.
 
-`python settings_net.py DIRECTORY each NAME ...` gives each setting another value than its own, and prints a line of
-JSON for each: the value, the queries whose rows it changes, and those whose rows are others once they were written with
-it and are read without it. Names that are no settings of Spark's are `NAME=VALUE`.
+`python settings_net.py DIRECTORY each NAME ...` gives each setting two other values than its own, and prints a line of
+JSON for each: what it changes in each of CHECKS. Names that are no settings of Spark's are `NAME=VALUE`.
 
-`python settings_net.py DIRECTORY check` does so with all settings that are listed as harmless at once, and with all
-that a refresh may have, and divides them until those that are listed wrongly are found. It prints these, and how many
-were tried, as JSON.
+`python settings_net.py DIRECTORY CHECK ...` gives the settings of a check other values, many at once, and divides those
+because of which something is found until each is known. It prints these, and how many values were tried, as JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sql import spark_settings
+from sql.names import TableName
+from sql.spark_settings import HOW_FAST, HOW_IT_IS_WRITTEN, MEANING, OFFERED, WHAT_IS_SHOWN, names
+from sql.texts import maintenance
 
 VALUES = {
     "adaptive.autoBroadcastJoinThreshold": "-1",
@@ -191,51 +195,49 @@ def make(spark: SparkSession, directory: Path) -> None:
     spark.sql(f"CREATE TABLE grown (id INT, n STRUCT<later: INT>) USING parquet LOCATION 'file:{warehouse / 'old'}'")
 
 
-def answer(session: SparkSession, query: str) -> object:
-    """The rows of a query in any order, or the class of its error."""
+@dataclass(frozen=True)
+class Failed:
+    """A query has no rows, because of an error of this class."""
+
+    reason: str
+
+
+Rows = list[str] | Failed
+Found = dict[str, str]
+"""What was found, by query."""
+Check = Callable[[Sequence[str], Collection[str]], Found]
+"""Tries settings, given as NAME=VALUE, with some of the queries."""
+
+
+def answer(session: SparkSession, query: str) -> Rows:
+    """The rows of a query in any order."""
     try:
-        frame = session.sql(query)
-        return sorted(str(tuple(map(repr, row))) for row in frame.collect())
+        return sorted(str(tuple(map(repr, row))) for row in session.sql(query).collect())
     except PySparkException as error:
-        return f"error {error.getCondition() or type(error).__name__}"
+        return Failed(error.getCondition() or type(error).__name__)
     except Py4JJavaError as error:
-        return f"error {error.java_exception.getClass().getName()}"
+        return Failed(str(error.java_exception.getClass().getName()))
     except ValueError as error:
-        return f"error {error}"
+        return Failed(str(error))
 
 
-def written(spark: SparkSession, session: SparkSession, name: str, query: str) -> object:
-    """The rows that a session writes as a refresh does, read in another session."""
-    table = f"written_{name}"
-    try:
-        spark.sql(f"DROP TABLE IF EXISTS {table}")
-        shape = f"SELECT *, 1 AS version FROM ({query}) WHERE false"
-        spark.sql(f"CREATE TABLE {table} USING parquet PARTITIONED BY (version) AS {shape}")
-        session.sql(f"INSERT INTO {table} PARTITION (version = 1) SELECT * FROM ({query})")
-        columns = ", ".join(f"`{column}`" for column in spark.table(table).columns[:-1])
-        return answer(spark, f"SELECT {columns} FROM {table}")
-    except (PySparkException, Py4JJavaError) as error:
-        return f"error {type(error).__name__} {str(error)[:200]}"
+@dataclass
+class View:
+    """A materialized view as the gateway makes it, without a public view."""
 
+    definition: TableName
+    storage: TableName
+    columns: tuple[str, ...]
+    version: int = 0
 
-def others(name: str, value: str) -> Iterator[str]:
-    """Values that the setting may take, the likeliest first."""
-    short = name.removeprefix("spark.sql.")
-    if short in VALUES:
-        yield VALUES[short]
-    if value in {"true", "false"}:
-        yield "false" if value == "true" else "true"
-    yield from ("LEGACY", "3", "1", "1000", "0.5", "1k", "1mb", "true")
+    @property
+    def meant(self) -> str:
+        return f"SELECT * FROM {self.definition.quoted}"
 
-
-def vary(session: SparkSession, name: str, value: str) -> str | None:
-    """Gives the session another value; None if none is known."""
-    for other in others(name, value):
-        with contextlib.suppress(PySparkException, Py4JJavaError):
-            if other != value:
-                session.conf.set(name, other)
-                return other
-    return None
+    @property
+    def shown(self) -> str:
+        shown = maintenance.Shown.only(self.version)
+        return maintenance.shown_rows(self.storage, self.columns, shown, maintenance.UNPARTITIONED)
 
 
 class Net:
@@ -244,76 +246,206 @@ class Net:
     def __init__(self, directory: Path) -> None:
         self.spark = spark_in(directory)
         make(self.spark, directory)
+        self.spark.sql("CREATE DATABASE storage")
         self.known = entries(self.spark)
         self.plain = {key: answer(self.spark, query) for key, query in QUERIES.items()}
-        self.storable = {
-            key for key, query in QUERIES.items() if written(self.spark, self.spark, key, query) == self.plain[key]
-        }
+        self._numbers = itertools.count(1)
+        self._views = dict[str, View | Failed]()
+        """Views that a session without settings has created."""
 
-    def session(self, names: Sequence[str]) -> tuple[SparkSession, dict[str, str | None]]:
-        """A session with other values of these settings, and these values."""
-        session, values = self.spark.newSession(), dict[str, str | None]()
-        for each in names:
-            name, _, given = each.partition("=")
-            if given:
-                session.conf.set(name, given)
-            values[name] = given or vary(session, name, self.known[name]["value"])
-        return session, values
+    # --- values ----------------------------------------------------------------------------------------
 
-    def changed(self, session: SparkSession) -> dict[str, str]:
-        """The queries that have other rows in a session."""
-        odd = {key: answer(session, query) for key, query in QUERIES.items()}
-        return {key: str(found)[:200] for key, found in odd.items() if found != self.plain[key]}
+    def others(self, name: str) -> list[str]:
+        """At most two other values that the setting may have, as NAME=VALUE."""
+        own, short = self.known[name]["value"], name.removeprefix(spark_settings.PREFIX)
+        if short in VALUES:
+            candidates = VALUES[short].split()
+        elif own in {"true", "false"}:
+            candidates = ["false" if own == "true" else "true"]
+        else:
+            candidates = ["LEGACY", "3", "1", "1000", "0.5", "1k", "1mb", "true"]
+        session, found = self.spark.newSession(), []
+        for value in candidates:
+            with contextlib.suppress(PySparkException, Py4JJavaError):
+                session.conf.set(name, value)
+                if value != own:
+                    found.append(f"{name}={value}")
+        return found[:2]
 
-    def written_otherwise(self, session: SparkSession) -> dict[str, str]:
-        """The queries whose rows are others when the session has written them."""
-        found = {}
-        for key in sorted(self.storable):
-            odd = answer(session, QUERIES[key])
-            if not str(odd).startswith("error") and (back := written(self.spark, session, key, QUERIES[key])) != odd:
-                found[key] = str(back)[:200]
+    def settings(self, given: Iterable[str]) -> list[list[str]]:
+        """First other values of these settings, and second ones."""
+        here = sorted(name for name in given if name in self.known and not self.known[name]["static"])
+        tried = [self.others(name) for name in here]
+        return [[each[nth] for each in tried if len(each) > nth] for nth in (0, 1)]
+
+    def session(self, settings: Iterable[str]) -> SparkSession:
+        session = self.spark.newSession()
+        for each in settings:
+            name, _, value = each.partition("=")
+            with contextlib.suppress(PySparkException, Py4JJavaError):  # It may not go with another one.
+                session.conf.set(name, value)
+        return session
+
+    # --- what settings do ------------------------------------------------------------------------------
+
+    def read(self, settings: Sequence[str], keys: Collection[str]) -> Found:
+        """Other rows, or none, in a session with the settings."""
+        session = self.session(settings)
+        found = {key: answer(session, QUERIES[key]) for key in keys}
+        return {key: str(rows) for key, rows in found.items() if rows != self.plain[key]}
+
+    def refreshed(self, settings: Sequence[str], keys: Collection[str]) -> Found:
+        """Other stored rows than those that the definition has in the session that stores them."""
+        return self._stored(self.session(settings), {key: self._plain_view(key) for key in keys}, len(settings) > 1)
+
+    def created(self, settings: Sequence[str], keys: Collection[str]) -> Found:
+        """Other stored rows than those of the definition, if a session with the settings creates the view: read with
+        what a refresh has of them."""
+        creator = self.session(settings)
+        refresher = self.session(each for each in settings if spark_settings.has_meaning(each.partition("=")[0]))
+        return self._stored(refresher, {key: self._view(creator, key) for key in keys}, len(settings) > 1)
+
+    def shown(self, settings: Sequence[str], keys: Collection[str]) -> Found:
+        """Other rows of a view that is read in a session with the settings."""
+        found, session = {}, self.session(settings)
+        for key in keys:
+            view = self._plain_view(key)
+            if isinstance(view, Failed):
+                continue
+            if not view.version:
+                self._refresh(self.spark.newSession(), view)
+            rows, wanted = answer(session, view.shown), answer(self.spark, view.shown)
+            if rows != wanted:
+                found[key] = f"{rows} instead of {wanted}"
         return found
 
-    def guilty(
-        self, names: Sequence[str], found: Callable[[SparkSession], dict[str, str]]
-    ) -> dict[str, dict[str, str]]:
+    def _stored(self, refresher: SparkSession, views: Mapping[str, View | Failed], several: bool) -> Found:
+        """`several`: what fails counts as found, because another setting may be the reason."""
+        found: Found = {}
+        for key, view in views.items():
+            rows: Rows = view if isinstance(view, Failed) else self._refresh(refresher, view)
+            wanted = rows if isinstance(view, Failed) else answer(refresher, view.meant)
+            if isinstance(wanted, Failed) and not several:
+                continue
+            if isinstance(wanted, Failed) or rows != wanted:
+                found[key] = f"{rows} instead of {wanted}"
+        return found
+
+    # --- what the gateway does -------------------------------------------------------------------------
+
+    def _plain_view(self, key: str) -> View | Failed:
+        if key not in self._views:
+            self._views[key] = self._view(self.spark, key)
+        return self._views[key]
+
+    def _view(self, creator: SparkSession, key: str) -> View | Failed:
+        number = next(self._numbers)
+        definition, storage = TableName("storage", f"d{number}"), TableName("storage", f"t{number}")
+        try:
+            creator.sql(maintenance.create_definition(definition, QUERIES[key]))
+            self.spark.sql(maintenance.create_storage(storage, definition, {}))
+            return View(definition, storage, tuple(self.spark.table(definition.quoted).columns))
+        except (PySparkException, Py4JJavaError) as error:
+            return Failed(str(error)[:100])
+
+    def _refresh(self, refresher: SparkSession, view: View) -> Rows:
+        """Stores the rows of a next version, and reads them as somebody else."""
+        view.version += 1
+        text = maintenance.insert_version(view.storage, view.definition, view.version, columns=view.columns)
+        for name, value in maintenance.STAGED.items():
+            refresher.conf.set(name, value)
+        try:
+            refresher.sql(text)
+        except (PySparkException, Py4JJavaError) as error:
+            return Failed(str(error)[:100])
+        return answer(self.spark, view.shown)
+
+    # --- which one does it -----------------------------------------------------------------------------
+
+    def guilty(self, settings: Sequence[str], check: Check, keys: Collection[str]) -> dict[str, Found]:
         """Those of the settings because of which something is found."""
-        session, _ = self.session(names)
-        if not (reason := found(session)):
+        found = check(settings, keys) if settings and keys else {}
+        if not found:
             return {}
-        if len(names) == 1:
-            return {names[0]: reason}
-        half = len(names) // 2
-        parts = self.guilty(names[:half], found) | self.guilty(names[half:], found)
-        return parts or {" with ".join(names): reason}
+        if len(settings) == 1:
+            return {settings[0]: {key: text[:300] for key, text in found.items()}}
+        half = len(settings) // 2
+        parts = self.guilty(settings[:half], check, found) | self.guilty(settings[half:], check, found)
+        return parts or self._together(settings, check, found)
 
-    def here(self, names: Iterable[str]) -> list[str]:
-        """Those of the settings that this Spark has."""
-        return sorted(name for name in names if name in self.known and not self.known[name]["static"])
-
-
-def _each(net: Net, names: Sequence[str]) -> None:
-    for name in names:
-        session, values = net.session([name])
-        line = {**values, "changed": net.changed(session), "written": net.written_otherwise(session)}
-        print(json.dumps(line, ensure_ascii=False), flush=True)
+    def _together(self, settings: Sequence[str], check: Check, found: Found) -> dict[str, Found]:
+        """No half does it: as few of the settings as do it together."""
+        kept = list(settings)
+        for each in settings:
+            if again := check([other for other in kept if other != each], found):
+                kept.remove(each)
+                found = again
+        return {" with ".join(kept): {key: text[:300] for key, text in found.items()}}
 
 
-def _check(net: Net) -> None:
-    # In another default catalog the queries have no tables.
-    harmless = net.here(filter(spark_settings.is_harmless, net.known.keys() - {"spark.sql.defaultCatalog"}))
-    print(json.dumps({"harmless": len(harmless), "guilty": net.guilty(harmless, net.changed)}), flush=True)
-    offered = net.here(filter(spark_settings.is_offered, net.known))
-    print(json.dumps({"offered": len(offered), "guilty": net.guilty(offered, net.written_otherwise)}), flush=True)
+FEW = (
+    "words",
+    "times",
+    "kept_times",
+    "of_times",
+    "numbers",
+    "arithmetic",
+    "chars",
+    "parts",
+    "nested",
+    "csv",
+    "structs",
+)
+"""Queries with rows of every type."""
+ELSEWHERE = frozenset({"spark.sql.defaultCatalog"})
+"""In another default catalog the queries have no tables."""
+
+
+def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[str]]]:
+    """The settings that a check tries together."""
+    if name == "harmless":
+        for table in (HOW_FAST, WHAT_IS_SHOWN, HOW_IT_IS_WRITTEN):
+            for reason, text in table.items():
+                for settings in net.settings(names({reason: text}) - ELSEWHERE):
+                    yield settings, net.read, QUERIES
+    elif name == "refreshed":
+        for group in (HOW_FAST, *({reason: text} for table in (MEANING, OFFERED) for reason, text in table.items())):
+            for settings in net.settings(names(group)):
+                yield settings, net.refreshed, QUERIES
+    else:
+        check = {"created": net.created, "shown": net.shown}[name]
+        for settings in net.settings(net.known.keys() - ELSEWHERE):
+            for first in range(0, len(settings), 40):
+                yield settings[first : first + 40], check, FEW
+
+
+CHECKS = ("harmless", "refreshed", "created", "shown")
+"""Harmless settings change no query. None that a refresh may have changes what it stores. None that a creator has
+changes what a refresh stores, apart from the meaning. None that a reader has changes what a view shows."""
+
+
+def _check(net: Net, name: str) -> None:
+    tried, guilty, began = 0, dict[str, Found](), time.monotonic()
+    for settings, check, keys in _groups(net, name):
+        tried += len(settings)
+        guilty |= net.guilty(settings, check, keys)
+        print(f"{name}: {tried} values after {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    print(json.dumps({"check": name, "tried": tried, "guilty": guilty}, ensure_ascii=False), flush=True)
+
+
+def _each(net: Net, given: Sequence[str]) -> None:
+    for name in given:
+        for setting in [name] if "=" in name else net.others(name):
+            found = {
+                check.__name__: check([setting], QUERIES) for check in (net.read, net.refreshed, net.created, net.shown)
+            }
+            print(json.dumps({"setting": setting, **found}, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":
     made = Net(Path(sys.argv[1]))
-    print(
-        json.dumps({"storable": sorted(made.storable), "plain": {k: str(v)[:90] for k, v in made.plain.items()}}),
-        flush=True,
-    )
-    if sys.argv[2] == "check":
-        _check(made)
-    else:
+    if sys.argv[2] == "each":
         _each(made, sys.argv[3:])
+    else:
+        for chosen in sys.argv[2:]:
+            _check(made, chosen)

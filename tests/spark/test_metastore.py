@@ -12,6 +12,7 @@ import pytest
 
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.row_list import Rows
 from sql.names import TableName
@@ -106,3 +107,25 @@ async def test_a_view_is_told_from_one_that_finds_its_columns_elsewhere() -> Non
         found.append(relation)
     assert [(each.outputs, each.collation) for each in found[:2]] == [(("x",), "UTF8_BINARY"), (("y",), "UTF8_BINARY")]
     assert len({each.reading for each in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("configuration", "kept"),
+    [
+        (None, {"spark.sql.ansi.enabled": "false"}),
+        ({"spark.sql.mapKeyDedupPolicy": "x"}, {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "x"}),
+        ({"spark.sql.ansi.enabled": "true"}, {"spark.sql.ansi.enabled": "true"}),
+        (UNKNOWN_SETTINGS, UNKNOWN_SETTINGS),
+    ],
+)
+async def test_a_view_of_spark_3_5_has_no_ansi_mode(configuration: dict[str, str] | None, kept: dict[str, str]) -> None:
+    """Spark 4 keeps the mode with every view, Spark 3.5 only if the session had set it."""
+    described = {
+        "type": "VIEW",
+        "columns": [{"name": "a", "type": {"name": "int"}}],
+        "view_text": "SELECT * FROM t",
+        "view_creation_spark_configuration": configuration,
+    }
+    relation = await metastore(DESCRIBE_TABLE=[[(json.dumps(described),)]]).relation(NAME)
+    assert relation is not None
+    assert relation.settings == kept

@@ -20,6 +20,7 @@ from gateway.spark.printed_description import read_description
 from gateway.spark.row_list import Rows
 from sql.names import TableName
 from sql.releases import NEWEST, SPARK_3_5, Dialect, dialect_of, release_of
+from sql.spark_settings import applied
 from sql.texts import additions, observation
 
 COLUMNS: list[tuple[Any, ...]] = [("#id", "int", None), ("d", "decimal(10,2)", "x"), ("day", "string", None)]
@@ -126,7 +127,7 @@ def test_a_definition_says_with_which_settings_it_was_created() -> None:
 
 @pytest.mark.parametrize(
     ("text", "settings"),
-    [("SELECT a FROM t", UNKNOWN_SETTINGS), ("SELECT `a` FROM `s`.`t` WHERE `freshgate_version` = 1", {})],
+    [("SELECT a FROM t", UNKNOWN_SETTINGS), ("SELECT `a` FROM `s`.`t` WHERE `freshgate_version` = 1", applied({}))],
 )
 def test_the_settings_of_other_views_are_not_known(text: str, settings: dict[str, str]) -> None:
     detail = [row for row in DETAIL if row[0] not in {"Type", "Provider"}]
