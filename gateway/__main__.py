@@ -80,7 +80,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         for name, option in named.items()
         if (value := getattr(options, option, None)) is not None
     }
-    return settings_file.load(_file(options), options.set, given)
+    return settings_file.load(_file(options), options.set, given, _warn)
 
 
 def _file(options: argparse.Namespace) -> Path | None:
@@ -102,6 +102,8 @@ def _config(options: argparse.Namespace) -> int:
             exposure.check(reading.settings)
         except FreshgateError as error:
             problems.append(str(error))
+    for warning in reading.warnings:
+        _warn(warning)
     for problem in problems:
         _fail(problem, EXIT_USAGE)
     if problems:
@@ -207,7 +209,7 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
     exposure.check(settings)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    http_sessions = settings.limits.http_sessions if settings.listen.http_port != OFF else 0
+    http_sessions = settings.limits.connections if settings.listen.http_port != OFF else 0
     descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
@@ -279,6 +281,10 @@ def _listen_problem(settings: Settings, error: PortUnavailable) -> str:
     if error.errno == errno.EACCES:
         return f"Not allowed to listen at {place} ({name}). Ports below 1024 need privileges; choose one with {option}."
     return f"Cannot listen at {place}: {error.strerror}. Check listen.host and {name}."
+
+
+def _warn(message: str) -> None:
+    print(f"freshgate: {message}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

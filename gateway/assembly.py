@@ -67,7 +67,7 @@ from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
-from gateway.mv.rewriting.usage import Usages
+from gateway.mv.rewriting.usage import SHAPES_MAX, Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
@@ -103,7 +103,7 @@ from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
-from gateway.service.results.store import ResultStore
+from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
@@ -121,9 +121,9 @@ from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
 from gateway.spark.storage_guard import GuardState, StorageGuard, unsigned
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
-from gateway.wire.cookies import Cookies
+from gateway.wire.cookies import COOKIE_SECONDS, Cookies
 from gateway.wire.endpoint import Endpoint
-from gateway.wire.frame import WireLimits
+from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
 from sql.releases import Speaking
@@ -165,14 +165,14 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
     kept = settings.result_cache
-    results = ResultStore(kept.bytes, kept.entry_bytes, kept.seconds)
+    results = ResultStore(kept.bytes, ENTRY_BYTES_MAX, kept.seconds)
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
-    usages = Usages(settings.rewrite.shapes_max)
+    usages = Usages(SHAPES_MAX)
     router = routed(settings, spark, views, versions, refreshes, usages, audit, commands)
     service = serve(settings, engine, spark, audit, views, router, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
-    readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
+    readiness = Readiness(partial(probe.ask, spark.probes))
     sources = Sources(
         listener=listener,
         traffic=traffic,
@@ -332,11 +332,11 @@ def plans_of(engine: Engine) -> Plans:
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
     """Watches the embedded engine; None for a Spark that the gateway did not start."""
-    account, seconds = settings.upstream, settings.engine.silent_seconds
-    if not isinstance(engine, EmbeddedEngine) or not seconds:
+    account = settings.upstream
+    if not isinstance(engine, EmbeddedEngine):
         return None
     log_in = partial(probe.log_in, spark.spark.endpoint, account.user, account.password)
-    return probe.Watch(log_in, engine, seconds, time.monotonic)
+    return probe.Watch(log_in, engine, clock=time.monotonic)
 
 
 # --- materialized views ------------------------------------------------------------------------------------
@@ -369,9 +369,9 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     restoration = Restoration(catalog, watches, metastore, restored)
     settlement = Settlement(catalog, metastore, fence, restoration.restore)
     guard = Guard(catalog, watches, settlement, restoration, metastore, fence)
-    relations = Relations(catalog, metastore, settings.views.scan_interval)
-    schemas = Schemas(catalog, metastore, settings.views.scan_interval)
-    observer = Observer(metastore, spark.looks, settings.staleness.look_timeout)
+    relations = Relations(catalog, metastore)
+    schemas = Schemas(catalog, metastore)
+    observer = Observer(metastore, spark.looks)
     storages = StorageLooks(catalog, settlement, watches, StoredFiles(observer))
     inspector = Inspector(catalog, relations, observer, settlement, storages, settings.staleness.probe_interval)
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
@@ -399,7 +399,7 @@ def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersi
     compaction = Compaction(views.catalog, views.settlement, metastore)
     removal = Removal(views.catalog, views.settlement, compaction, metastore)
     janitor = Janitor(removal, readers, views.fence, kept.retention)
-    versions = Versions(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes, kept.wait))
+    versions = Versions(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes))
     return KeptVersions(readers, numbers, janitor, versions)
 
 
@@ -424,9 +424,8 @@ def refreshed_views(
     surroundings = Surroundings(REFRESH_POOL, spark.habits, spark.metastore)
     longest = settings.storage.definition_characters
     changes = Changes(views.observer, dialect=spark.habits.speaking)
-    least = settings.refresh.incremental_from
     below = ViewsBelow(versions.versions, versions.readers, views.storages, spark.metastore)
-    increments = Increments(catalog, spark.metastore, spark.habits, changes, below, least)
+    increments = Increments(catalog, spark.metastore, spark.habits, changes, below)
     proposer = Proposer(
         spark.metastore,
         spark.short,
@@ -444,10 +443,9 @@ def refreshed_views(
     publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes, views.storages)
     diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
     executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)
-    limits = RefreshLimits(settings.refresh.retries, settings.refresh.retry_wait, settings.refresh.timeout)
+    limits = RefreshLimits(timeout=settings.refresh.timeout)
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
-    zone, seconds = ZoneInfo(settings.jobs.time_zone), settings.jobs.allow_second_schedules
-    jobs = Jobs(catalog, settlement, spark.metastore, fence, zone, allow_seconds=seconds)
+    jobs = Jobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
     return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler)
 
@@ -500,7 +498,7 @@ def routed(
     audit: Audit,
     commands: Commands,
 ) -> Router:
-    catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
+    catalog, readers = views.catalog, versions.readers
     scope = Scope(catalog, views.relations)
     gatekeeper = Gatekeeper(
         *(catalog, Directories(catalog, views.fence), views.guard),
@@ -510,11 +508,11 @@ def routed(
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
     probe = settings.staleness.probe_interval
     answers = KnownAnswers(catalog, scope, views.fence, probe, active=settings.result_cache.bytes > 0)
-    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
+    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
     candidates = Candidates(catalog, views.schemas)
-    unanswered = Unanswered(settings.rewrite.shapes_max if settings.rewrite.advice else 0)
+    unanswered = Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
     suggestions = Suggestions(catalog, views.schemas, spark.metastore, candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
     tables = CatalogTables(catalog, views.schemas, measures, jobs, tasks, usages, suggestions, rights)
@@ -524,7 +522,6 @@ def routed(
         about=lambda: About(
             settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
         ),
-        lists_storage=settings.storage.listed,
         unanswered=unanswered,
         known=answers,
     )
@@ -561,7 +558,7 @@ def serve(
     sessions = Sessions(
         limits.sessions_per_user,
         limits.http_session_seconds,
-        limits.http_sessions,
+        limits.connections,
         on_end=audit.closed,
         cancel_jobs=engine.cancel_statement if settings.healing.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,
@@ -570,10 +567,8 @@ def serve(
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
     terms = Terms(
         statement_bytes_max=limits.statement_bytes,
-        operations_max=limits.operations_per_session,
-        show_storage=settings.storage.listed,
         healing=settings.healing,
-        reads_ahead=lambda: settings.upstream.read_ahead and spark.habits.collects_whole,
+        reads_ahead=lambda: spark.habits.collects_whole,
         goes_back=lambda: spark.habits.collects_whole,
         spark=lambda: spark.habits.application,
         equal_rights=settings.result_cache.shared,
@@ -596,12 +591,8 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
     """The ports. Raises FreshgateError for an unusable certificate."""
     place, limits, tls = settings.listen, settings.limits, settings.tls
     wire_limits = WireLimits(
-        request_bytes_max=limits.request_bytes,
-        half_read_bytes_max=limits.half_read_bytes,
-        login_seconds=limits.login_seconds,
+        request_bytes_max=max(REQUEST_BYTES_MIN, 2 * limits.statement_bytes),
         connections_max=limits.connections,
-        buffer_bytes_max=limits.buffer_bytes,
-        stall_seconds=limits.stall_seconds,
         idle_seconds=limits.idle_seconds,
     )
     mechanisms = frozenset(MECHANISMS[transport] for transport in place.transports)
@@ -612,7 +603,7 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, wire_limits), own))
     if place.http_port != OFF:
         own = certificate if "http" in tls.ports else None
-        cookies = Cookies(place.http_cookie_seconds)
+        cookies = Cookies(COOKIE_SECONDS if settings.authentication.remember_seconds else 0)
         secure = own is not None
         hosts = Hosts(
             place.http_hosts,

@@ -102,12 +102,6 @@ class Listen:
         _between(OFF, 65535),
     )
     http_path: str = _setting("/cliservice", "Path of the HTTP transport (httpPath in JDBC URLs).", _path)
-    http_cookie_seconds: float = _setting(
-        3600.0,
-        "How long a cookie replaces user name and password over HTTP, so that they are sent and checked once. A "
-        "removed user is served at most this much longer, plus authentication.remember_seconds. 0: no cookies.",
-        _at_least(0),
-    )
     http_hosts: tuple[str, ...] = _setting(
         (),
         "Names by which clients reach the HTTP transport, such as gateway.example. Requests with another name in their "
@@ -152,24 +146,13 @@ class Authentication:
         "reads it again after a change.",
         _filled,
     )
-    refusal_delay: float = _setting(
-        1.0,
-        "Seconds before a refused login is answered, so that guessing passwords takes time. Nobody else waits.",
-        _between(0, 60),
-    )
-    concurrent_checks: int = _setting(
-        8,
-        "Passwords that are checked at the same time; further logins wait. Checking an argon2 hash takes 64 MiB of "
-        "memory, a directory one connection.",
-        _between(1, 256),
-    )
     remember_seconds: float = _setting(
         60.0,
         "How long a password that was accepted over HTTP is not checked again, for clients that send it with each "
         "request and keep no cookie. A change of the users file takes effect at once, a change in a directory or at "
         "Spark after this time. 0: the password is checked on each connection, which with the method none takes one "
         "more connection to Spark. It also limits how long an idle connection to Spark is kept for the next login "
-        "with the same user name and password.",
+        "with the same user name and password. Clients with cookies send none for an hour, unless this is 0.",
         _at_least(0),
     )
     hand_on: str = _setting(
@@ -267,12 +250,6 @@ class Upstream:
         "Spark has no guard. The embedded engine has one with a secret of its own.",
         _guard_secret_or_empty,
     )
-    read_ahead: bool = _setting(
-        True,
-        "Whether Spark, with the transport sasl, makes the next page of rows while the client processes the last "
-        "one; the gateway keeps up to limits.buffer_bytes of it. Never with "
-        "spark.sql.thriftServer.incrementalCollect.",
-    )
     ui: str = _setting(
         "",
         "URL of that server's Spark UI, for example http://spark.example:4040. Clients that wait for a refresh then "
@@ -317,12 +294,6 @@ class Engine:
         "run programs and read files as the account that runs it, so everybody who can log in has that account "
         "(docs/how-to/security.md).",
     )
-    silent_seconds: float = _setting(
-        40.0,
-        "Seconds after which the gateway restarts a Spark that accepts no login although its process lives: a "
-        "server that hangs does not end by itself. Set it above the longest garbage collection. 0: never.",
-        _none_or_at_least(10),
-    )
     spark: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}),
         metadata={
@@ -348,20 +319,10 @@ class Storage:
         "raise it for a metastore on MySQL or PostgreSQL.",
         _at_least(100),
     )
-    check_interval: float = _setting(
-        600.0,
-        "Seconds between checks of that database. They find what statements of a killed gateway created after its "
-        "end, and views that lost a part because somebody dropped it.",
-        _at_least(1),
-    )
     locations: tuple[str, ...] = _setting(
         (),
         "Directories that may contain the LOCATION of a materialized view, written as in the clause: /data/views or "
         "hdfs://name/views. They should contain nothing else. Empty: LOCATION is refused.",
-    )
-    listed: bool = _setting(
-        False,
-        "Whether SHOW DATABASES and the lists in tools include that database. Users do not need it.",
     )
 
 
@@ -398,12 +359,6 @@ class Versions:
         "refresh, which takes a few tenths of a second. A refresh that would exceed it waits. 0: unlimited.",
         _at_least(0),
     )
-    wait: float = _setting(
-        300.0,
-        "Seconds that a refresh waits for older versions to be dropped because of max_count or max_bytes; then it "
-        "fails, and its error names the readers.",
-        _at_least(0),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,24 +368,8 @@ class Refresh:
     max_concurrent: int = _setting(
         4, "Refreshes that run at the same time. The limit leaves Spark room for the clients' queries.", _at_least(1)
     )
-    retries: int = _setting(
-        2,
-        "How often a refresh that a schedule, a base table or REFRESH started is retried after an error that may be "
-        "temporary: Spark was lost, or one of its tasks died. A read reports the error at once, and the next read "
-        "tries again.",
-        _at_least(0),
-    )
-    retry_wait: float = _setting(
-        5.0, "Seconds before the first retry; the wait doubles for each further one.", _at_least(0)
-    )
     timeout: float = _setting(
         0.0, "Seconds after which a refresh, with all its retries, is cancelled at Spark. 0: never.", _at_least(0)
-    )
-    incremental_from: int = _setting(
-        64 * 2**20,
-        "From how many bytes of base tables on the method AUTO considers refreshes by rows. For smaller tables a "
-        "complete refresh is as fast.",
-        _at_least(0),
     )
 
 
@@ -449,9 +388,6 @@ class Jobs:
         "gateway. Each costs Spark a listing of the table's files. 0: only after the start.",
         _at_least(0),
     )
-    allow_second_schedules: bool = _setting(
-        False, "Whether EVERY n SECOND is accepted. Such short schedules keep Spark busy; they are meant for tests."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,31 +400,6 @@ class Staleness:
         "most this much later. 0: every read observes. A view's property probe_interval takes precedence.",
         _at_least(0),
     )
-    look_timeout: float = _setting(
-        300.0,
-        "Longest observation of a table, in seconds. Few run at the same time, so storage that does not answer "
-        "would keep other views waiting. A view does not count as fresh if the observation of one of its tables "
-        "took longer.",
-        _at_least(1),
-    )
-    unsure_wait: float = _setting(
-        10.0,
-        "Longest time, in seconds, that a statement waits for stale views if it is unknown whether it reads them, "
-        "as for a script that builds names at run time. Then it continues, with a warning in its log. 0: never.",
-        _at_least(0),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """Spark views, through which a statement can read a materialized view."""
-
-    scan_interval: float = _setting(
-        30.0,
-        "Seconds after which the list of a database's Spark views is read again. Views created through the gateway "
-        "are known at once; this limits the delay for views created elsewhere.",
-        _at_least(0),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,35 +408,9 @@ class Limits:
 
     connections: int = _setting(
         2000,
-        "Concurrent client connections. The embedded Spark has 4000 threads for them and their sessions' second "
-        "connections.",
+        "Concurrent client connections, and as many sessions over HTTP, each of which keeps a connection to Spark. The "
+        "embedded Spark has 4000 threads for them and their sessions' second connections.",
         _at_least(1),
-    )
-    http_sessions: int = _setting(
-        2000,
-        "Open sessions over HTTP, of all users: each keeps a connection to Spark, and usually a thread there, "
-        "whether its client returns or not. 0: unlimited.",
-        _at_least(0),
-    )
-    request_bytes: int = _setting(
-        16777216, "Longest request of a client: 16 MiB, far above any statement text.", _at_least(4096)
-    )
-    half_read_bytes: int = _setting(
-        268435456,
-        "Bytes of partially received requests, of all clients together: 256 MiB. Above it, a client that sends more "
-        "than 64 KiB of one is disconnected.",
-        _at_least(1048576),
-    )
-    operations_per_session: int = _setting(
-        10000,
-        "Open statements and metadata operations of one session, so that a client that closes none cannot exhaust "
-        "memory. 0: unlimited.",
-        _at_least(0),
-    )
-    login_seconds: float = _setting(
-        30.0,
-        "Time in which a new connection must log in, so that silent connections do not use up limits.connections.",
-        _at_least(0.1),
     )
     sessions_per_user: int = _setting(
         1000,
@@ -534,14 +419,9 @@ class Limits:
     )
     statement_bytes: int = _setting(
         8388608,
-        "Longest statement: 8 MiB. Spark's parser takes about a hundred times as much memory.",
+        "Longest statement: 8 MiB. Spark's parser takes about a hundred times as much memory. A request may be twice "
+        "as long, and at least 16 MiB.",
         _at_least(1024),
-    )
-    stall_seconds: float = _setting(
-        120.0,
-        "Time in which a client must take some of the rows that wait for it, and complete a request that it has "
-        "begun; otherwise it counts as gone and is disconnected.",
-        _at_least(1),
     )
     idle_seconds: float = _setting(
         604800.0,
@@ -560,12 +440,6 @@ class Limits:
         "Time that running statements have to end when the gateway is stopped, during which it accepts no new ones; "
         "then it ends within 20 seconds. A second signal ends the wait.",
         _at_least(0),
-    )
-    buffer_bytes: int = _setting(
-        1048576,
-        "Bytes buffered for a peer that reads slowly before the other side is paused. Results of any size pass "
-        "through.",
-        _at_least(4096),
     )
 
 
@@ -601,17 +475,11 @@ class Rewrite:
         "Whether a partitioned view with a few stale partitions answers queries: the rows of these partitions are "
         "computed from the base tables, and the others come from the view.",
     )
-    shapes_max: int = _setting(
-        2_000,
-        "Most shapes of queries whose proofs, or reasons against one, are remembered. Those not used for the longest "
-        "time are forgotten first.",
-        _at_least(1),
-    )
     advice: bool = _setting(
         False,
         "Whether queries that no view answers are counted by their shapes, so that freshgate.suggested_views can say "
         "which views would answer them. That costs up to a tenth of a millisecond after each query, and the memory of "
-        "at most shapes_max texts.",
+        "at most 2000 texts.",
     )
 
 
@@ -677,12 +545,6 @@ class ResultCache:
     bytes: int = _setting(
         256 << 20, "Most bytes of all results that are kept. 0: none is kept.", _none_or_at_least(1 << 20)
     )
-    entry_bytes: int = _setting(
-        8 << 20,
-        "Most bytes of one result that is kept. The gateway reads a result up to this size before its client gets the "
-        "first row.",
-        _at_least(1),
-    )
     seconds: float = _setting(
         600.0,
         "How long a result is given again. A right that was taken away without the gateway ends after this time at "
@@ -731,12 +593,6 @@ class Metrics:
         "origin are always refused.",
         _host_names,
     )
-    check_interval: float = _setting(
-        5.0,
-        "Seconds between checks whether Spark answers (SELECT 1 in a session of the gateway's own). Probes get the "
-        "result of the last one.",
-        _at_least(0.1),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -760,7 +616,6 @@ class Settings:
     refresh: Refresh = field(default_factory=Refresh)
     jobs: Jobs = field(default_factory=Jobs)
     staleness: Staleness = field(default_factory=Staleness)
-    views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)
     healing: Healing = field(default_factory=Healing)
     rewrite: Rewrite = field(default_factory=Rewrite)

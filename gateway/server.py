@@ -22,6 +22,9 @@ RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
 STANDING_BY_SECONDS = 5.0
 """Interval of looks at the mark of the gateway that has superseded this one."""
+SURVEY_SECONDS = 600.0
+"""Between checks of the storage database. They find what statements of a killed gateway created after its end, and
+views that lost a part because a user dropped it."""
 STOP_SECONDS = 20.0
 """Time for Spark to end the statements and sessions of clients and refreshes. Service managers have a limit too, after
 which they kill the gateway."""
@@ -120,7 +123,7 @@ class Server:
 
     async def _survey_again(self) -> None:
         """Finds what crashes and users did to the storage database, without a restart."""
-        await asyncio.sleep(self._settings.storage.check_interval)
+        await asyncio.sleep(SURVEY_SECONDS)
         try:
             await self._views.fence.check()
             for leftover in await self._views.loading.survey():

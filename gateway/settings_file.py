@@ -12,14 +12,14 @@ import json
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from gateway import toml_lines, upstream_url
+from gateway import removed_settings, toml_lines, upstream_url
 from gateway.checks import Check
 from gateway.config import OFF, ConfigError, Settings
 
@@ -45,6 +45,8 @@ class Reading:
     sources: Mapping[str, str]
     problems: tuple[str, ...]
     """Each names the place and the setting, and says what to do."""
+    warnings: tuple[str, ...] = ()
+    """Of settings of earlier releases, which say what replaces them."""
 
 
 FREE_TABLE = "engine.spark"
@@ -66,14 +68,28 @@ def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
             yield _Setting(prefix + item.name, hints[item.name], value, why, check)
 
 
+def _type_of(default: Any) -> Any:
+    return tuple[str, ...] if isinstance(default, tuple) else type(default)
+
+
 SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Settings())}
+REMOVED: Mapping[str, _Setting] = {
+    name: _Setting(name, _type_of(removed.default), removed.default, removed.now, None)
+    for name, removed in removed_settings.REMOVED.items()
+}
 
 
 def load(
-    path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    options: Mapping[str, tuple[str, str]] = _NONE,
+    warn: Callable[[str], object] = lambda _: None,
 ) -> Settings:
-    """Reads the settings as `read` does. Raises ConfigError with the first problem."""
+    """Reads the settings as `read` does, and passes each warning to `warn`. Raises ConfigError with the first
+    problem."""
     reading = read(path, overrides, options)
+    for text in reading.warnings:
+        warn(text)
     if reading.problems:
         raise ConfigError(reading.problems[0])
     return reading.settings
@@ -97,7 +113,7 @@ def read(
     settings: Settings = _build(Settings(), found.values)
     if not found.problems:
         found.problems += _contradictions(settings)
-    return Reading(settings, found.sources, tuple(found.problems))
+    return Reading(settings, found.sources, tuple(found.problems), tuple(found.warnings))
 
 
 class _Found:
@@ -108,6 +124,7 @@ class _Found:
         self.spark: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         self.problems: list[str] = []
+        self.warnings: list[str] = []
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[None]:
@@ -152,6 +169,9 @@ class _Found:
         if name.startswith(FREE_TABLE + "."):
             # Everything after "engine." is Spark's name of the setting.
             self.spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
+        elif name in REMOVED:
+            self.warnings.append(removed_settings.report(name, _typed(REMOVED[name], value, source), source))
+            return
         else:
             name = SHORT_FORMS.get(name, name)
             self.values[name] = _checked(name, value, source)
@@ -316,7 +336,7 @@ def _from_text(name: str, text: str, source: str) -> Any:
 
     Raises ConfigError for a malformed TOML list.
     """
-    setting = SETTINGS.get(name)
+    setting = SETTINGS.get(name) or REMOVED.get(name)
     if setting is None:
         return text
     if setting.type == tuple[str, ...] and text.lstrip().startswith("["):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gateway.config import METHODS, Settings
+from gateway.settings_file import REMOVED
 
 SCHEMA = Path(__file__).parent.parent / "conf" / "helm" / "freshgate" / "values.schema.json"
 SPARK: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "object"]}}
@@ -39,7 +40,19 @@ def settings_schema() -> dict[str, Any]:
     metrics["required"] = ["host", "port"]
     metrics["properties"]["port"] = {"type": "integer", "minimum": 1, "maximum": 65535}
     tables["limits"]["properties"]["drain_seconds"]["minimum"] = 0
+    _add_removed(schema)
     return schema
+
+
+def _add_removed(schema: dict[str, Any]) -> None:
+    """The gateway names them, and starts: values of an earlier release must not stop an upgrade."""
+    for name, setting in REMOVED.items():
+        table, _, key = name.rpartition(".")
+        empty: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
+        owner = schema["properties"].setdefault(table, empty)
+        owner = owner.get("anyOf", (None, owner))[1]
+        described = {"deprecated": True, "description": f"No longer a setting: {setting.why}."}
+        owner["properties"][key] = {**TYPES[setting.type], **described}
 
 
 def _table(owner: Any) -> dict[str, Any]:

@@ -605,8 +605,11 @@ class FakeFence:
 class World:
     """A gateway in front of a fake Spark."""
 
-    def __init__(self, rewrite: Rewrite | None = None, *, result_bytes: int = 0, **terms: Any) -> None:
-        """`result_bytes`: of results in memory. `terms` are those of the service."""
+    def __init__(
+        self, rewrite: Rewrite | None = None, *, result_bytes: int = 0, counted: int = 10, **terms: Any
+    ) -> None:
+        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `terms` are those of the
+        service."""
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
         self.fence = fence = FakeFence()
@@ -645,14 +648,13 @@ class World:
         self.usages = Usages(100)
         settings, proof_sessions = rewrite or Rewrite(wait=10, canary=0), ProofSessions(FakePlans({}))
         candidates = Candidates(self.catalog, self.schemas)
-        self.unanswered = Unanswered(settings.shapes_max if settings.advice else 0)
+        self.unanswered = Unanswered(counted if settings.advice else 0)
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
         own = OwnAnswers(
             cast(Commands, self.commands),
             tables,
             about=lambda: About("storage", "ABSENT", "there is none", "4.1.4"),
-            lists_storage=False,
             unanswered=self.unanswered,
             known=KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active),
         )

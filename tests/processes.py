@@ -220,7 +220,7 @@ class ThriftServers:
 
 class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`.
-    `script`: another program of the tests that runs a gateway.
+    `script`: another program of the tests that runs a gateway. `constants`: for `tuned_gateway`.
 
     In front of an engine it has a storage database of its own unless the settings name one: of several gateways on one
     storage database, only the one started last may change views, and the engine's other tests need theirs.
@@ -236,6 +236,7 @@ class Gateway:
         clock: Path | None = None,
         script: str = "",
         take_over: bool = False,
+        constants: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         self.log = log
@@ -245,6 +246,8 @@ class Gateway:
         """The storage database."""
         program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]
         program = [str(ROOT / "tests" / script)] if script else program
+        if constants:
+            program = [str(ROOT / "tests" / "tuned_gateway.py"), json.dumps(constants), *program]
         command = [sys.executable, *program, "serve", "--port", "0"]
         if upstream is not None:
             command += ["--upstream", upstream]

@@ -70,5 +70,10 @@ class Seen:
 
 def start(directory: Path, upstream: str, **settings: Any) -> Seen:
     port, audit = free_port(), directory / "audit.jsonl"
-    settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit, **settings}
+    settings = {
+        "metrics.port": port,
+        "constants": {"gateway.assembly.Readiness.interval": 0.2},
+        "log.audit": audit,
+        **settings,
+    }
     return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)

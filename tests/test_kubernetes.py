@@ -26,7 +26,7 @@ FULL: dict[str, Any] = {
     "settings": {
         "upstream": {"address": "spark:10000", "user": 'o\'neill "b" \\ <ü>\n'},
         "listen": {"http_port": 10001, "transports": ["sasl"], "trusted_proxies": []},
-        "limits": {"drain_seconds": 90.5, "request_bytes": 67108864},
+        "limits": {"drain_seconds": 90.5, "statement_bytes": 33554432},
         "rewrite": {"new_views": True},
         "engine": {"spark": {"sql.shuffle.partitions": "64", "sql.ansi.enabled": True}},
     },
@@ -100,7 +100,7 @@ def test_every_kind_of_value_reaches_the_gateway(tmp_path: Path) -> None:
     assert settings.listen.transports == ("sasl",)
     assert settings.listen.trusted_proxies == ()
     assert settings.limits.drain_seconds == 90.5
-    assert settings.limits.request_bytes == 67108864
+    assert settings.limits.statement_bytes == 33554432
     assert settings.rewrite.new_views is True
     assert dict(settings.engine.spark) == {
         "spark.sql.shuffle.partitions": "64",

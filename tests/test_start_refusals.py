@@ -78,7 +78,7 @@ def test_the_limit_of_open_files_is_raised_for_the_clients(tmp_path: Path, hard:
             check=False,
         )
     assert f"Port {port} (listen.port) is in use" in ended.stderr
-    text = "the gateway may open 1000 files and sockets, but limits.connections (1000) with limits.http_sessions (0) "
+    text = "the gateway may open 1000 files and sockets, but limits.connections (1000) "
     assert (f"{text}may need 3200." in ended.stderr) == warned
 
 

@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
 """Longer names and passwords are refused unhashed, because hashing megabytes would let anybody overload the gateway."""
+REFUSAL_SECONDS = 1.0
+"""A refused login is answered so late, so that guessing passwords takes time. No other login waits."""
+CHECKED_TOGETHER = 8
+"""Passwords that are checked at the same time. An argon2 hash takes 64 MiB of memory, a directory one connection."""
 WAITING_MAX = 64
 """Logins that wait per thread; further ones are refused for now. A hash takes a twentieth of a second."""
 

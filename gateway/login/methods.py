@@ -8,7 +8,15 @@ from urllib.parse import urlsplit
 
 from gateway.config import Ldap, Settings
 from gateway.errors import FreshgateError
-from gateway.login.authenticator import Authenticator, Checked, Unavailable, Unchecked, Verifier
+from gateway.login.authenticator import (
+    CHECKED_TOGETHER,
+    REFUSAL_SECONDS,
+    Authenticator,
+    Checked,
+    Unavailable,
+    Unchecked,
+    Verifier,
+)
 from gateway.login.directory import LdapDirectory
 from gateway.login.exposure import is_local
 from gateway.login.ldap import LdapUsers
@@ -30,9 +38,9 @@ def authenticator(settings: Settings) -> Authenticator:
                 settings.listen.host,
                 "passwords only if Spark does" if settings.upstream.address else "no passwords",
             )
-        return Unchecked(memory, chosen.refusal_delay)
+        return Unchecked(memory, REFUSAL_SECONDS)
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
-    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, memory)
+    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory)
 
 
 def _users_file(path: Path) -> Verifier:

@@ -11,6 +11,8 @@ from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
 
+CHECK_SECONDS = 5.0
+"""Between two checks whether Spark answers."""
 CHECK_SECONDS_MAX = 10.0
 """How long Spark may take to answer the smallest statement. It takes a few hundredths of a second, but Spark may be
 collecting garbage."""
@@ -22,7 +24,7 @@ Ask = Callable[[float], Awaitable[None]]
 class Readiness:
     """Tracks whether clients can be served. There is one check of Spark at a time, whoever asks and however often."""
 
-    def __init__(self, ask: Ask, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ask: Ask, interval: float = CHECK_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self.catalog_loaded = False
         self.draining = False
         """The gateway is stopping, and accepts no more clients."""

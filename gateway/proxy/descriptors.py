@@ -37,11 +37,10 @@ def make_room(connections: int, http_sessions: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), hard))
     if room < needed:
         log.warning(
-            "the gateway may open %d files and sockets, but limits.connections (%d) with limits.http_sessions (%d) may "
-            "need %d. Raise the limit (LimitNOFILE= in systemd, ulimit -Hn), or lower these settings",
+            "the gateway may open %d files and sockets, but limits.connections (%d) may need %d. Raise the limit "
+            "(LimitNOFILE= in systemd, ulimit -Hn), or lower this setting",
             room,
             connections,
-            http_sessions,
             needed,
         )
 
@@ -67,7 +66,7 @@ class Room:
         if self._seldom.is_due():
             log.warning(
                 "%s: the gateway has nearly as many open files and sockets as the system allows (%s). Raise the limit "
-                "(LimitNOFILE= in systemd, ulimit -Hn), or lower limits.connections and limits.http_sessions",
+                "(LimitNOFILE= in systemd, ulimit -Hn), or lower limits.connections",
                 what,
                 resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             )

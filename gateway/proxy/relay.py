@@ -149,9 +149,7 @@ class Relay(asyncio.Protocol):
             if (partial or self._half.bytes) and not self._half.has_room(
                 len(data), partial=partial, begun=bool(events)
             ):
-                log.warning(
-                    "client %s closed: incomplete requests take too much (limits.half_read_bytes)", self._peer()
-                )
+                log.warning("client %s closed: incomplete requests take too much", self._peer())
                 self.abort()
                 return
             for event in events:
@@ -231,7 +229,7 @@ class Relay(asyncio.Protocol):
         self._unsent = unsent
         self._ahead.sweep(now)
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
-            log.warning("client %s closed: it stalled while reading or sending (limits.stall_seconds)", self._peer())
+            log.warning("client %s closed: it stalled while reading or sending", self._peer())
             self.abort()
         elif self._is_closing():
             return

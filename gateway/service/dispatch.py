@@ -243,7 +243,7 @@ class Dispatch:
         if (refusal := too_many(session, self._terms.operations_max)) is not None:
             return Answer(failure(head, refusal))
         payload = healing.metadata_call(self._terms.healing, head.name, payload, session.namespace)
-        listing = listing_of(head.name, payload, self._service.catalog, self._terms.show_storage)
+        listing = listing_of(head.name, payload, self._service.catalog)
 
         def on_reply(answer: bytes) -> None:
             handle = message.execute_handle(answer)

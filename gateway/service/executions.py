@@ -40,10 +40,8 @@ class Terms:
     """The terms on which clients are served."""
 
     statement_bytes_max: int = 1 << 30
-    operations_max: int = 0
-    """Most open operations of one session; 0: unlimited."""
-    show_storage: bool = False
-    """Whether metadata calls list the storage database."""
+    operations_max: int = 10_000
+    """Most open operations of one session, so that a client that closes none cannot exhaust memory; 0: unlimited."""
     healing: Healing = field(default_factory=Healing)
     """Which of Spark's faults are corrected."""
     reads_ahead: Callable[[], bool] = bool

@@ -15,6 +15,9 @@ from gateway.wire.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
+SILENT_SECONDS = 60.0
+"""A Spark that accepts no login for so long hangs, and does not end by itself. A full garbage collection of a large
+heap takes less."""
 INTERVAL_SECONDS = 5.0
 """Pause after each login, answered or not."""
 LOGIN_SECONDS = 10.0
@@ -78,7 +81,8 @@ class Watch:
         self,
         log_in: Callable[[], Awaitable[None]],
         engine: Restarts,
-        seconds: float,
+        seconds: float = SILENT_SECONDS,
+        *,
         clock: Callable[[], float],
     ) -> None:
         self._log_in = log_in

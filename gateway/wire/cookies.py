@@ -15,6 +15,8 @@ from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
 NAME = "hive.server2.auth"
+COOKIE_SECONDS = 3600.0
+"""How long a cookie replaces user name and password: so much longer is a removed user served."""
 COOKIES_MAX = 20_000
 """Above this, the oldest are dropped; their clients log in once more."""
 CHARACTERS_MAX = 8 * 1024 * 1024

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HEADER_BYTES = 4
+REQUEST_BYTES_MIN = 16 * 1024 * 1024
+"""The least limit of requests, which also carry sessions' settings: twice the usual limit of statements."""
 UPSTREAM_FRAME_BYTES_MAX = 0x7FFFFFFF
 """The maximum of a signed length. Spark writes a result page as one frame, whatever its size."""
 
@@ -64,8 +66,9 @@ class WireLimits:
     """Concurrent client connections."""
     buffer_bytes_max: int = 1024 * 1024
     """Bytes waiting for a slow peer before the gateway stops reading from the other side."""
-    half_read_bytes_max: int = 1 << 40
-    """Bytes of incomplete requests, over all connections."""
+    half_read_bytes_max: int = 256 * 1024 * 1024
+    """Bytes of incomplete requests, over all connections: 16 of the longest ones. Above it, a client that sends more
+    than 64 KiB of one is disconnected."""
     stall_seconds: float = 120.0
     """Time within which a client must take some of the data that waits for it, and complete a request that it has
     begun."""

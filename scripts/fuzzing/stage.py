@@ -21,11 +21,12 @@ HTTP_SESSION_SECONDS = 8
 """How long the attackers' sessions stay, because over HTTP no connection tells that they are gone."""
 SETTINGS: dict[str, Any] = {
     "listen.http_port": 0,
-    "limits.login_seconds": LOGIN_SECONDS,
-    "limits.stall_seconds": STALL_SECONDS,
     "limits.http_session_seconds": HTTP_SESSION_SECONDS,
     "limits.connections": 4000,
-    "limits.request_bytes": 1 << 21,
+    "constants": {
+        "gateway.assembly.WireLimits.login_seconds": LOGIN_SECONDS,
+        "gateway.assembly.WireLimits.stall_seconds": STALL_SECONDS,
+    },
 }
 MIB = 1 << 20
 FORGED = "a forged line"

@@ -560,7 +560,7 @@ def test_leftovers_of_a_crash_are_dropped_in_spite_of_faults(world: World, runni
     def recover(names: list[str], faults: dict[tuple[str, int], Fault]) -> None:
         if not running:
             world.leave(view.view, names)
-        world.restart(faults, **{"storage.check_interval": 1 if running else 600})
+        world.restart(faults, constants={"gateway.server.SURVEY_SECONDS": 1 if running else 600})
         if running:
             world.leave(view.view, names)
         world.check_nothing_is_left()

@@ -47,7 +47,6 @@ def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
         upstream=f"{strict.host}:{strict.port}",
         **{
             "authentication": "ldap",
-            "authentication.refusal_delay": 0.05,
             "authentication.hand_on": hand_on,
             "ldap.url": slapd.url,
             "ldap.start_tls": "true",

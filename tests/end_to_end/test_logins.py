@@ -51,7 +51,6 @@ class Site:
             **{
                 "authentication": "file",
                 "authentication.users_file": self.users,
-                "authentication.refusal_delay": 0.05,
                 "access.administrators": "root",
                 **settings,
             },

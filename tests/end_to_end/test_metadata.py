@@ -187,20 +187,6 @@ def test_calls_that_involve_no_materialized_view_return_sparks_answer(tree: Data
         assert getattr(tool, call)() == getattr(plain, call)()
 
 
-def test_storage_listed_shows_the_storage_database(tree: Database, plain: Any, start_gateway: Any) -> None:
-    gateway: Gateway = start_gateway(**{"storage.listed": "true"})
-    with Jdbc(gateway.url) as jdbc:
-        metadata = jdbc.connection.getMetaData()
-        assert listed(metadata.getSchemas()) == listed(plain.getSchemas())
-        jdbc.execute(f"CREATE MATERIALIZED VIEW {tree.name}.another AS SELECT * FROM {tree.name}.m")
-        for call in (("getTables", None, gateway.storage, "%", None), ("getColumns", None, gateway.storage, "%", "%")):
-            there = listed(getattr(plain, call[0])(*call[1:]))
-            assert there
-            assert listed(getattr(metadata, call[0])(*call[1:])) == there
-        assert ("another", "MATERIALIZED_VIEW") in names(metadata.getTables(None, tree.name, "%", None))
-        jdbc.execute(f"DROP MATERIALIZED VIEW {tree.name}.another")
-
-
 # --- HiveServer2's calls ---------------------------------------------------------------------------------
 
 

@@ -146,20 +146,6 @@ def test_nothing_is_fetched_in_advance_if_spark_would_run_the_query_again(seen: 
     assert seen.metric("pages_ahead_total") == asked
 
 
-def test_fetching_in_advance_can_be_turned_off(engine: Engine, tmp_path: Any) -> None:
-    quiet = start(
-        tmp_path, f"{engine.host}:{engine.port}", **{"storage.database": "ahead_off", "upstream.read_ahead": "false"}
-    )
-    try:
-        with RawSession(quiet.gateway) as session:
-            operation = session.execute(SHORT)
-            while texts(session.fetch(operation, 10)):
-                pass
-        assert quiet.metric("pages_ahead_total") == 0
-    finally:
-        quiet.gateway.stop()
-
-
 def test_pages_are_fetched_in_advance_over_http(seen: Seen) -> None:
     taken = seen.metric("pages_ahead_taken_total")
     with HttpSession(seen) as session:

@@ -311,7 +311,8 @@ def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
     running = Gateway(
         home / "gateway.log",
         upstream=f"{lake_engine.host}:{lake_engine.port}",
-        **{"staleness.probe_interval": 0, "refresh.incremental_from": 0},
+        constants={"gateway.assembly.Increments.from_bytes": 0},
+        **{"staleness.probe_interval": 0},
     )
     yield running
     running.stop()

@@ -513,15 +513,6 @@ def test_listings_include_views_but_not_the_storage(base: Database) -> None:
 
 
 @pytest.mark.thorough
-def test_storage_listed_lists_the_storage(base: Database, start_gateway: Any) -> None:
-    open_gateway = start_gateway(**{"storage.listed": "true"})
-    with pyhive(open_gateway.host, open_gateway.port, database=base.name) as cursor:
-        rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
-        assert (open_gateway.storage,) in rows(cursor, "SHOW DATABASES")
-        rows(cursor, "DROP MATERIALIZED VIEW m")
-
-
-@pytest.mark.thorough
 def test_partitions_without_a_followed_table_are_listed(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, d DATE, s STRING) USING parquet",

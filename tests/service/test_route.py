@@ -738,7 +738,7 @@ async def test_a_session_that_closes_nothing_is_refused_more() -> None:
     open_ones = [await bob.execute("SELECT 1") for _ in range(3)]
     refused = await bob.execute("SELECT 1", settle=False)
     assert (refused.handle, refused.sqlstate) == (None, "54000")
-    assert "limits.operations_per_session" in str(refused.error)
+    assert "a session may have no more" in str(refused.error)
     await open_ones[0].close()
     assert (await bob.execute("SELECT 1")).handle is not None
 

@@ -22,7 +22,7 @@ def columns_of(**kinds: str) -> tuple[tuple[str, str], ...]:
 
 
 def stage(counted: int = 10) -> World:
-    world = World(Rewrite(advice=counted > 0, shapes_max=counted or 10, wait=10))
+    world = World(Rewrite(advice=counted > 0, wait=10), counted=counted)
     world.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
     world.metastore.answers.say(
         "^DESCRIBE TABLE EXTENDED .* AS JSON$", Answer([('{"statistics": {"num_rows": 100}}',)])

@@ -15,6 +15,8 @@ from processes import Gateway, ThriftServers
 from slapd import PASSWORDS as IN_DIRECTORY
 from tiers import sampled
 
+from gateway.login.authenticator import REFUSAL_SECONDS
+
 _numbers = itertools.count(1)
 
 
@@ -103,13 +105,11 @@ def test_spark_runs_statements_as_the_clients_user(
 
 def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers, tmp_path: Path) -> None:
     """The gateway does not check passwords. Refusals by Spark are delayed, with every transport of the client."""
-    delay = 1.5
     settings: dict[str, object] = {
         "listen.http_port": 0,
         "upstream.transport": "http",
         "upstream.user": "svc",
         "upstream.password": IN_DIRECTORY["svc"],
-        "authentication.refusal_delay": delay,
         "storage.database": f"storage_{next(_numbers)}",
     }
     before = Gateway(tmp_path / "gateway.log", upstream=f"localhost:{thrift_servers.ports['http_strict']}", **settings)
@@ -126,7 +126,7 @@ def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers,
             pass
         with pytest.raises(Exception, match="401"), Jdbc(over_http, "ada", "wrong"):
             pass
-        assert time.monotonic() - began >= 2 * delay
+        assert time.monotonic() - began >= 2 * REFUSAL_SECONDS
         log = before.log.read_text(encoding="utf-8")
         # Hive JDBC tries twice over HTTP.
         assert log.count("WARNING gateway.login.authenticator: login of 'ada' from 127.0.0.1") >= 2

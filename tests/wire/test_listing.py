@@ -245,28 +245,27 @@ class Known:
         return name if name in self.views_now else None
 
 
-def begun(name: str, known: Known, show_storage: bool = False) -> Listing | None:
+def begun(name: str, known: Known) -> Listing | None:
     request = calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "%", []))
-    return listing_of(name, request, known, show_storage)  # type: ignore[arg-type]
+    return listing_of(name, request, known)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("name", "is_changed", "is_changed_with_storage"),
+    ("name", "is_changed"),
     [
-        ("GetSchemas", True, False),
-        ("GetTables", True, True),
-        ("GetColumns", True, False),
-        ("GetFunctions", True, False),
-        ("GetTableTypes", True, True),
-        ("GetTypeInfo", False, False),
-        ("GetCatalogs", False, False),
-        ("GetPrimaryKeys", False, False),
-        ("GetCrossReference", False, False),
+        ("GetSchemas", True),
+        ("GetTables", True),
+        ("GetColumns", True),
+        ("GetFunctions", True),
+        ("GetTableTypes", True),
+        ("GetTypeInfo", False),
+        ("GetCatalogs", False),
+        ("GetPrimaryKeys", False),
+        ("GetCrossReference", False),
     ],
 )
-def test_only_some_metadata_calls_are_changed(name: str, is_changed: bool, is_changed_with_storage: bool) -> None:
+def test_only_some_metadata_calls_are_changed(name: str, is_changed: bool) -> None:
     assert (begun(name, Known(set())) is not None) == is_changed
-    assert (begun(name, Known(set()), show_storage=True) is not None) == is_changed_with_storage
 
 
 def test_a_view_created_or_dropped_during_the_call_is_recognized() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
+from unittest.mock import patch
 
 from fakes import FakePlans
 
@@ -33,7 +34,7 @@ PROTOCOL = 5
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The settings that histories vary."""
+    """What histories vary: settings, and from how many bytes on tables are refreshed by rows."""
 
     probe_interval: float = 30.0
     retention: float = 60.0
@@ -43,11 +44,9 @@ class Tuning:
         usual = Settings()
         return replace(
             usual,
-            engine=replace(usual.engine, silent_seconds=0),
             staleness=replace(usual.staleness, probe_interval=self.probe_interval),
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
-            refresh=replace(usual.refresh, incremental_from=self.incremental_from),
         )
 
 
@@ -112,7 +111,9 @@ class Gateway:
         self.spark = spark
         self.answers: dict[Source | None, tuple[str, dict[Any, Any]]] = {}
         """Of reads that can be answered again, with the storage that they have read."""
-        self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)), take_over=True)
+        by_rows = partial(increments.Increments, from_bytes=tuning.incremental_from)
+        with patch.object(assembly, "Increments", by_rows):
+            self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)), take_over=True)
 
     @property
     def router(self) -> Router:

@@ -38,7 +38,7 @@ class Jobs:
         fence: Fence,
         zone: tzinfo,
         *,
-        allow_seconds: bool,
+        allow_seconds: bool = False,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -63,7 +63,7 @@ class Jobs:
         if not self._allow_seconds and (wanted.unit == "SECOND" or schedule.runs_within_minutes(wanted)):
             raise DefinitionRefused(
                 f"The schedule of materialized view {view}: interval time unit can not be second. "
-                f"Write MINUTE, HOUR, DAY or WEEK, one second in cron, or set jobs.allow_second_schedules.",
+                f"Write MINUTE, HOUR, DAY or WEEK, or one second in cron.",
                 sqlstate="22023",
             )
         try:

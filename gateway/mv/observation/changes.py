@@ -309,7 +309,7 @@ def _refusals(table: TableName) -> Iterator[None]:
     except ValueError as error:
         raise NotIncremental(Reason.PROVIDER, str(error)) from error
     except TimeoutError as error:
-        why = f"a look at {table} took longer than staleness.look_timeout"
+        why = f"a look at {table} took too long"
         raise NotIncremental(Reason.PROVIDER, why) from error
 
 

@@ -42,6 +42,9 @@ ICEBERG = "iceberg"
 LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
 """Old prefixes of the names of formats."""
 PATH_NOT_FOUND = "42K03"
+LOOK_SECONDS = 300.0
+"""The longest observation of a table. Few run at the same time, so storage that does not answer would keep other views
+waiting. A view does not count as fresh if the observation of one of its tables took longer."""
 UNKNOWN_DIRECTORIES = 1000
 """An assumption if the number of directories to list is unknown."""
 LOCATIONS_TOGETHER = 50
@@ -109,7 +112,7 @@ class Observer:
         self,
         metastore: Metastore,
         sessions: Sessions,
-        look_seconds: float,
+        look_seconds: float = LOOK_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metastore = metastore
@@ -264,7 +267,7 @@ class Observer:
         except (FreshgateError, ValueError) as error:
             observed = Unobserved(str(error))
         except TimeoutError:
-            observed = Unobserved(f"{table}: observing it took longer than staleness.look_timeout")
+            observed = Unobserved(f"{table}: observing it took longer than {self._tables.look_seconds:g} seconds")
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
@@ -297,7 +300,7 @@ class _Tables:
 
     def __init__(self, sessions: Sessions, look_seconds: float) -> None:
         self._sessions = sessions
-        self._look_seconds = look_seconds
+        self.look_seconds = look_seconds
         self.last: dict[TableName, Snapshot] = {}
         """Observations with a position, from which the next ones continue."""
         self.places: dict[TableName, _Places] = {}
@@ -535,7 +538,7 @@ class _Tables:
     async def session(self) -> AsyncIterator[SqlSession]:
         """A session with the settings for listing. Raises TimeoutError if it is used for too long; waiting for a
         session does not count."""
-        async with self._sessions.session() as session, asyncio.timeout(self._look_seconds):
+        async with self._sessions.session() as session, asyncio.timeout(self.look_seconds):
             if session not in self._set_up:
                 for key, value in observation.LISTING_SETTINGS.items():
                     await session.run(observation.set_setting(key, value))

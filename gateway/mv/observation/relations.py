@@ -23,6 +23,10 @@ from sql.definition.functions import READERS
 from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
 from sql.words import Words
 
+LISTED_SECONDS = 30.0
+"""How long a list of a database's Spark views is used. Views created through the gateway are known at once; this limits
+the delay for those created elsewhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -54,7 +58,7 @@ class Relations:
         self,
         catalog: Catalog,
         metastore: Metastore,
-        interval_seconds: float,
+        interval_seconds: float = LISTED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog

@@ -13,6 +13,7 @@ from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema, State
 from gateway.mv.observation.observer import Look
+from gateway.mv.observation.relations import LISTED_SECONDS
 from gateway.mv.ports import Metastore, RelationKind, Rows
 from sql.mentioned import Mentioned
 from sql.names import TableName
@@ -30,7 +31,7 @@ _TEXTS = frozenset({"string", "char", "varchar"})
 class Schemas:
     """Schemas of tables, cached for `interval` seconds or until a statement through the gateway changes them."""
 
-    def __init__(self, catalog: Catalog, metastore: Metastore, interval_seconds: float) -> None:
+    def __init__(self, catalog: Catalog, metastore: Metastore, interval_seconds: float = LISTED_SECONDS) -> None:
         self._catalog = catalog
         self._metastore = metastore
         self._interval = interval_seconds

@@ -33,6 +33,8 @@ from sql.spark_settings import has_meaning, is_harmless, is_kept
 from sql.texts import maintenance
 from sql.texts.maintenance import Rows
 
+FROM_BYTES = 64 * 2**20
+"""Of base tables from which on AUTO considers refreshes by rows: for smaller tables a complete refresh is as fast."""
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
@@ -84,7 +86,7 @@ class Increments:
         habits: Habits,
         changes: Changes,
         below: ViewsBelow,
-        from_bytes: int,
+        from_bytes: int = FROM_BYTES,
     ) -> None:
         """AUTO considers refreshes by rows of base tables of at least `from_bytes`."""
         self._catalog = catalog

@@ -103,7 +103,7 @@ class Routes:
         if method is Method.COMPLETE:
             return Route(await self.recomputed(view, inspection, session, extent))
         if method is Method.AUTO and await self._increments.is_small(view, inspection):
-            return Route(why="its base tables are smaller than refresh.incremental_from")
+            return Route(why="its base tables are smaller than 64 MiB together")
         try:
             _check_possible(view, cause, found, extent)
             return await self._by_rows(view, method, found, inspection, session, extent)

@@ -54,11 +54,14 @@ NOBODY = "nobody waits for it any longer, or it was stopped"
 
 @dataclass(frozen=True, slots=True)
 class RefreshLimits:
-    """The settings `refresh.retries`, `refresh.retry_wait` and `refresh.timeout` (seconds; 0: no limit)."""
+    """When a refresh is tried again, and when it ends. Times are in seconds."""
 
-    retries: int
-    retry_wait: float
-    timeout: float
+    retries: int = 2
+    """After an error that may be temporary: Spark was lost, or one of its tasks died. A read reports it at once."""
+    retry_wait: float = 5.0
+    """Before the first retry; the wait doubles for each further one. Spark is up again after 10 to 20 seconds."""
+    timeout: float = 0.0
+    """Of the refresh with all retries (`refresh.timeout`); 0: no limit."""
 
 
 @dataclass(slots=True)

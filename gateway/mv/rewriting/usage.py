@@ -12,6 +12,10 @@ from enum import StrEnum
 
 from sql.names import Namespace, TableName
 
+SHAPES_MAX = 2_000
+"""Shapes of queries whose proofs, or reasons against one, are remembered. Those not used for the longest time are
+forgotten first."""
+
 
 class Missed(StrEnum):
     """Why a query on the base tables of views that take part went to Spark as it came."""
@@ -123,7 +127,7 @@ class Usage:
 class Usages:
     """Of the shapes used last."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = SHAPES_MAX) -> None:
         self.counts = Counts()
         self.nothing = Usage(self.counts)
         """Of queries without a shape."""

@@ -32,6 +32,7 @@ class KeptLimits:
     count: int = 0
     bytes: int = 0
     wait_seconds: float = 300.0
+    """Longer than most queries that read an older version; then the refresh fails, and its error names the readers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,9 +183,9 @@ class ListedOperation(ForwardedOperation):
         self.listing = listing
 
 
-def listing_of(name: str, payload: bytes, catalog: Catalog, show_storage: bool) -> Listing | None:
+def listing_of(name: str, payload: bytes, catalog: Catalog) -> Listing | None:
     """How the rows of a metadata call change; None if they never do."""
-    hidden = None if show_storage else catalog.storage_database
+    hidden = catalog.storage_database
     if name == "GetTableTypes":
         return TableTypes()
     if name == "GetTables":

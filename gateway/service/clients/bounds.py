@@ -27,8 +27,7 @@ def too_many(session: Session, most: int) -> LimitReached | None:
     if not 0 < most <= len(session.operations) + session.outstanding:
         return None
     return LimitReached(
-        f"{len(session.operations)} statements of this session are open; limits.operations_per_session allows no more. "
-        "Close some."
+        f"{len(session.operations)} statements of this session are open, and a session may have no more. Close some."
     )
 
 

@@ -420,7 +420,7 @@ class Sessions:
             raise stopping()
         if loose and 0 < self._loose_max <= self._of_all[_LOOSE]:
             raise LimitReached(
-                f"{self._of_all[_LOOSE]} sessions are open over HTTP; limits.http_sessions allows no more. Close some."
+                f"{self._of_all[_LOOSE]} sessions are open over HTTP; limits.connections allows no more. Close some."
             )
         if 0 < self._per_user_max <= self._of_user[user]:
             raise LimitReached(

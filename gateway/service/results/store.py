@@ -24,6 +24,8 @@ EXPIRIES_MIN = 1_000
 """Up to how many notes of a result's age are kept although most of them are about results that were dropped."""
 TICK_SECONDS = 1.0
 """How long a result may stay after its time; no read gets it."""
+ENTRY_BYTES_MAX = 8 << 20
+"""Of one result that is kept. Up to this size a result is read before its client gets the first row."""
 ENTRY_BYTES = 1_500
 """What an entry takes beside its replies: its key, and the objects around them."""
 

@@ -31,6 +31,9 @@ from sql.texts import maintenance, rewrite
 
 TOGETHER = 8
 """The number of views that are refreshed at a time if the statement only may read them."""
+UNSURE_SECONDS = 10.0
+"""How long a statement waits for stale views that it only may read, such as a script that builds names at run time.
+Then it continues, with a warning in its log."""
 NAMED_MAX = 5
 """The maximum number of views in a warning."""
 
@@ -82,7 +85,7 @@ class Reads:
         stale_reads: stale_reads.StaleReads,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
-        unsure_seconds: float,
+        unsure_seconds: float = UNSURE_SECONDS,
     ) -> None:
         self._catalog = catalog
         self._scope = scope

@@ -23,7 +23,7 @@ from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.proving import Prover, filled
-from gateway.mv.rewriting.usage import Missed, Usage, Usages
+from gateway.mv.rewriting.usage import SHAPES_MAX, Missed, Usage, Usages
 from gateway.mv.rewriting.verdicts import (
     Answer,
     Consideration,
@@ -134,7 +134,7 @@ class Rewrites:
         self._usages = usages
         self._canary = canary
         self._settings = settings
-        self._verdicts = Verdicts(settings.shapes_max)
+        self._verdicts = Verdicts(SHAPES_MAX)
         self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
         self._describing: dict[Key, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()

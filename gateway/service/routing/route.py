@@ -87,8 +87,6 @@ class OwnAnswers:
     commands: Commands
     tables: CatalogTables
     about: Callable[[], About]
-    lists_storage: bool
-    """Whether SHOW DATABASES goes to Spark, which also lists the storage database."""
     unanswered: Unanswered
     """Counts the queries for which views are suggested."""
     known: KnownAnswers
@@ -515,7 +513,7 @@ class Router:
         return self._scope.temporary(session).may_be(name) and await takes_temporary(await session.sql(), name[0])
 
     def _lists_databases(self, look: Glance) -> bool:
-        return look.keyword == "show" and not self._own.lists_storage and not look.words.isdisjoint(DATABASE_WORDS)
+        return look.keyword == "show" and not look.words.isdisjoint(DATABASE_WORDS)
 
     def _unread_write(self, session: Session, known: Understood) -> Write:
         """The write of a statement that concerns no view. It is read if a view is created meanwhile that it may
