@@ -1,0 +1,1 @@
+"""Reads and writes SQL text. Knows nothing of the gateway: texts go in, values come out."""

@@ -1,0 +1,1 @@
+"""Moves bytes between clients' sockets and Spark's."""

@@ -1,0 +1,1 @@
+"""The protocol as bytes: frames, HTTP and Thrift. Does no I/O."""
