@@ -2,7 +2,8 @@
 
 Spark encodes the rows of a page by columns: the values, and a set of bits for NULLs without trailing zeros
 (RowSetUtils.toColumnBasedSet, java.util.BitSet.toByteArray). A page with other rows of the same result therefore has
-the same bytes as one that Spark would send. Everything that deviates is refused.
+the same bytes as one that Spark would send. Everything that deviates is refused: the bytes are compared with this one
+layout instead of being walked (`wire.scanner`), field by field, for whatever they might hold.
 """
 
 from __future__ import annotations
@@ -14,22 +15,21 @@ from dataclasses import dataclass
 
 from gateway.wire.frame import WireError
 from gateway.wire.message import peek
+from gateway.wire.scanner import BOOL, I32, I64, LIST, STOP, STRING, STRUCT, WIDTHS
 
-_STOP, _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64, _STRING, _STRUCT, _LIST = 0, 2, 3, 4, 6, 8, 10, 11, 12, 15
-_WIDTHS = {_BOOL: 1, _BYTE: 1, _I16: 2, _I32: 4, _I64: 8, _DOUBLE: 8}
 COLUMN_BYTES = 250
 """What the objects of a column take in memory beside its values."""
 _LENGTH = struct.Struct(">I")
-_SUCCESS = bytes((_STRUCT, 0, 0))
-_STATUS = bytes((_STRUCT, 0, 1, _I32, 0, 1, 0, 0, 0, 0, _STOP))
+_SUCCESS = bytes((STRUCT, 0, 0))
+_STATUS = bytes((STRUCT, 0, 1, I32, 0, 1, 0, 0, 0, 0, STOP))
 """TStatus(SUCCESS_STATUS)."""
-_MORE = bytes((_BOOL, 0, 2))
-_RESULTS = bytes((_STRUCT, 0, 3))
-_OFFSET = bytes((_I64, 0, 1))
-_ROWS = bytes((_LIST, 0, 2, _STRUCT, 0, 0, 0, 0))
+_MORE = bytes((BOOL, 0, 2))
+_RESULTS = bytes((STRUCT, 0, 3))
+_OFFSET = bytes((I64, 0, 1))
+_ROWS = bytes((LIST, 0, 2, STRUCT, 0, 0, 0, 0))
 """No rows in the other format."""
-_COLUMNS = bytes((_LIST, 0, 3, _STRUCT))
-_NULLS = bytes((_STRING, 0, 2))
+_COLUMNS = bytes((LIST, 0, 3, STRUCT))
+_NULLS = bytes((STRING, 0, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Page:
         column = self._columns[number]
         count = max(0, min(count, self.rows - start))
         if column.ends is None:
-            width = _WIDTHS[column.kind]
+            width = WIDTHS[column.kind]
             values = column.values[start * width : (start + count) * width]
         else:
             first = column.ends[start - 1] if start else 0
@@ -97,7 +97,7 @@ class Page:
         return len(self._columns)
 
 
-_TAIL = bytes((_STOP, _STOP, _STOP))
+_TAIL = bytes((STOP, STOP, STOP))
 """The ends of TRowSet, of TFetchResultsResp, and of the reply."""
 
 
@@ -137,13 +137,13 @@ def _encoded(parts: Sequence[tuple[Page, int, int]], number: int) -> bytes:
     packed = nulls.to_bytes((nulls.bit_length() + 7) // 8, "little")
     return b"".join(
         (
-            bytes((_STRUCT, 0, column.member, _LIST, 0, 1, column.kind)),
+            bytes((STRUCT, 0, column.member, LIST, 0, 1, column.kind)),
             total.to_bytes(4, "big"),
             *(values for _, _, values, _ in found),
             _NULLS,
             len(packed).to_bytes(4, "big"),
             packed,
-            bytes((_STOP, _STOP)),
+            bytes((STOP, STOP)),
         )
     )
 
@@ -152,17 +152,17 @@ def _column(cut: _Cut) -> tuple[_Values, int]:
     """The next column, and how many values it has."""
     opened = cut.take(3)
     member = opened[2]
-    if opened[0] != _STRUCT or opened[1] or not 1 <= member <= 8:
+    if opened[0] != STRUCT or opened[1] or not 1 <= member <= 8:
         raise WireError("a column of an unknown type")
-    cut.expect(bytes((_LIST, 0, 1)))
+    cut.expect(bytes((LIST, 0, 1)))
     kind = cut.take(1)[0]
     count = cut.number(4)
     start = cut.at
     ends: array[int] | None = None
-    if kind == _STRING:
+    if kind == STRING:
         ends = cut.texts(count)
-    elif kind in _WIDTHS:
-        cut.take(count * _WIDTHS[kind])
+    elif kind < STRING and WIDTHS[kind] > 0:
+        cut.take(count * WIDTHS[kind])
     else:
         raise WireError("a column of an unknown type")
     values = cut.data[start : cut.at]
@@ -170,12 +170,12 @@ def _column(cut: _Cut) -> tuple[_Values, int]:
     packed = cut.take(cut.number(4))
     if packed[-1:] == b"\0":
         raise WireError("a set of bits with zeros at its end")
-    cut.expect(bytes((_STOP, _STOP)))
+    cut.expect(bytes((STOP, STOP)))
     return _Values(member, kind, values, ends, int.from_bytes(packed, "little")), count
 
 
 class _Cut:
-    """Takes pieces of a message one after the other. Raises WireError."""
+    """Compares a message with the layout, piece by piece. Raises WireError."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data = data

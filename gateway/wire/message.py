@@ -19,7 +19,6 @@ from typing import NamedTuple
 from gateway.wire.frame import WireError
 from gateway.wire.scanner import (
     BOOL,
-    DEPTH_MAX,
     EXCEPTION,
     I16,
     I32,
@@ -27,11 +26,11 @@ from gateway.wire.scanner import (
     LIST,
     MAP,
     REPLY,
-    SET,
     STOP,
     STRING,
     STRUCT,
     WIDTHS,
+    value_end,
 )
 
 OPERATION_METHODS = frozenset(
@@ -393,10 +392,9 @@ def reply_status(reply: bytes) -> ReplyStatus:
     if head.kind == EXCEPTION:
         place = locate(reply, (1,), STRING)
         return ReplyStatus(STATUS_ERROR, None, _text(reply, place) if place else None)
-    place = locate(reply, (0, 1), STRUCT)
-    if place is None:
+    fields = _fields_at(reply, (0, 1))
+    if fields is None:
         raise WireError(f"a reply to {head.name} without a status")
-    fields = _fields(reply, place.start)
     sqlstate, message = _of_kind(fields, 3, STRING), _of_kind(fields, 5, STRING)
     code = _number(reply, _of_kind(fields, 1, I32))
     return ReplyStatus(
@@ -457,39 +455,54 @@ def locate(payload: bytes, path: Sequence[int], kind: int) -> Place | None:
 
     Fields of a request are at (1, id), those of a reply at (0, id).
     """
-    start = peek(payload).body_offset
-    for step in path[:-1]:
-        place = _of_kind(_fields(payload, start), step, STRUCT)
-        if place is None:
-            return None
-        start = place.start
-    return _of_kind(_fields(payload, start), path[-1], kind)
+    start = _struct_above(payload, path)
+    found = None if start is None else find_field(payload, start, path[-1], kind)
+    return None if found is None else Place(kind, found, value_end(payload, found, kind))
 
 
 # --- walking ---------------------------------------------------------------------------------------------
 
 
+def find_field(payload: bytes, start: int, number: int, kind: int) -> int | None:
+    """The offset of a field's value in the struct that begins at `start`; None if it is missing or of another type."""
+    try:
+        while (found := payload[start]) != STOP:
+            if found == kind and (payload[start + 1] << 8) | payload[start + 2] == number:
+                return start + 3
+            start = value_end(payload, start + 3, found)
+    except IndexError:
+        raise WireError("the message ends inside a struct") from None
+    return None
+
+
+def _struct_above(payload: bytes, path: Sequence[int]) -> int | None:
+    """Where the struct begins that has the last field of a path; None if it is missing."""
+    start: int | None = peek(payload).body_offset
+    for step in path[:-1]:
+        start = None if start is None else find_field(payload, start, step, STRUCT)
+    return start
+
+
+def _fields_at(payload: bytes, path: Sequence[int]) -> dict[int, Place] | None:
+    """The fields of the struct at the end of a path; None if it is missing."""
+    start = _struct_above(payload, (*path, 0))
+    return None if start is None else _fields(payload, start)
+
+
 def _request_fields(payload: bytes) -> dict[int, Place]:
-    place = locate(payload, (1,), STRUCT)
-    return _fields(payload, place.start) if place else {}
+    return _fields_at(payload, (1,)) or {}
 
 
-def _handle_places(payload: bytes) -> tuple[Place, Place] | None:
-    place = locate(payload, (1, 1, 1), STRUCT)
-    return _identifier(payload, place) if place else None
+def _handle_places(payload: bytes, path: Sequence[int] = (1, 1, 1)) -> tuple[Place, Place] | None:
+    """Guid and secret of a THandleIdentifier."""
+    fields = _fields_at(payload, path) or {}
+    guid, secret = _of_kind(fields, 1, STRING), _of_kind(fields, 2, STRING)
+    return (guid, secret) if guid and secret else None
 
 
 def _reply_handle(reply: bytes, path: Sequence[int]) -> Handle | None:
-    place = locate(reply, path, STRUCT)
-    places = _identifier(reply, place) if place else None
+    places = _handle_places(reply, path)
     return Handle(*(_bytes(reply, each) for each in places)) if places else None
-
-
-def _identifier(payload: bytes, place: Place) -> tuple[Place, Place] | None:
-    """Guid and secret of a THandleIdentifier."""
-    fields = _fields(payload, place.start)
-    guid, secret = _of_kind(fields, 1, STRING), _of_kind(fields, 2, STRING)
-    return (guid, secret) if guid and secret else None
 
 
 def _of_kind(fields: Mapping[int, Place], number: int, kind: int) -> Place | None:
@@ -504,41 +517,12 @@ def _fields(payload: bytes, start: int) -> dict[int, Place]:
     try:
         while (kind := payload[start]) != STOP:
             number = (payload[start + 1] << 8) | payload[start + 2]
-            end = _value_end(payload, start + 3, kind, 0)
+            end = value_end(payload, start + 3, kind)
             fields[number] = Place(kind, start + 3, end)
             start = end
     except IndexError:
         raise WireError("the message ends inside a struct") from None
     return fields
-
-
-def value_end(payload: bytes, start: int, kind: int) -> int:
-    """The offset after the value of this type that begins at `start`. Raises `WireError`; `IndexError` at the end."""
-    return _value_end(payload, start, kind, 0)
-
-
-def _value_end(payload: bytes, start: int, kind: int, depth: int) -> int:
-    width = WIDTHS[kind]
-    if width > 0:
-        return start + width
-    if kind == STRING:
-        return start + 4 + _length(payload, start)
-    if depth >= DEPTH_MAX or width < 0:
-        raise WireError(f"a value of type {kind} at depth {depth}")
-    if kind == STRUCT:
-        while (kind := payload[start]) != STOP:
-            start = _value_end(payload, start + 3, kind, depth + 1)
-        return start + 1
-    kinds = payload[start : start + (2 if kind == MAP else 1)]
-    start += len(kinds)
-    count = _length(payload, start)
-    start += 4
-    if kind in (LIST, SET) and WIDTHS[kinds[0]] > 0:
-        return start + count * WIDTHS[kinds[0]]
-    for _ in range(count):
-        for each in kinds:
-            start = _value_end(payload, start, each, depth + 1)
-    return start
 
 
 def _length(payload: bytes, start: int) -> int:

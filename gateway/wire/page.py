@@ -136,14 +136,10 @@ def rows_in(reply: bytes) -> int | None:
 
 
 def _field(reply: bytes, start: int, number: int, kind: int) -> int:
-    """The offset of a field's value in the struct at `start`. Raises WireError; IndexError at the end of the bytes."""
-    while (found := reply[start]) != 0:
-        if int.from_bytes(reply[start + 1 : start + 3], "big") == number:
-            if found != kind:
-                raise WireError("a field of another type")
-            return start + 3
-        start = message.value_end(reply, start + 3, found)
-    raise WireError("no such field")
+    found = message.find_field(reply, start, number, kind)
+    if found is None:
+        raise WireError("no such field")
+    return found
 
 
 def _count(reply: bytes, start: int) -> int:

@@ -317,11 +317,11 @@ def test_an_error_of_spark_is_forwarded(listing: Listing) -> None:
 
 def test_unknown_fields_around_the_rows_are_kept() -> None:
     """A later Spark may send such fields."""
-    unknown = b"\x0b\x7f\x01\x00\x00\x00\x02hi"
+    unknown, another = (b"\x0b\x7f" + bytes((number,)) + b"\x00\x00\x00\x02hi" for number in (1, 2))
     page = replies.fetch(7, row_set([Column("TABLE_SCHEM")], [("a",), (STORAGE,), ("b",)], COLUMNAR, 5))
     place = messages.results(page)
     assert place is not None
-    before, behind = page[: place.start - 3] + unknown, unknown + page[place.end :]
+    before, behind = page[: place.start - 3] + unknown, another + page[place.end :]
 
     async def forward(_: bytes) -> bytes:
         return before + page[place.start - 3 : place.end] + behind
