@@ -372,7 +372,7 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     relations = Relations(catalog, metastore)
     schemas = Schemas(catalog, metastore)
     observer = Observer(metastore, spark.looks)
-    storages = StorageLooks(catalog, settlement, watches, StoredFiles(observer))
+    storages = StorageLooks(catalog, settlement, watches, StoredFiles(observer.listings))
     inspector = Inspector(catalog, relations, observer, settlement, storages, settings.staleness.probe_interval)
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
     quarantine = Quarantine()

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -18,9 +19,11 @@ from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, Freshness, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
+from gateway.service.routing.stale_reads import Read, StaleReads
 from sql.names import Namespace, TableName
 from sql.texts.maintenance import Shown
 
+NOW = float("inf")
 DIRECTORY = re.compile(r"binaryFile\.`(file:/s/[^`]*)`")
 CREATE = "CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t"
 
@@ -44,7 +47,9 @@ class Stores(Warehouse):
             return Answer([(self.plan(_place(found[1], found[2])),)])
         if places := DIRECTORY.findall(sql):
             self.listings += 1
-            return Answer(self.folded(places))
+            # One statement also lists the files of base tables.
+            others = super().answer(sql, namespace).rows if "`file:/w/" in sql else []
+            return Answer([*self.folded(places), *others])
         return super().answer(sql, namespace)
 
     def plan(self, place: str) -> str:
@@ -180,6 +185,22 @@ async def test_a_look_is_shared_and_not_repeated(stage: Stage) -> None:
     await asyncio.gather(*(stage.house.views.storages.look(entry, oldest) for _ in range(20)))
     await stage.house.views.storages.look(entry, oldest)
     assert stage.warehouse.listings == before + 1
+
+
+@staged
+async def test_a_look_of_a_read_asks_for_each_thing_once_and_lists_files_once(stage: Stage) -> None:
+    inspector, nobody = stage.house.views.inspector, cast(Any, None)
+    reads = StaleReads(stage.house.catalog, inspector, nobody, nobody)
+    texts = stage.warehouse.texts
+    for look in (partial(inspector.check, [stage.view.id], NOW), partial(reads.look, Read(frozenset([stage.view.id])))):
+        await inspector.check([stage.view.id], NOW)
+        inspector._probe_seconds = 0
+        del texts[:]
+        await look()
+        asked = [" ".join(text.split()[:2]) for text in texts if not text.startswith("SET")]
+        assert sorted(asked) == [
+            *("DESCRIBE DATABASE", "DESCRIBE TABLE", "DESCRIBE TABLE", "EXPLAIN SELECT", "SELECT left(path,")
+        ]
 
 
 @staged

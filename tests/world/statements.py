@@ -457,9 +457,7 @@ def _list_stored(running: Statement, found: re.Match[str]) -> Answer:
 
 
 def _list_files(running: Statement, found: re.Match[str]) -> Answer:
-    if "`file:/s/" in found[0]:
-        return _list_stored(running, found)
-    answer: Answer = []
+    answer = _list_stored(running, found) if "`file:/s/" in found[0] else []
     for name, partition in _LOCATION.findall(found[0]):
         table = running.metastore.tables[name]
         for key, files in table.files.items():

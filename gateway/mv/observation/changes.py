@@ -20,10 +20,10 @@ from gateway.mv.observation import hive_files
 from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
 from gateway.mv.observation.delta_looks import DELTA
 from gateway.mv.observation.file_schemas import difference
+from gateway.mv.observation.listings import PATH_NOT_FOUND
 from gateway.mv.observation.observer import (
     FILE_FORMATS,
     ICEBERG,
-    PATH_NOT_FOUND,
     Look,
     Observer,
     provider_of,

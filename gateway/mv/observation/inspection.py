@@ -316,7 +316,7 @@ class Inspector:
         if not view.built or entry.uncertain:
             return False
         contains, now = entry.ledger.events, time.time_ns() // 1_000_000
-        looks = self._observer.due(view.tables, oldest)
+        looks = self._observer.due(view.tables, oldest) or self._storages.due(entry, oldest)
         inspection, _, _ = await asyncio.gather(
             self.inspect(view, oldest), self._verify(entry, looks), self._storages.look(entry, oldest)
         )
@@ -331,8 +331,8 @@ class Inspector:
         return entry.compare(found, contains, inspection.began, now)
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
-        """Checks the view itself whenever its base tables are observed: another gateway or a user may have changed
-        it."""
+        """Checks the view itself whenever its base tables or its rows are looked at: another gateway or a user may have
+        changed it."""
         if looks:
             await self._settlement.look(entry)
 

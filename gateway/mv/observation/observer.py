@@ -11,7 +11,6 @@ import contextlib
 import json
 import time
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
@@ -25,13 +24,13 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.loops import aside
 from gateway.mv import many
 from gateway.mv.model.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation.delta_looks import DELTA, DeltaLooks
+from gateway.mv.observation.listings import FEW_FILES, LOOK_SECONDS, UNKNOWN_DIRECTORIES, Files, Listings
 from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.subscribers import Subscribers
 from sql.names import FUNCTION, TableName
@@ -41,16 +40,6 @@ FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml"
 ICEBERG = "iceberg"
 LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
 """Old prefixes of the names of formats."""
-PATH_NOT_FOUND = "42K03"
-LOOK_SECONDS = 300.0
-"""The longest observation of a table. Few run at the same time, so storage that does not answer would keep other views
-waiting. A view does not count as fresh if the observation of one of its tables took longer."""
-UNKNOWN_DIRECTORIES = 1000
-"""An assumption if the number of directories to list is unknown."""
-LOCATIONS_TOGETHER = 50
-"""How many locations one statement lists."""
-NAMED_MAX = 3
-"""How many locations a reason names at most."""
 DESCRIBED_NEWLY, DESCRIBED_AGAIN = 200, 64
 """For how many partitions of a Hive table one observation asks for the location, for the first time and again; see
 `_asked`."""
@@ -87,19 +76,6 @@ SIZED_MAX = 1_000
 """Of how many directories the sizes are added: this happens on the event loop."""
 LARGE = 2**62
 """Stands for the bytes of more directories."""
-FEW_FILES = 64
-"""Up to this many files are listed by one task, one after the other: 50 ms each in a slow object store."""
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files of a directory: a sum over their names, times and sizes, their number, and their bytes."""
-
-    directory: str
-    sum: str
-    xor: int
-    count: int
-    bytes: int
 
 
 class Observer:
@@ -159,9 +135,14 @@ class Observer:
         if known is None or _rank(snapshot) > _rank(known):
             self._tables.last[table] = snapshot
 
+    @property
+    def listings(self) -> Listings:
+        """Lists files, also for looks at other things than base tables."""
+        return self._tables.listings
+
     def session(self) -> AbstractAsyncContextManager[SqlSession]:
-        """A session for looks at tables, as `_Tables.session`."""
-        return self._tables.session()
+        """A session for looks, as `Listings.session`."""
+        return self.listings.session()
 
     async def places(self, relation: Relation) -> dict[PartitionValues, str] | None:
         """The location of each partition that the metastore lists; None if it lists none of this table, so that all
@@ -267,7 +248,7 @@ class Observer:
         except (FreshgateError, ValueError) as error:
             observed = Unobserved(str(error))
         except TimeoutError:
-            observed = Unobserved(f"{table}: observing it took longer than {self._tables.look_seconds:g} seconds")
+            observed = Unobserved(f"{table}: observing it took longer than {self.listings.look_seconds:g} seconds")
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
@@ -299,8 +280,7 @@ class _Tables:
     """Makes one observation of one table, depending on how it is stored."""
 
     def __init__(self, sessions: Sessions, look_seconds: float) -> None:
-        self._sessions = sessions
-        self.look_seconds = look_seconds
+        self.listings = Listings(sessions, look_seconds)
         self.last: dict[TableName, Snapshot] = {}
         """Observations with a position, from which the next ones continue."""
         self.places: dict[TableName, _Places] = {}
@@ -310,8 +290,6 @@ class _Tables:
         """How many bytes these files have."""
         self.delta = DeltaLooks(self.last)
         self.remembering = (self.last, self.places, self.files, self.sizes, self.delta.seen)
-        self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
-        """Sessions with the settings for listing, each with the number of tasks that it lists with."""
 
     async def observed(self, table: TableName, relation: Relation | None, root: Relation | None) -> Observed:
         if relation is None:
@@ -324,7 +302,7 @@ class _Tables:
         if provider not in {DELTA, ICEBERG} or (table.path and provider == ICEBERG):
             what = f"tables of the format {relation.provider}" if relation.provider else "tables without a format"
             return Unobserved(f"{table}: {what} cannot be observed")
-        async with self.session() as session:
+        async with self.listings.session() as session:
             if provider == DELTA:
                 snapshot = await self.delta.look(session, table, relation)
             elif root is not None or table.aspect:
@@ -424,19 +402,11 @@ class _Tables:
     async def _listed(
         self, table: TableName, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES
     ) -> list[Files]:
-        found: list[Files] = []
-        if not locations:
-            return found
-        few = self.files.get(table, FEW_FILES + 1) <= FEW_FILES
-        async with self.session() as session:
-            await self._prepare(session, directories)
-            for start in range(0, len(locations), LOCATIONS_TOGETHER):
-                found += await list_files(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
-        return found
+        return await self.listings.files(locations, self.files.get(table), directories)
 
     async def _matched(self, name: TableName) -> list[Files]:
         """The files of a path, which may contain wildcards."""
-        async with self.session() as session:
+        async with self.listings.session() as session:
             rows = (await session.run(observation.list_files([name.path], patterns=True))).rows
         return [
             Files(directory, f"{directory} {' '.join(map(str, sums))}", int(sums[0]), sums[1], int(sums[2]))
@@ -458,12 +428,12 @@ class _Tables:
         """The location of each listed partition: below the table's location by default, anywhere if the partition has a
         location of its own."""
         columns = relation.partition_columns
-        async with self.session() as session:
+        async with self.listings.session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
             listed = await aside(len(names), _listed_places, names, columns, root)
             if not listed:
                 return {}
-            await self._prepare(session, len(listed))
+            await self.listings.prepare(session, len(listed))
             plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
         paths = await aside(len(listed), _explained_paths, plan[0][0])
         memory = self.places.get(relation.name)
@@ -512,7 +482,7 @@ class _Tables:
         found: dict[PartitionValues, str] = {}
 
         async def work() -> None:
-            async with self.session() as session:
+            async with self.listings.session() as session:
                 while waiting:
                     values = waiting.pop()
                     describe = observation.describe_partition(relation.name, relation.partition_columns, values)
@@ -526,24 +496,6 @@ class _Tables:
         workers = min(DESCRIBING_SESSIONS, -(-len(waiting) // DESCRIBED_AGAIN))
         await asyncio.gather(*(work() for _ in range(workers)))
         return found
-
-    async def _prepare(self, session: SqlSession, directories: int) -> None:
-        """Sets the number of tasks for listing so many directories."""
-        tasks = observation.listing_tasks(directories)
-        if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
-            await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
-            self._set_up[session] = tasks
-
-    @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing. Raises TimeoutError if it is used for too long; waiting for a
-        session does not count."""
-        async with self._sessions.session() as session, asyncio.timeout(self.look_seconds):
-            if session not in self._set_up:
-                for key, value in observation.LISTING_SETTINGS.items():
-                    await session.run(observation.set_setting(key, value))
-                self._set_up[session] = observation.LISTING_TASKS_MAX
-            yield session
 
 
 async def _stopped(task: asyncio.Future[Observed]) -> None:
@@ -646,30 +598,6 @@ def _above(place: str) -> Iterator[str]:
     """The directories that contain this location."""
     while place := place.rpartition("/")[0]:
         yield place
-
-
-async def list_files(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[Files]:
-    """A location that does not exist has no files, as in Spark's queries."""
-    try:
-        rows = (await session.run(observation.list_files(locations, few=few))).rows
-    except StatementFailed as error:
-        if error.sqlstate != PATH_NOT_FOUND:
-            # Spark's message may not name the path that it cannot list.
-            named = ", ".join(locations[:NAMED_MAX])
-            raise StatementFailed(f"The files at {named} cannot be listed.", error.sqlstate, str(error)) from error
-        if len(locations) == 1:
-            return []
-        return [part for location in locations for part in await list_files(session, [location], few=few)]
-    return await aside(len(rows), _files_of, rows, locations)
-
-
-def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list[Files]:
-    found = []
-    for directory, *sums in rows:
-        if not any(observation.is_within(directory, location) for location in locations):
-            raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
-        found.append(Files(directory, " ".join(map(str, sums)), int(sums[0]), sums[1], int(sums[2])))
-    return found
 
 
 def _explained_paths(plan: str) -> frozenset[str] | None:

@@ -15,7 +15,7 @@ from gateway.loops import aside
 from gateway.mv.concurrency import both, gathered
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.observation.observer import FEW_FILES, LOCATIONS_TOGETHER, Files, Observer, list_files
+from gateway.mv.observation.listings import LOCATIONS_TOGETHER, Files, Listings
 from sql.names import TableName
 from sql.texts import maintenance, observation
 from sql.texts.maintenance import Shown
@@ -44,8 +44,8 @@ class StoredFiles:
     """Looks at storage tables. Methods raise what Spark raises, TimeoutError if a look takes too long, and ValueError
     if Spark's answer cannot be read."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, listings: Listings) -> None:
+        self._listings = listings
         self._known: dict[TableName, _Known] = {}
 
     async def of(self, view: MaterializedView, *shown: Shown) -> list[Fold]:
@@ -59,11 +59,11 @@ class StoredFiles:
 
     async def _of(self, view: MaterializedView, shown: Sequence[Shown]) -> list[Fold]:
         known = self._known.get(view.storage)
-        guessed = () if known is None else _guessed(known, shown)
-        explained, listed = await both(self._explained(view, shown), self._listed(guessed, known))
+        guessed, expected = ((), None) if known is None else (_guessed(known, shown), known.files)
+        explained, listed = await both(self._explained(view, shown), self._listings.files(guessed, expected))
         roots = await aside(sum(map(len, explained)), _roots, explained)
         if not set(roots) <= set(guessed):
-            listed = await self._listed(roots, known)
+            listed = await self._listings.files(roots, expected)
         folds = await aside(len(listed) + sum(map(len, explained)), _folds, explained, listed)
         numbers, files = frozenset(each.number for each in shown), sum(fold.count for fold in folds)
         self._remember(view.storage, _Known(numbers, _above(roots) or (known.above if known else ""), roots, files))
@@ -73,7 +73,7 @@ class StoredFiles:
         """The directories in which Spark would read each of these contents."""
 
         async def ask(each: Shown) -> Set[str]:
-            async with self._observer.session() as session:
+            async with self._listings.session() as session:
                 asked = maintenance.explain_shown(view.storage, each, view.layout)
                 plan = str((await session.run(asked)).rows[0][0])
             paths = await aside(len(plan) // 100, observation.explained_paths, plan)
@@ -84,15 +84,6 @@ class StoredFiles:
             return frozenset(paths)
 
         return await gathered(map(ask, shown))
-
-    async def _listed(self, roots: Sequence[str], known: _Known | None) -> list[Files]:
-        found: list[Files] = []
-        if roots:
-            few = known is not None and known.files <= FEW_FILES
-            async with self._observer.session() as session:
-                for start in range(0, len(roots), LOCATIONS_TOGETHER):
-                    found += await list_files(session, roots[start : start + LOCATIONS_TOGETHER], few=few)
-        return found
 
     def _remember(self, storage: TableName, known: _Known) -> None:
         if len(self._known) >= KNOWN_MAX:

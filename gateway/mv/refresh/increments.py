@@ -16,7 +16,8 @@ from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Change, Changes
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.observation.observer import PATH_NOT_FOUND, Look
+from gateway.mv.observation.listings import PATH_NOT_FOUND
+from gateway.mv.observation.observer import Look
 from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits

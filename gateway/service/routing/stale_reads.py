@@ -101,7 +101,8 @@ class StaleReads:
     async def look(self, read: Read) -> list[str]:
         """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
         mattering = self.mattering(read.all)
-        unchanged, _ = await both(self._inspector.check(mattering), self._inspector.check_storage(read.all))
+        others = read.all.difference(mattering)
+        unchanged, _ = await both(self._inspector.check(mattering), self._inspector.check_storage(others))
         return unchanged
 
     def mattering(self, views: Iterable[str]) -> list[str]:
