@@ -1,15 +1,18 @@
-"""A small HTTP/1.1 server for monitoring: GET and HEAD of a few paths, keep-alive, and limits on everything."""
+"""A small HTTP/1.1 server for monitoring: GET and HEAD of a few paths, keep-alive, and limits on everything.
+
+httptools parses, asyncio's streams move the bytes. What remains are the limits, which no library would take over: the
+servers of the standard library and of prometheus-client have a thread for each connection, and uvicorn and aiohttp, two
+more dependencies, do not limit the time in which a request arrives.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import cast
 
 import httptools
 
@@ -23,8 +26,6 @@ REQUEST_SECONDS = 10.0
 """Time for a request to be complete once it has begun, and for an answer to be read."""
 IDLE_SECONDS = 120.0
 """Longest time between two requests; longer than the usual scrape intervals."""
-AHEAD_MAX = 8
-"""Requests that a client may send before the first one is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._handlers = handlers
-        self._clients: set[_Client] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
     @property
@@ -77,7 +78,7 @@ class HttpServer:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            self._server = await asyncio.get_running_loop().create_server(lambda: _Client(self), sock=listening)
+            self._server = await asyncio.start_server(self._serve, sock=listening, limit=REQUEST_BYTES_MAX)
         except OSError:
             listening.close()
             raise
@@ -88,18 +89,43 @@ class HttpServer:
             return
         self._server.close()
         for client in tuple(self._clients):
-            client.abort()
+            client.transport.abort()
         await self._server.wait_closed()
 
-    def enter(self, client: _Client) -> bool:
-        """Registers a client. Returns whether the limit allows it."""
-        self._clients.add(client)
-        return len(self._clients) <= CONNECTIONS_MAX
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers the requests of a connection in order."""
+        self._clients.add(writer)
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until the client has everything.
+        try:
+            if len(self._clients) <= CONNECTIONS_MAX:
+                await self._answer_all(reader, writer)
+            else:
+                busy = f"More than {CONNECTIONS_MAX} connections are open. Try again later."
+                await _send(writer, text(HTTPStatus.SERVICE_UNAVAILABLE, busy), keep_alive=False)
+        except (TimeoutError, OSError):
+            writer.transport.abort()
+        except Exception:
+            log.exception("a monitoring connection failed")
+            writer.transport.abort()
+        finally:
+            self._clients.discard(writer)
+            writer.close()
 
-    def leave(self, client: _Client) -> None:
-        self._clients.discard(client)
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests, idle_seconds = _Requests(reader), REQUEST_SECONDS
+        while True:
+            for request in await requests.following(idle_seconds):
+                response = await self._answer(request)
+                await _send(writer, response, keep_alive=request.keep_alive, head=request.method == "HEAD")
+                if not request.keep_alive:
+                    return
+            if requests.problem is not None:
+                await _send(writer, requests.problem, keep_alive=False)
+            if requests.problem is not None or reader.at_eof():
+                return
+            idle_seconds = IDLE_SECONDS
 
-    async def answer(self, request: _Request) -> Response:
+    async def _answer(self, request: _Request) -> Response:
         refused = self._admission(request.host, request.origin)
         if refused is not None:
             return text(*refused)
@@ -119,77 +145,47 @@ class HttpServer:
             )
 
 
-class _Client(asyncio.Protocol):
-    """One connection. Requests are answered in order, one at a time."""
+class _Requests:
+    """The requests of a connection."""
 
-    def __init__(self, server: HttpServer) -> None:
-        self._server = server
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
         self._parser = httptools.HttpRequestParser(self)
-        self._transport: asyncio.Transport | None = None
         self._url = b""
         self._headers: dict[str, str] = {}
         self._bytes = 0  # Bytes of the request that is being read.
-        self._waiting: deque[_Request | Response] = deque()  # A Response in the queue ends the connection.
-        self._last = False  # Data after the last waiting request is not read.
-        self._work: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._found: list[_Request] = []
+        self.problem: Response | None = None
+        """The answer to what follows and is no request."""
 
-    # --- asyncio.Protocol --------------------------------------------------------------------------
+    async def following(self, idle_seconds: float) -> list[_Request]:
+        """The next requests, as many as have arrived together; none at the end or before a problem. Raises
+        TimeoutError if none begins in this time, or if one is not complete in time."""
+        self._found = []
+        async with asyncio.timeout(REQUEST_SECONDS if self._bytes else idle_seconds) as limit:
+            while not self._found and self.problem is None and (data := await self._reader.read(REQUEST_BYTES_MAX)):
+                if not self._bytes:
+                    limit.reschedule(asyncio.get_running_loop().time() + REQUEST_SECONDS)
+                self._feed(data)
+        return self._found
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._limit(REQUEST_SECONDS)
-        if not self._server.enter(self):
-            self._end_with(
-                text(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    f"More than {CONNECTIONS_MAX} connections are open. Try again later.",
-                )
-            )
-
-    def data_received(self, data: bytes) -> None:
-        if self._last:
-            return
+    def _feed(self, data: bytes) -> None:
         self._bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._last = True  # The request is answered as if it had not asked for another protocol.
+            pass  # The request is answered as if it had not asked for another protocol.
         except httptools.HttpParserError as error:
-            if not self._last:
-                self._end_with(text(HTTPStatus.BAD_REQUEST, f"This is not a valid HTTP request: {error}."))
+            self.problem = text(HTTPStatus.BAD_REQUEST, f"This is not a valid HTTP request: {error}.")
         if self._bytes > REQUEST_BYTES_MAX:
-            problem = f"A request may have at most {REQUEST_BYTES_MAX} bytes."
-            self._end_with(text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem))
-
-    def eof_received(self) -> bool:
-        # A client that sends nothing more may still read.
-        self._last = True
-        return self._work is not None
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-        self._limit(REQUEST_SECONDS)
-
-    def resume_writing(self) -> None:
-        self._writable.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._limit(None)
-        self._server.leave(self)
-        if self._work is not None:
-            self._work.cancel()
+            long = f"A request may have at most {REQUEST_BYTES_MAX} bytes."
+            self.problem = text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, long)
 
     # --- httptools ---------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._url = b""
         self._headers = {}
-        if self._work is None:
-            self._limit(REQUEST_SECONDS)
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -202,75 +198,20 @@ class _Client(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._bytes = 0
-        if self._last:
-            return
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         try:
             path = (httptools.parse_url(self._url).path or b"").decode("ascii", "replace")
         except httptools.HttpParserError:
             path = ""
-        if len(self._waiting) >= AHEAD_MAX:
-            self._end_with(text(HTTPStatus.TOO_MANY_REQUESTS, f"At most {AHEAD_MAX} requests may wait for an answer."))
-            return
-        self._last = not keep_alive
         host, origin = self._headers.get("host"), self._headers.get("origin")
-        self._put(_Request(self._parser.get_method().decode("ascii"), path, keep_alive, host, origin))
+        self._found.append(_Request(self._parser.get_method().decode("ascii"), path, keep_alive, host, origin))
 
-    # --- answering ---------------------------------------------------------------------------------
 
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _end_with(self, response: Response) -> None:
-        if not self._last or not self._waiting:
-            self._last = True
-            self._put(response)
-
-    def _put(self, item: _Request | Response) -> None:
-        self._waiting.append(item)
-        if self._work is None:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._limit(None)
-        self._work = self._loop.create_task(self._answer_all())
-        self._work.add_done_callback(self._answered)
-
-    async def _answer_all(self) -> None:
-        assert self._transport is not None
-        while self._waiting:
-            item = self._waiting.popleft()
-            if isinstance(item, Response):
-                self._transport.write(_bytes(item, keep_alive=False, head=False))
-                self._transport.close()
-                return
-            response = await self._server.answer(item)
-            self._transport.write(_bytes(response, keep_alive=item.keep_alive, head=item.method == "HEAD"))
-            if not item.keep_alive:
-                self._transport.close()
-                return
-            await self._writable.wait()
-
-    def _answered(self, work: asyncio.Task[None]) -> None:
-        self._work = None
-        if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("a monitoring connection failed", exc_info=error)
-            self.abort()
-        elif self._transport is None or self._transport.is_closing():
-            self._limit(REQUEST_SECONDS)  # The client must read the answer in time.
-        elif self._waiting:
-            self._begin()  # The request came just as the work had ended.
-        elif self._last:
-            self._transport.close()
-        else:
-            self._limit(IDLE_SECONDS if not self._bytes else REQUEST_SECONDS)
-
-    def _limit(self, seconds: float | None) -> None:
-        """Aborts the connection after this time, unless something happens; None: never."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else self._loop.call_later(seconds, self.abort)
+async def _send(writer: asyncio.StreamWriter, response: Response, *, keep_alive: bool, head: bool = False) -> None:
+    """Raises TimeoutError if the client does not read the answer in time."""
+    writer.write(_bytes(response, keep_alive=keep_alive, head=head))
+    async with asyncio.timeout(REQUEST_SECONDS):
+        await writer.drain()
 
 
 def _bytes(response: Response, *, keep_alive: bool, head: bool) -> bytes:
