@@ -105,13 +105,16 @@ from gateway.service.dispatch import Dispatch, Service
 from gateway.service.executions import Terms
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
+from gateway.service.routing.catalog_rows import CatalogRows
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
+from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
-from gateway.service.routing.route import OwnAnswers, Router
+from gateway.service.routing.router import Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
 from gateway.spark.client import Connection, Session, SessionPool
@@ -169,8 +172,9 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages = Usages(SHAPES_MAX)
-    router = routed(settings, spark, views, versions, refreshes, usages, audit, commands)
-    service = serve(settings, engine, spark, audit, views, router, results)
+    routing = routed(settings, spark, views, versions, refreshes, usages, audit, results)
+    own = OwnStatements(commands, routing.rewrites, routing.version_reads)
+    service = serve(settings, engine, spark, audit, views, routing, own, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes))
     sources = Sources(
@@ -488,6 +492,16 @@ def own_statements(
 # --- clients -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The parts that route statements."""
+
+    router: Router
+    effects: Effects
+    rewrites: Rewrites
+    version_reads: VersionReads
+
+
 def routed(
     settings: Settings,
     spark: AtSpark,
@@ -496,8 +510,8 @@ def routed(
     refreshes: Refreshes,
     usages: Usages,
     audit: Audit,
-    commands: Commands,
-) -> Router:
+    results: ResultStore,
+) -> Routing:
     catalog, readers = views.catalog, versions.readers
     scope = Scope(catalog, views.relations)
     gatekeeper = Gatekeeper(
@@ -507,8 +521,8 @@ def routed(
     stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
     probe = settings.staleness.probe_interval
-    answers = KnownAnswers(catalog, scope, views.fence, probe, active=settings.result_cache.bytes > 0)
-    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper)
+    answers = KnownAnswers(catalog, scope, views.fence, probe, active=results.active)
+    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, answers)
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
     candidates = Candidates(catalog, views.schemas)
@@ -516,14 +530,11 @@ def routed(
     suggestions = Suggestions(catalog, views.schemas, spark.metastore, candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
     tables = CatalogTables(catalog, views.schemas, measures, jobs, tasks, usages, suggestions, rights)
-    own = OwnAnswers(
-        commands,
+    rows = CatalogRows(
         tables,
         about=lambda: About(
             settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
         ),
-        unanswered=unanswered,
-        known=answers,
     )
     refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
     prover = Prover(spark.plans, refreshes.surroundings, refreshers)
@@ -542,7 +553,9 @@ def routed(
     )
     means = Means(candidates, measures, prover, partly_stale, proof_sessions)
     rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
-    return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own, rewrites)
+    effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results)
+    router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
+    return Routing(router, effects, rewrites, version_reads)
 
 
 def serve(
@@ -551,7 +564,8 @@ def serve(
     spark: AtSpark,
     audit: Audit,
     views: Views,
-    router: Router,
+    routing: Routing,
+    own: OwnStatements,
     results: ResultStore,
 ) -> Service:
     limits = settings.limits
@@ -573,7 +587,18 @@ def serve(
         spark=lambda: spark.habits.application,
         equal_rights=settings.result_cache.shared,
     )
-    return Service(views.catalog, router, sides, logins, terms, sessions, audit, results)
+    return Service(
+        views.catalog,
+        routing.router,
+        routing.effects,
+        own,
+        sides,
+        logins,
+        terms,
+        sessions,
+        audit,
+        results,
+    )
 
 
 def handover(settings: Settings, mechanism: str) -> Handover:

@@ -77,13 +77,16 @@ from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.canary import Canary
+from gateway.service.routing.catalog_rows import CatalogRows
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
+from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
-from gateway.service.routing.route import OwnAnswers, Router
+from gateway.service.routing.router import Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
@@ -644,20 +647,14 @@ class World:
         self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
-        reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
+        self.known = known = KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active)
+        reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, known, 10.0)
         self.usages = Usages(100)
         settings, proof_sessions = rewrite or Rewrite(wait=10, canary=0), ProofSessions(FakePlans({}))
         candidates = Candidates(self.catalog, self.schemas)
         self.unanswered = Unanswered(counted if settings.advice else 0)
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
-        own = OwnAnswers(
-            cast(Commands, self.commands),
-            tables,
-            about=lambda: About("storage", "ABSENT", "there is none", "4.1.4"),
-            unanswered=self.unanswered,
-            known=KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active),
-        )
         self.quarantine = Quarantine()
         standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
         self.canary = Canary(
@@ -678,10 +675,29 @@ class World:
             proof_sessions,
         )
         self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
-        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own, self.rewrites)
-        logins = Logins(Handover(PLAIN))
+        self.effects = Effects(self.catalog, self.schemas, self.guard, scope, self.rewrites, self.readers, self.results)
+        self.router = Router(
+            self.catalog,
+            scope,
+            reads,
+            version_reads,
+            gatekeeper,
+            self.rewrites,
+            CatalogRows(tables, about=lambda: About("storage", "ABSENT", "there is none", "4.1.4")),
+            self.unanswered,
+            self.effects,
+        )
         self.service = Service(
-            self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit, self.results
+            self.catalog,
+            self.router,
+            self.effects,
+            OwnStatements(cast(Commands, self.commands), self.rewrites, version_reads),
+            self.sides,
+            Logins(Handover(PLAIN)),
+            Terms(**terms),
+            self.sessions,
+            audit,
+            self.results,
         )
 
     # --- tables and views

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("gateway", "sql")
-CONSTRUCTOR_PARAMETERS_MAX = 8
+CONSTRUCTOR_PARAMETERS_MAX = 10
 METHODS_MAX = 50
 LARGE_CLASSES = {"gateway.proxy.relay.Relay"}
 """Two sockets and what may happen to each; its parts would share all of its state."""

@@ -35,10 +35,11 @@ from gateway.service.operations.operation import (
     new_handle,
     timed_out,
 )
-from gateway.service.results.revocation import may_change_rights
 from gateway.service.results.store import ResultStore
-from gateway.service.routing.outcomes import Own, Route, Waiting, at_once
-from gateway.service.routing.route import Router
+from gateway.service.routing.own_statements import OwnStatements
+from gateway.service.routing.router import Router
+from gateway.service.routing.underway import Effects, Underway
+from gateway.service.routing.ways import ListNames, Own, RefreshFirst, Send, Sent, sent
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head
@@ -58,6 +59,8 @@ class Service:
 
     catalog: Catalog
     router: Router
+    effects: Effects
+    own: OwnStatements
     sides: Sides
     logins: Logins
     terms: Terms = field(default_factory=Terms)
@@ -77,7 +80,9 @@ class Dispatch:
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
-        self._executions = Executions(service.sessions, service.terms, service.background, service.results)
+        self._executions = Executions(
+            service.sessions, service.terms, service.router, service.effects, service.background, service.results
+        )
         self._opening = Opening(
             service.sessions,
             service.sides,
@@ -92,7 +97,7 @@ class Dispatch:
         """Identifies this connection, also to objects that outlive it."""
         self._session: Session | None = None
         """The session of the last request."""
-        self._outstanding: tuple[Session, Route, Statement] | None = None
+        self._outstanding: tuple[Session, Underway, Statement] | None = None
         """The statement that was forwarded and is not answered yet."""
         self._asking: Asked | None = None
         """Must be notified when Spark has answered whether an operation has ended."""
@@ -186,13 +191,13 @@ class Dispatch:
         """Gives up the outstanding statement: no reply will come. `error`: why it never reached Spark."""
         outstanding, self._outstanding = self._outstanding, None
         if outstanding is not None:
-            session, route, statement = outstanding
+            session, underway, statement = outstanding
             session.outstanding -= 1
             if error is None:
-                route.abandon()
+                underway.abandon()
                 statement.end(End.UNKNOWN)
             else:
-                route.abandon(End.FAILED)
+                underway.abandon(End.FAILED)
                 statement.broke(error)
 
     # --- sessions ----------------------------------------------------------------------------------
@@ -266,21 +271,13 @@ class Dispatch:
             return Answer(failure(head, refusal))
         if healing.lists_names(self._terms.healing.show_tables, session.call, known):
             statement.taken_for_command()
-            return self._own_operation(execution, Own(partial(healing.names_first, known.text, session)))
-        route = self._service.router.plain(session, known)
-        if route is None:
+            return self._execute_own(execution, Own(ListNames(known.text)))
+        send = self._service.router.plain(session, known)
+        if send is None:
             return self._considered(execution)
-        if route.took is not None:
-            statement.sent("", route.took)
-        self._note_rights(known, route)
-        return self._forward(execution, route)
-
-    def _note_rights(self, known: Understood, route: Route) -> None:
-        """From the time when the statement is sent until it has ended, nobody knows what a user may see."""
-        if self._service.results.active and may_change_rights(known.look):
-            change = object()
-            route.sends.append(partial(self._service.results.suspend, change))
-            route.ends.append(lambda _: self._service.results.resume(change))
+        if send.took is not None:
+            statement.sent("", send.took)
+        return self._forward(execution, self._service.effects.begin(session, send))
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
         """Why this statement, or every statement, is refused; None if it is not."""
@@ -293,45 +290,44 @@ class Dispatch:
         statement = execution.statement
         statement.enter()
         try:
-            route = await self._service.router.consider(execution.session, execution.known)
+            way = await self._service.router.consider(execution.session, execution.known)
         except FreshgateError as error:
             statement.refuse(error)
             return Answer(failure(execution.head, error))
         except BaseException as error:  # Including cancellation.
             statement.broke(error)
             raise
-        if isinstance(route, Own):
+        if isinstance(way, Own):
             statement.taken_for_command()
-            return await self._own_operation(execution, route)
-        follow(statement, route.then if isinstance(route, Waiting) else route)
-        self._note_rights(execution.known, route.then if isinstance(route, Waiting) else route)
-        if isinstance(route, Route):
-            if self._executions.key(execution, route) is None:
-                return self._forward(execution, route)
-            route = Waiting(route, at_once)
-        elif not execution.call.run_async and route.instead is None:
-            return await self._after_refresh(execution, route)
-        return await self._own_operation(execution, route)
+            return await self._execute_own(execution, way)
+        underway = self._service.effects.begin(execution.session, sent(way))
+        follow(statement, way)
+        if isinstance(way, Send) and self._executions.key(execution, way) is None:
+            return self._forward(execution, underway)
+        if isinstance(way, RefreshFirst) and not execution.call.run_async:
+            return await self._after_refresh(execution, way, underway)
+        return await self._executed(execution, way, underway)
 
-    def _forward(self, execution: Execution, route: Route) -> Forward:
+    def _forward(self, execution: Execution, underway: Underway) -> Forward:
         session = execution.session
-        self._outstanding = session, route, execution.statement
+        self._outstanding = session, underway, execution.statement
         session.outstanding += 1
-        if not execution.call.run_async:
-            route.late = aftermath.of_synchronous(session, self._service.aftermaths)
-        route.on_send()
-        payload = self._at_spark(session, execution.with_text(route.text))
-        return Forward(payload, lambda answer: self._started(execution, route, answer))
+        if execution.call.run_async:
+            underway.sent()
+        else:
+            underway.sent(aftermath.of_synchronous(session, self._service.aftermaths))
+        payload = self._at_spark(session, execution.with_text(underway.send.text))
+        return Forward(payload, lambda answer: self._started(execution, underway, answer))
 
-    def _started(self, execution: Execution, route: Route, answer: bytes) -> None:
+    def _started(self, execution: Execution, underway: Underway, answer: bytes) -> None:
         """Spark has started or refused the statement; a synchronous statement has also ended."""
         session = execution.session
         handle, status = message.execute_handle(answer), message.reply_status(answer)
         if handle is None:
-            route.abandon(ends.refused(answer, runs_others=route.runs_others))
+            underway.abandon(ends.refused(answer, runs_others=underway.send.runs_others))
             execution.statement.rejected(status)
         else:
-            operation = self._executions.watched(execution, handle, route, execution.statement)
+            operation = self._executions.watched(execution, handle, underway, execution.statement)
             if not execution.call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
@@ -340,47 +336,62 @@ class Dispatch:
         self._outstanding = None
         session.outstanding -= 1
 
-    async def _after_refresh(self, execution: Execution, route: Waiting) -> Forward | Answer:
+    async def _after_refresh(self, execution: Execution, way: RefreshFirst, underway: Underway) -> Forward | Answer:
         """A synchronous statement: the client waits for its reply, and nothing can be sent before."""
         session, call, statement = execution.session, execution.call, execution.statement
         session.outstanding += 1
         began = time.monotonic()
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
-                await route.wait(statement.listening(Lines(log.debug)))
+                underway.departs(await self._service.router.prepare(way, statement.listening(Lines(log.debug))))
+            self._service.router.check_again(way)
         except (FreshgateError, TimeoutError) as error:
-            route.then.abandon(End.FAILED)
+            underway.abandon(End.FAILED)
             shown = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
             statement.broke(shown)
             return Answer(failure(execution.head, shown))
         except BaseException as error:  # Including cancellation.
-            route.then.abandon(End.FAILED)
+            underway.abandon(End.FAILED)
             statement.broke(error)
             raise
         finally:
             session.outstanding -= 1
         execution = execution.for_the_rest(began)
-        if self._executions.key(execution, route.then) is not None:
-            return await self._own_operation(execution, Waiting(route.then, at_once))
-        return self._forward(execution, route.then)
+        if self._executions.key(execution, underway.send) is not None:
+            return await self._executed(execution, underway.send, underway)
+        return self._forward(execution, underway)
 
-    async def _own_operation(self, execution: Execution, route: Own | Waiting) -> Answer:
-        session, head, call, statement = execution.session, execution.head, execution.call, execution.statement
+    async def _execute_own(self, execution: Execution, own: Own) -> Answer:
+        operation = self._operation(execution)
+        if isinstance(operation, Answer):
+            return operation
+        report = execution.statement.listening(operation.report)
+        return await self._run(execution, operation, self._service.own.execute(own, execution.session, report))
+
+    async def _executed(self, execution: Execution, way: Sent, underway: Underway) -> Answer:
+        """A statement that the gateway sends over the session's side connection, perhaps after a wait."""
+        operation = self._operation(execution)
+        if isinstance(operation, Answer):
+            underway.abandon(End.FAILED)
+            return operation
+        report = execution.statement.listening(operation.report)
+        return await self._run(execution, operation, self._executions.after(execution, way, underway, report))
+
+    def _operation(self, execution: Execution) -> Operation | Answer:
+        """A new operation of the gateway's for the statement; the client's reply if it can have none."""
+        session, statement = execution.session, execution.statement
         operation = Operation(new_handle(), session.protocol)
         if not self._sessions.add_operation(session, operation.handle, operation):
             gone = FreshgateError("Another connection has closed the session.")
-            if isinstance(route, Waiting):
-                route.then.abandon(End.FAILED)
             statement.refuse(gone)
-            return Answer(failure(head, gone))
+            return Answer(failure(execution.head, gone))
         statement.known_as(operation.handle)
         statement.enter()
-        report = statement.listening(operation.report)
-        if isinstance(route, Own):
-            work: Awaitable[Outcome] = route.work(report)
-        else:
-            work = self._executions.after(execution, route, report)
-        operation.start(work, call.query_timeout_seconds, statement.settled)
+        return operation
+
+    async def _run(self, execution: Execution, operation: Operation, work: Awaitable[Outcome]) -> Answer:
+        session, head, call = execution.session, execution.head, execution.call
+        operation.start(work, call.query_timeout_seconds, execution.statement.settled)
         if not call.run_async:
             await operation.settle()
             if operation.error is not None:
@@ -431,7 +442,7 @@ class Dispatch:
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":
-            if operation.on_end:
+            if operation.underway is not None and not operation.ended:
                 return self._rows_of_unseen(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:

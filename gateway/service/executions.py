@@ -24,7 +24,9 @@ from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperat
 from gateway.service.recording import record
 from gateway.service.results.recorded import Recorded
 from gateway.service.results.store import ResultStore
-from gateway.service.routing.outcomes import Route, Waiting
+from gateway.service.routing.router import Router
+from gateway.service.routing.underway import Effects, Underway
+from gateway.service.routing.ways import FromView, RefreshFirst, Send, Sent, sent
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -77,17 +79,27 @@ class Execution:
 class Executions:
     """Starts statements over their sessions' side connections, and watches what runs at Spark."""
 
-    def __init__(self, sessions: Sessions, terms: Terms, errands: Errands, results: ResultStore) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        terms: Terms,
+        router: Router,
+        effects: Effects,
+        errands: Errands,
+        results: ResultStore,
+    ) -> None:
         self._sessions = sessions
         self._terms = terms
+        self._router = router
+        self._effects = effects
         self._errands = errands
         self._results = results
 
     # --- results in memory -------------------------------------------------------------------------
 
-    def key(self, execution: Execution, route: Route) -> Hashable:
+    def key(self, execution: Execution, send: Send) -> Hashable:
         """What decides the result of a read; None if that is not known, or if its result cannot be kept."""
-        source, session = route.source, execution.session
+        source, session = send.source, execution.session
         if execution.call.overlaid:
             return None
         if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
@@ -102,45 +114,52 @@ class Executions:
         return None if self._results.is_too_large(key) else key
 
     async def _known(
-        self, execution: Execution, route: Waiting, key: Hashable, views: frozenset[str], report: Report
+        self, execution: Execution, way: Sent, underway: Underway, key: Hashable, report: Report
     ) -> Recorded | ForwardedOperation:
         """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
-        assert route.then.source is not None
-        changes = route.then.source.changes
-        record = partial(self._record, execution, route, key, report, changes)
+        source = underway.send.source
+        assert source is not None
+        record = partial(self._record, execution, way, underway, key, report, source.changes)
         try:
-            found, operation = await self._results.get(key, views, record)
+            found, operation = await self._results.get(key, source.views, record)
         except BaseException:  # Including cancellation.
-            route.then.abandon(End.FAILED)
+            underway.abandon(End.FAILED)
             raise
         if found is None:
             if isinstance(operation, Recorded):
-                route.then.abandon(End.SUCCEEDED)
+                underway.abandon(End.SUCCEEDED)
             return cast("Recorded | ForwardedOperation", operation)
         if found.known or found.shared:
             execution.statement.taken_from_memory()
             age = "an equal query has just run" if found.shared else f"computed {found.seconds:.0f} s ago"
             report(f"Answered from memory: {age}")
-        route.then.abandon(End.SUCCEEDED)
+        underway.abandon(End.SUCCEEDED)
         return found.recorded
 
     async def _record(
-        self, execution: Execution, route: Waiting, key: Hashable, report: Report, changes: int, keeps: bool
+        self,
+        execution: Execution,
+        way: Sent,
+        underway: Underway,
+        key: Hashable,
+        report: Report,
+        changes: int,
+        keeps: bool,
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """Runs the statement to its end, and reads its result if that is small and may be kept. Otherwise the client
         reads it."""
         side = await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
         keeps = keeps and execution.session.settings.changes == changes
-        if route.instead is None:
-            operation = await self._start(execution, side, route.then, execution.statement)
+        if isinstance(way, FromView):
+            try:
+                operation = await self._from_view(execution, side, way, underway)
+            except FreshgateError as error:
+                return None, await self._own_text(execution, way, error, report)
+        else:
+            operation = await self._start(execution, side, underway, execution.statement)
             if not keeps or not await self._succeeds(side, operation):
                 return None, operation
-        else:
-            try:
-                operation = await self._stand_in(execution, side, route)
-            except FreshgateError as error:
-                return None, await self._instead(execution, route, error, report)
         if not keeps:
             return None, operation
         limit = self._terms.healing.page_bytes or self._results.entry_bytes_max
@@ -179,44 +198,42 @@ class Executions:
 
     # --- statements that wait ----------------------------------------------------------------------
 
-    async def after(self, execution: Execution, route: Waiting, report: Report) -> Recorded | ForwardedOperation:
-        """Waits for the refresh, then starts the client's statement over the session's side connection, unless its
-        result is in memory."""
+    async def after(
+        self, execution: Execution, way: Sent, underway: Underway, report: Report
+    ) -> Recorded | ForwardedOperation:
+        """Waits for the refresh, if there is one, then starts the client's statement over the session's side
+        connection, unless its result is in memory."""
         session = execution.session
         began = time.monotonic()
         try:
-            await route.wait(report)
-            for note in route.then.notes:
+            if isinstance(way, RefreshFirst):
+                underway.departs(await self._router.prepare(way, report))
+            for note in underway.send.notes:
                 report(note)
-            route.then.notes = ()
-            if (key := self.key(execution, route.then)) is not None and route.then.source is not None:
-                views = route.then.source.views
-                return await self._known(execution.for_the_rest(began), route, key, views, report)
+            underway.departs(replace(underway.send, notes=()))
+            if (key := self.key(execution, underway.send)) is not None:
+                return await self._known(execution.for_the_rest(began), way, underway, key, report)
             side = await session.side()
-            if route.then.check is not None:
-                route.then.check()
-        except BaseException:  # Including cancellation: the statement has ended for its route.
-            route.then.abandon(End.FAILED)
+            if isinstance(way, RefreshFirst):
+                self._router.check_again(way)
+        except BaseException:  # Including cancellation: the statement does not get to Spark.
+            underway.abandon(End.FAILED)
             raise
         execution = execution.for_the_rest(began)
-        if route.instead is not None:
-            return await self._replay(execution, side, route, report)
-        return await self._start(execution, side, route.then, execution.statement)
-
-    async def _replay(
-        self, execution: Execution, side: SideConnection, route: Waiting, report: Report
-    ) -> Recorded | ForwardedOperation:
-        """Runs the text that stands in for the client's to its end. If it fails, no row of it has been seen: the
-        client's own text runs once instead."""
+        if not isinstance(way, FromView):
+            return await self._start(execution, side, underway, execution.statement)
         try:
-            return await self._stand_in(execution, side, route)
+            return await self._from_view(execution, side, way, underway)
         except FreshgateError as error:
-            return await self._instead(execution, route, error, report)
+            return await self._own_text(execution, way, error, report)
 
-    async def _stand_in(self, execution: Execution, side: SideConnection, route: Waiting) -> ForwardedOperation:
-        operation = await self._start(execution, side, route.then, None)
+    async def _from_view(
+        self, execution: Execution, side: SideConnection, way: FromView, underway: Underway
+    ) -> ForwardedOperation:
+        """Runs the text that stands in for the client's to its end."""
+        operation = await self._start(execution, side, underway, None)
         await self._ended(side, operation, execution.call.query_timeout_seconds)
-        if not route.holds():
+        if not self._router.still_holds(way):
             self._drop(side, operation)
             raise Overtaken("What it read was written while it ran.")
         operation.statement = execution.statement
@@ -224,16 +241,16 @@ class Executions:
         execution.statement.end(End.SUCCEEDED)
         return operation
 
-    async def _instead(
-        self, execution: Execution, route: Waiting, error: FreshgateError, report: Report
+    async def _own_text(
+        self, execution: Execution, way: FromView, error: FreshgateError, report: Report
     ) -> Recorded | ForwardedOperation:
-        """Runs the client's own text after another one has failed."""
-        assert route.instead is not None
+        """Runs the client's own text after another one has failed, of which no row has been seen."""
         if isinstance(error, UpstreamLost) or error.sqlstate == TIMED_OUT:
             raise error
-        own = await route.instead(error)
-        follow(execution.statement, own.then)
-        return await self.after(execution, own, report)
+        own = await self._router.own_text(execution.session, way, error)
+        underway = self._effects.begin(execution.session, sent(own))
+        follow(execution.statement, own)
+        return await self.after(execution, own, underway, report)
 
     async def _ended(self, side: SideConnection, operation: ForwardedOperation, seconds: int) -> None:
         """Waits until the statement, whose time limit is `seconds`, has succeeded; raises FreshgateError otherwise."""
@@ -257,29 +274,29 @@ class Executions:
         operation.close()
 
     async def _start(
-        self, execution: Execution, side: SideConnection, route: Route, statement: Statement | None
+        self, execution: Execution, side: SideConnection, underway: Underway, statement: Statement | None
     ) -> ForwardedOperation:
         """Starts a statement over the session's side connection."""
-        session, payload = execution.session, execution.with_text(route.text)
-        route.on_send()
+        session, payload = execution.session, execution.with_text(underway.send.text)
+        underway.sent()
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
             handle, status = message.execute_handle(answer), message.reply_status(answer)
         except asyncio.CancelledError:
-            self._errands.begin(self._stop_started(side, started, route))
+            self._errands.begin(self._stop_started(side, started, underway))
             raise
         except BaseException as error:  # Spark may have started it: the outcome is unknown.
-            route.abandon()
+            underway.abandon()
             if isinstance(error, WireError):
                 raise UpstreamLost(f"Spark's reply to the statement cannot be read: {error}.") from error
             raise
         if handle is None:
-            route.abandon(End.FAILED)
+            underway.abandon(End.FAILED)
             raise StatementFailed(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self.watched(execution, handle, route, statement)
+        return self.watched(execution, handle, underway, statement)
 
-    async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
+    async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], underway: Underway) -> None:
         """Cancels and closes a statement at Spark whose client has gone while it was being started."""
         try:
             handle = message.execute_handle(await started)
@@ -288,7 +305,7 @@ class Executions:
         except FreshgateError as error:
             log.info("a statement could not be cancelled: %s", error)
         finally:
-            route.abandon()
+            underway.abandon()
 
     async def _stop(self, side: SideConnection, handle: Handle) -> None:
         """Cancels and closes a statement at Spark."""
@@ -300,18 +317,12 @@ class Executions:
         self._sessions.cancel_jobs(handle.public_id)
 
     def watched(
-        self, execution: Execution, handle: Handle, route: Route, statement: Statement | None
+        self, execution: Execution, handle: Handle, underway: Underway, statement: Statement | None
     ) -> ForwardedOperation:
-        operation = ForwardedOperation(handle, statement=statement, notes=route.notes)
+        operation = ForwardedOperation(handle, statement=statement, notes=underway.send.notes)
         if statement is not None:
             statement.started(handle)
-        if route.unseen is not None:
-            route.unseen.started(operation)
-        if route.ends:
-            operation.on_end.append(route.on_end)
-            operation.runs_others = route.runs_others
-        if route.closes:
-            operation.on_close.append(route.on_close)
+        underway.started(operation)
         operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
         if self._may_read_ahead(execution.session, operation):
             operation.reading = Reading()
@@ -324,10 +335,11 @@ class Executions:
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
 
-def follow(statement: Statement, route: Route) -> None:
-    """The statement takes this route."""
-    statement.understood(route.mentions)
-    statement.sent((route.text or "") if route.stands_in else "", route.took)
+def follow(statement: Statement, way: Sent) -> None:
+    """The statement goes this way."""
+    send = sent(way)
+    statement.understood(send.mentions)
+    statement.sent((send.text or "") if isinstance(way, FromView) else "", send.took)
 
 
 def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:

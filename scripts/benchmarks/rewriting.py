@@ -15,7 +15,7 @@ from views import given
 
 from benchmarks.classification import RUNS, seconds_each
 from benchmarks.figures import UNITS, Figure
-from gateway.service.routing.rewrites import Hit
+from gateway.service.routing.ways import Hit
 from sql.names import Namespace, TableName
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Proposal, propose

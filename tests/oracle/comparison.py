@@ -12,7 +12,7 @@ from typing import cast
 from oracle.plans import Note, Plan, built_in, value_of
 
 from gateway.service.clients.session import Session
-from gateway.service.routing import route
+from gateway.service.routing import router
 from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.written_out import UNDEFINED, substituted
 from sql.grammar.cursor import SyntaxProblem
@@ -306,7 +306,7 @@ def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
             yield f"not among the words: {parts}"
     if spark.writes and not ours.may_write:
         yield "may not write"
-    if spark.changes_namespace and not route._may_change_namespace(ours.look):
+    if spark.changes_namespace and not router._may_change_namespace(ours.look):
         yield "may not change the namespace"
 
 

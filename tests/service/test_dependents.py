@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import World
 
-from gateway.service.routing import dependents
+from gateway.service.routing import writes
 from sql.names import TableName
 from sql.understood import Understood
 
@@ -36,11 +36,12 @@ async def world_of(views: int) -> World:
 async def test_who_is_told(text: str, warns: bool) -> None:
     world = await world_of(1)
     client = await world.client("ada")
-    route: Any = await world.router.consider(client.session, Understood(text))
-    assert route.notes == (("Warning: materialized views depend on it: s.t is read by s.v00",) if warns else ())
+    way: Any = await world.router.consider(client.session, Understood(text))
+    assert way.notes == (("Warning: materialized views depend on it: s.t is read by s.v00",) if warns else ())
 
 
 async def test_many_views() -> None:
-    world = await world_of(dependents.NAMED_MAX + 2)
-    said = dependents.warning(world.catalog, Understood("DROP TABLE s.t").look, [TableName("s", "t")])
+    world = await world_of(writes.NAMED_MAX + 2)
+    told = writes.Writes(world.catalog, world.scope)
+    said = told.warning(Understood("DROP TABLE s.t").look, [TableName("s", "t")])
     assert said.endswith("s.v19 and 2 more")

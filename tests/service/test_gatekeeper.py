@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -83,8 +82,7 @@ class Denying:
 
 
 def deny(world: World) -> None:
-    router = world.service.router
-    router._own = replace(router._own, commands=cast(Any, Denying()))
+    cast(Any, world.commands).run = Denying().run
 
 
 @pytest.mark.parametrize("stroke", STROKES)

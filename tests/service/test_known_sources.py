@@ -6,7 +6,8 @@ import pytest
 from fakes import Client, World
 
 from gateway.service.clients.session_settings import SessionSettings
-from gateway.service.routing.outcomes import Source
+from gateway.service.routing.facts import Facts
+from gateway.service.routing.ways import Source
 from sql.names import Namespace
 from sql.understood import Understood
 
@@ -20,9 +21,8 @@ async def stage() -> World:
 
 def source(world: World, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> Source | None:
     """What a read of s.mv in a database depends on, if that is known."""
-    known, session = Understood(text), client.session
     views = frozenset({world.entry("s.mv").view.id})
-    return world.router._own.known.source(session, Namespace(database), known, known.sparks, views)
+    return world.known.source(Facts.of(client.session, Namespace(database), Understood(text)), views)
 
 
 async def in_s(world: World) -> Client:

@@ -26,11 +26,14 @@ from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.opening import OPEN_BYTES_MAX
 from gateway.service.clients.session import FETCHING_SECONDS, Session, Sessions
 from gateway.service.clients.sides import Sides
+from gateway.service.clients.temporary_views import Change
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.operations.operation import End, ForwardedOperation, Operation, Result
-from gateway.service.routing.outcomes import Route
-from gateway.service.routing.route import Router
+from gateway.service.routing.own_statements import OwnStatements
+from gateway.service.routing.router import Router
+from gateway.service.routing.underway import Effects
+from gateway.service.routing.ways import Send, TemporaryViewsChanged
 from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError
@@ -114,7 +117,9 @@ class Spark:
 class Gateway:
     """A gateway for `per_user_max` sessions of each user, before such a Spark."""
 
-    def __init__(self, per_user_max: int = 1, router: object = None, mechanism: str = PLAIN) -> None:
+    def __init__(
+        self, per_user_max: int = 1, router: object = None, mechanism: str = PLAIN, effects: object = None
+    ) -> None:
         self.spark = Spark()
         self.sessions = Sessions(per_user_max)
         self.lines = KeptLines()
@@ -122,6 +127,8 @@ class Gateway:
         self.service = Service(
             cast(Catalog, nothing),
             cast(Router, router),
+            cast(Effects, effects),
+            cast(OwnStatements, nothing),
             Sides(self.spark, 60.0),
             Logins(Handover(mechanism)),
             sessions=self.sessions,
@@ -233,7 +240,7 @@ def test_a_session_is_busy_while_its_client_may_be_reading() -> None:
     """From the reply on, however long that took; of the gateway's own statements until it has heard of their end."""
 
     async def check() -> None:
-        gateway = Gateway(router=SimpleNamespace(plain=lambda session, text: Route()))
+        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: Send()), effects=Effects(*[cast(Any, None)] * 7))
         client, session = await gateway.session()
         begun = await decided(client.request(calls.execute("SELECT 1", run_async=False)))
         assert isinstance(begun, Forward)
@@ -291,8 +298,9 @@ def test_what_is_begun_in_a_session_that_is_closed_meanwhile_is_ended() -> None:
 
     async def check() -> None:
         ends: list[End] = []
-        route = Route(ends=[ends.append])
-        gateway = Gateway(router=SimpleNamespace(plain=lambda session, text: route))
+        among: Any = SimpleNamespace(begin=lambda _: None, end=lambda _, end: ends.append(end))
+        send = Send(effects=(TemporaryViewsChanged(among, Change()),))
+        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: send), effects=Effects(*[cast(Any, None)] * 7))
         client, session = await gateway.session()
         begun = await decided(client.request(calls.execute("INSERT INTO t VALUES (1)", run_async=True)))
         assert isinstance(begun, Forward)

@@ -14,7 +14,7 @@ from views import given
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.ports import Function
 from gateway.service.clients.unseen import HELD_SECONDS, WAIT_SECONDS
-from gateway.service.routing.stale_reads import Read
+from gateway.service.routing.facts import ViewsRead
 from sql.names import Namespace
 
 READ = "SELECT n FROM s.mv"
@@ -764,7 +764,7 @@ async def test_a_view_that_gets_its_name_while_a_statement_is_routed_is_refreshe
     world.write("s.u")
     bob, views_read = await world.client("bob"), world.scope.views_read
 
-    async def rename_meanwhile(*arguments: Any, **named_ones: Any) -> Read:
+    async def rename_meanwhile(*arguments: Any, **named_ones: Any) -> ViewsRead:
         found = await views_read(*arguments, **named_ones)
         if world.catalog.named(named("s.w")) is not None:
             entry = world.entry("s.w")

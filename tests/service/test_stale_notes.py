@@ -9,18 +9,16 @@ import pytest
 from fakes import Client, World
 
 from gateway.mv.refresh.progress import Lines
-from gateway.service.routing.outcomes import Waiting
+from gateway.service.routing.ways import RefreshFirst
 from sql.understood import Understood
 
 log = logging.getLogger(__name__)
 
 
 async def notes(world: World, client: Client) -> tuple[str, ...]:
-    route: Any = await world.router.consider(client.session, Understood("SELECT n FROM s.v"))
-    if isinstance(route, Waiting):
-        await route.wait(Lines(log.debug))
-        route = route.then
-    return tuple(route.notes)
+    way: Any = await world.router.consider(client.session, Understood("SELECT n FROM s.v"))
+    send = await world.router.prepare(way, Lines(log.debug)) if isinstance(way, RefreshFirst) else way
+    return tuple(send.notes)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,10 @@ from gateway.mv.refresh import increments, tasks
 from gateway.mv.refresh.habits import Habits
 from gateway.server import Server
 from gateway.service.clients.session import Session
-from gateway.service.routing.outcomes import Source
-from gateway.service.routing.route import Router
+from gateway.service.routing.own_statements import OwnStatements
+from gateway.service.routing.router import Router
+from gateway.service.routing.underway import Effects
+from gateway.service.routing.ways import Source
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
@@ -118,6 +120,14 @@ class Gateway:
     @property
     def router(self) -> Router:
         return self._server._service.router
+
+    @property
+    def effects(self) -> Effects:
+        return self._server._service.effects
+
+    @property
+    def own(self) -> OwnStatements:
+        return self._server._service.own
 
     @property
     def found_damaged(self) -> int:

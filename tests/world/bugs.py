@@ -25,7 +25,8 @@ from gateway.mv.refresh import preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.clients import aftermath
-from gateway.service.routing.reads import Reading, Reads
+from gateway.service.routing.reads import Reads
+from gateway.service.routing.ways import RefreshFirst, Send
 from sql.texts.maintenance import Shown
 
 
@@ -124,13 +125,15 @@ def _no_fence() -> None:
 
 @_bug("a read is sent to what its name has come to mean", "312b924", "names")
 def _names_are_looked_up_once() -> None:
-    async def prepare(self: Any, reading: Reading, report: Report) -> None:
-        reading = await self.exactly(reading)
-        await self._gatekeeper.confirm(reading.read.sure)
-        await self._see_writes(reading.unpinned)
-        await self._stale_reads.look(reading.unpinned)
-        await self._make_fresh(reading, self._wanted(reading), report)
-        self.depart(reading)
+    async def prepare(self: Any, first: RefreshFirst, report: Report) -> Send:
+        first = await self.exactly(first)
+        await self._gatekeeper.confirm(first.read.sure)
+        await self._see_writes(first.unpinned)
+        await self._stale_reads.look(first.unpinned)
+        wanted = self._wanted(first)
+        await self._make_fresh(first, wanted, report)
+        sent: Send = self.depart(first, wanted)
+        return sent
 
     _instead(Reads, "prepare", prepare)
 

@@ -13,7 +13,9 @@ from gateway.mv.refresh.progress import Lines
 from gateway.service.clients import aftermath
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End, ForwardedOperation, new_handle
-from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.service.routing.underway import Underway
+from gateway.service.routing.ways import Own, RefreshFirst, Way
+from gateway.service.routing.ways import sent as as_sent
 from sql.understood import Understood
 from world.assembly import Gateway
 from world.oracle import Read, Write
@@ -136,84 +138,88 @@ class Client:
 
     async def _decided(self, gateway: Gateway, session: Session, sent: Sent) -> None:
         known = _read(sent.text)
-        route = gateway.router.plain(session, known)
-        if route is None:
-            outcome = await gateway.router.consider(session, known)
-            if isinstance(outcome, Own):
-                await outcome.work(Lines(lambda line: self._world.tell(self.name, line)))
-                return
-            route = outcome if isinstance(outcome, Route) else await self._waited(outcome)
-        if sent.read is not None and (answer := gateway.answers.get(route.source)) is not None:
+        way: Way | None = gateway.router.plain(session, known)
+        if way is None:
+            way = await gateway.router.consider(session, known)
+        report = Lines(lambda line: self._world.tell(self.name, line))
+        if isinstance(way, Own):
+            await gateway.own.execute(way, session, report)
+            return
+        underway = gateway.effects.begin(session, as_sent(way))
+        if isinstance(way, RefreshFirst):
+            await self._refreshed(gateway, way, underway, report)
+        if sent.read is not None and (answer := gateway.answers.get(underway.send.source)) is not None:
             self._world.tell(self.name, f"{sent.text} is answered from memory")
-            route.abandon(End.SUCCEEDED)
+            underway.abandon(End.SUCCEEDED)
             self._world.oracle.end_read(sent.read, *answer)
             return
         try:
-            await self._at_spark(gateway, session, route, sent)
+            await self._at_spark(gateway, session, underway, sent)
         except asyncio.CancelledError:  # The client goes when its statement has ended and its rows are not all read.
-            route.abandon()
+            underway.abandon()
             raise
 
-    async def _waited(self, waiting: Waiting) -> Route:
+    async def _refreshed(self, gateway: Gateway, first: RefreshFirst, underway: Underway, report: Lines) -> None:
         try:
-            await waiting.wait(Lines(lambda line: self._world.tell(self.name, line)))
+            underway.departs(await gateway.router.prepare(first, report))
+            gateway.router.check_again(first)
         except BaseException:
-            waiting.then.abandon(End.FAILED)
+            underway.abandon(End.FAILED)
             raise
-        return waiting.then
 
-    async def _at_spark(self, gateway: Gateway, session: Session, route: Route, sent: Sent) -> None:
+    async def _at_spark(self, gateway: Gateway, session: Session, underway: Underway, sent: Sent) -> None:
         """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
         synchronous = sent.leaves or (sent.write is not None and sent.waits and self._world.choices.once_in(2))
+        source, text = underway.send.source, underway.send.text or sent.text
         if synchronous:
-            route.late = aftermath.of_synchronous(session, self._aftermaths)
-        route.on_send()
+            underway.sent(aftermath.of_synchronous(session, self._aftermaths))
+        else:
+            underway.sent()
         spark = self._world.spark
         try:
             at_spark = spark.sessions.get(session.upstream_handle.guid)
             if at_spark is None:
                 raise UpstreamLost("Spark went away.")
-            self._running = running = spark.submit(at_spark, route.text or sent.text)
+            self._running = running = spark.submit(at_spark, text)
             running.write, running.synchronous = sent.write, synchronous
             future = running.future
             assert future is not None
             if sent.leaves:
                 self.cancel()
             if not sent.waits:
-                self._watched(session, route, future, sent)
+                self._watched(underway, future, sent)
                 return
             answer = await future
         except UpstreamLost:
             self._session = None
-            self._ended(route, End.UNKNOWN, sent)
-            route.on_close()
+            self._ended(underway, End.UNKNOWN, sent)
+            underway.closed()
             raise
         except StatementFailed as error:
-            self._ended(route, End.UNKNOWN if error.sqlstate == "HY008" else End.FAILED, sent)
-            route.on_close()
+            self._ended(underway, End.UNKNOWN if error.sqlstate == "HY008" else End.FAILED, sent)
+            underway.closed()
             raise
         finally:
             self._running = None
-        self._ended(route, End.SUCCEEDED, sent)
+        self._ended(underway, End.SUCCEEDED, sent)
         await self._world.moment()
         if sent.read is not None and running.reads and gateway.alive:
-            if route.source is not None:
-                gateway.answers[route.source] = running.reads, dict(answer)
+            if source is not None:
+                gateway.answers[source] = running.reads, dict(answer)
             self._world.oracle.end_read(sent.read, running.reads, dict(answer))
-        route.on_close()
+        underway.closed()
 
-    def _ended(self, route: Route, end: End, sent: Sent) -> None:
-        route.on_end(end)
+    def _ended(self, underway: Underway, end: End, sent: Sent) -> None:
+        underway.ended(end)
         if sent.write is not None:
             sent.write.heard = True
 
-    def _watched(self, session: Session, route: Route, ends: asyncio.Future[object], sent: Sent) -> None:
-        """As `Dispatch._watched`: nobody asks about it but the gateway, where that needs to know."""
-        operation = ForwardedOperation(new_handle(), [route.on_end], [route.on_close])
+    def _watched(self, underway: Underway, ends: asyncio.Future[object], sent: Sent) -> None:
+        """As `Executions.watched`: nobody asks about it but the gateway, where that needs to know."""
+        operation = ForwardedOperation(new_handle())
         self._world.spark.operations[operation.handle.guid] = ends
         ends.add_done_callback(partial(self._heard, operation))
-        if route.unseen is not None:
-            route.unseen.started(operation)
+        underway.started(operation)
         if sent.write is not None:
             sent.write.running = ends
 

@@ -104,7 +104,7 @@ class Commands:
                 raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate=NOT_SUPPORTED)
         return NO_ROWS
 
-    async def databases(self, text: str, session: Session, _: Report) -> Result:
+    async def databases(self, text: str, session: Session) -> Result:
         """Spark's answer to SHOW DATABASES, without the storage database."""
         answer = await (await session.sql()).run(text)
         rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]

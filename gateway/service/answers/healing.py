@@ -9,7 +9,6 @@ import re
 from typing import Final
 
 from gateway.config import Healing
-from gateway.mv.refresh.progress import Report
 from gateway.service.clients.session import DATABASE_KEY, Session
 from gateway.service.operations.operation import Result
 from gateway.wire import message, reply
@@ -150,7 +149,7 @@ def lists_names(setting: str, call: OpenCall, known: Understood) -> bool:
     return setting == "auto" and pyhive and _DIALECTS_LIST_OF_NAMES.fullmatch(known.text) is not None
 
 
-async def names_first(statement: str, session: Session, _: Report) -> Result:
+async def names_first(statement: str, session: Session) -> Result:
     """The answer to a SHOW TABLES or SHOW VIEWS, with its first two columns, database and name, exchanged.
 
     Raises FreshgateError.

@@ -210,9 +210,7 @@ class Reachable:
         views = self.of(parts)
         return NOTHING if views is None else views.reads(parts[-1].lower())
 
-    def suspect(self, made: Iterable[Parts], reads: Reads) -> None:
-        """A statement that was not understood may create these; an empty name stands for any. Names of views of all
-        sessions begin with `global_temp`, whatever their database is called."""
-        for parts in made:
-            views = self.shared.views if parts[0] == GLOBAL_TEMPORARY and len(parts) > 1 else self.own
-            views.suspect(parts[-1].lower(), reads)
+    def is_made_for_all(self, parts: Parts) -> bool:
+        """Whether a view that is created under this name is one of all sessions: the name begins with `global_temp`,
+        whatever their database is called."""
+        return parts[0] == GLOBAL_TEMPORARY and len(parts) > 1

@@ -93,6 +93,16 @@ class Watcher(Protocol):
         """Called when the client cancels the statement."""
 
 
+class Consequences(Protocol):
+    """What follows from the end of a statement, and from its close."""
+
+    def ended(self, end: End) -> None:
+        """Called when the end is known. Only the first call counts."""
+
+    def closed(self) -> None:
+        """Called when no more rows can be fetched. Only the first call counts."""
+
+
 class Asked(Protocol):
     """Tracks the status requests for an operation that Spark has not answered."""
 
@@ -108,10 +118,8 @@ class ForwardedOperation:
     """An operation at Spark, and what the gateway does when it ends or is closed."""
 
     handle: Handle
-    on_end: list[Callable[[End], None]] = field(default_factory=list)
-    """Called once, when its end is known."""
-    on_close: list[Callable[[], None]] = field(default_factory=list)
-    """Called once, when no more rows can be fetched."""
+    underway: Consequences | None = None
+    """None if it does nothing when it ends or is closed."""
     runs_others: bool = False
     """Whether its text may run other statements, so that a part may have been executed even if it fails."""
     may_lack_columns: bool = False
@@ -141,9 +149,8 @@ class ForwardedOperation:
         self.ended = True
         if self.statement is not None:
             self.statement.end(end)
-        actions, self.on_end = self.on_end, []
-        for action in actions:
-            action(end)
+        if self.underway is not None:
+            self.underway.ended(end)
 
     def close(self) -> None:
         """The client has closed it, or it is lost."""
@@ -151,9 +158,8 @@ class ForwardedOperation:
         if self.reading is not None:
             self.reading.close()
         self.end(End.UNKNOWN)
-        actions, self.on_close = self.on_close, []
-        for action in actions:
-            action()
+        if self.underway is not None:
+            self.underway.closed()
 
 
 Outcome = Result | Recorded | ForwardedOperation

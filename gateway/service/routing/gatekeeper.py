@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
 from gateway.errors import NotAllowed, StatementFailed
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.watches import Suspect, Watch
+from gateway.mv.catalog.watches import Suspect
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session
-from gateway.service.operations.operation import End
+from gateway.service.routing.facts import Facts
 from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
-from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
-from gateway.service.routing.scope import watch
+from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst, TemporaryViewLeaves, ViewsEndangered
 from gateway.service.routing.written_out import Untold, written_out
 from sql.names import Namespace, TableName
 from sql.reading import paths
@@ -42,25 +39,6 @@ LOOKED_FOR_MAX = 20_000_000
 """The maximum of characters times views; searching for each name then takes a few milliseconds."""
 _BETWEEN = re.compile(r"""[\s\\'"`|]+""")
 """What may separate the letters of a word in a text that is built from strings."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Claim:
-    """A statement that drops or alters a temporary view. The name is empty if it is unknown."""
-
-    name: Parts
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A statement that is about to be sent. `writes`: it may write."""
-
-    session: Session
-    namespace: Namespace
-    known: Understood
-    writes: bool
-    temporary: Parts | None = None
-    """The name of a temporary view that it changes, if this is certain."""
 
 
 class Gatekeeper:
@@ -85,9 +63,9 @@ class Gatekeeper:
 
     # --- temporary views ---------------------------------------------------------------------------
 
-    async def claim(self, session: Session, name: Parts, namespace: Namespace) -> Claim | None:
+    async def claim(self, session: Session, name: Parts, namespace: Namespace) -> TemporaryViewLeaves | None:
         """Claims that a statement that changes `name` changes a temporary view, although the name could mean a
-        materialized view. The caller must `note` or discard the claim.
+        materialized view. The claim holds from now on.
 
         Spark prefers a temporary view. It is asked whether it has one with this name just before the statement is sent,
         and no other statement of the session may drop it in between.
@@ -105,26 +83,24 @@ class Gatekeeper:
                 f"again when the other statement has ended.",
                 sqlstate="55006",
             )
-        claim = Claim(name)
+        claim = TemporaryViewLeaves(name)
         session.temporary.leaving.add(claim)
         return claim
 
-    def note(self, subject: Subject, claim: Claim | None, route: Route) -> None:
-        """Until it has ended, the statement may drop or rename temporary views."""
-        session = subject.session
-        if claim is None:
-            if self._catalog.idle or not self._may_drop(subject):
-                return
-            claim = Claim(())
-            session.temporary.leaving.add(claim)
-        watch(route, session)
-        route.ends.append(partial(_dropped, route, session, claim))
+    def effects(self, facts: Facts, claim: TemporaryViewLeaves | None) -> Iterator[Effect]:
+        """Until it has ended, the statement may drop or rename temporary views; materialized views that it may change
+        although it was allowed are watched."""
+        if claim is not None or (not self._catalog.idle and self._may_drop(facts)):
+            yield MeaningsMove()
+            yield claim or TemporaryViewLeaves()
+        if facts.writes and not self._catalog.idle and (views := self._endangered(facts)):
+            yield ViewsEndangered(_suspect(facts), tuple(views))
 
-    def _may_drop(self, subject: Subject) -> bool:
-        statement, look = subject.known.sparks, subject.known.look
+    def _may_drop(self, facts: Facts) -> bool:
+        statement, look = facts.statement, facts.look
         if statement.exact:
             return look.keyword in CHANGING and statement.drops_database is False
-        return subject.writes and not look.words.isdisjoint(RUNNING | CHANGING)
+        return facts.writes and not look.words.isdisjoint(RUNNING | CHANGING)
 
     # --- checks ------------------------------------------------------------------------------------
 
@@ -143,30 +119,33 @@ class Gatekeeper:
         for text in found.runs:
             run = Understood(text, ours=False)
             await self.texts.read(run)
-            await self.check(Subject(session, namespace, run, may_write_after_all(run)))
+            await self.check(Facts.of(session, namespace, run))
         if found.text == known.text:
             return known
         written = Understood(found.text, ours=False)
         await self.texts.read(written)
         return written
 
-    async def check(self, subject: Subject) -> None:
+    async def check(self, facts: Facts) -> None:
         """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
-        known, session = subject.known, subject.session
-        statement = known.sparks
-        adrift = session.namespace_uncertain
-        names = [parts for parts in statement.writes if parts != subject.temporary]
-        self._protection.check(known, names, subject.namespace, adrift=adrift, writes=subject.writes)
-        if self._catalog.idle or not subject.writes:
+        known, adrift = facts.known, facts.session.namespace_uncertain
+        names = [parts for parts in facts.statement.writes if parts != facts.temporary]
+        self._protection.check(known, names, facts.namespace, adrift=adrift, writes=facts.writes)
+        if self._catalog.idle or not facts.writes:
             return
-        if not statement.exact:
-            await self._protection.check_within(known, subject.namespace, adrift=adrift)
+        if not facts.statement.exact:
+            await self._protection.check_within(known, facts.namespace, adrift=adrift)
         await self._protection.check_paths(known.paths, names)
 
-    def keep(self, subject: Subject, route: Route) -> None:
-        """If the statement waits before it is sent, its names must then mean what they meant when it was checked."""
-        if subject.writes and not self._catalog.idle:
-            route.check = partial(_unmoved, subject.session, subject.session.moved)
+    def check_again(self, first: RefreshFirst) -> None:
+        """Before a statement is sent that has waited: its names must mean what they meant when it was checked."""
+        facts = first.facts
+        if facts.writes and not self._catalog.idle and facts.session.moved != first.moved:
+            raise NotAllowed(
+                "While the statement waited for a refresh, another statement of this session may have changed the "
+                "current database. Run it again.",
+                sqlstate="55006",
+            )
 
     async def check_location(self, location: str) -> None:
         """Checks the location of a materialized view that is to be created. Several views may have one location: each
@@ -174,24 +153,6 @@ class Gatekeeper:
         await self._protection.check_paths(paths.Paths(loose={location}), ())
 
     # --- what is watched ---------------------------------------------------------------------------
-
-    def watch(self, subject: Subject, route: Route) -> None:
-        """Starts to watch, when the statement is sent, the views that it may change although it was allowed."""
-        if self._catalog.idle or not subject.writes or not (views := self._endangered(subject)):
-            return
-        known, session = subject.known, subject.session
-        words, number = known.look.words, ORIGIN.get().statement
-        dresses = not known.sparks.exact or "tblproperties" in words
-        suspect = Suspect(session.user, session.handle.public_id, number, known.shown, words, dresses)
-        route.sends.append(lambda: self._begin(suspect, views, route))
-
-    def _begin(self, suspect: Suspect, views: Iterable[str], route: Route) -> None:
-        route.ends.append(partial(self._ended, route, self._guard.begin(suspect, views)))
-
-    def _ended(self, route: Route, watch: Watch, end: End) -> None:
-        self._guard.end(watch, surely=end is not End.UNKNOWN)
-        if end is End.UNKNOWN:
-            route.late(partial(self._guard.end, watch))
 
     def watches(self, views: Iterable[str]) -> bool:
         """Whether a read of these views, or of those below them, must wait for `confirm`."""
@@ -205,15 +166,15 @@ class Gatekeeper:
     def _below(self, views: Iterable[str]) -> frozenset[str]:
         return frozenset[str]().union(*map(self._catalog.reads, views))
 
-    def _endangered(self, subject: Subject) -> list[str]:
+    def _endangered(self, facts: Facts) -> list[str]:
         """The ids of the views that the statement may change if it was misunderstood."""
-        words, text = subject.known.look.words, subject.known.text
+        words, text = facts.look.words, facts.known.text
         views = self._catalog.views()
-        runs = not subject.known.sparks.exact and not words.isdisjoint(RUNNING)
+        runs = not facts.statement.exact and not words.isdisjoint(RUNNING)
         if not runs:
             return [] if words.isdisjoint(REPLACING) else [view.id for view in views if view.name.table in words]
         long = len(text) > APART_CHARACTERS or len(text) * len(views) > LOOKED_FOR_MAX
-        if long or subject.known.composes:
+        if long or facts.known.composes:
             return [view.id for view in views]
         joined = _BETWEEN.sub("", text.upper().lower())
         if not any(word in joined for word in REPLACING):
@@ -230,17 +191,7 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
         return False
 
 
-def _unmoved(session: Session, moved: int) -> None:
-    if session.moved != moved:
-        raise NotAllowed(
-            "While the statement waited for a refresh, another statement of this session may have changed the current "
-            "database. Run it again.",
-            sqlstate="55006",
-        )
-
-
-def _dropped(route: Route, session: Session, claim: Claim, end: End) -> None:
-    if end is End.UNKNOWN:
-        route.late(partial(session.temporary.leaving.discard, claim))
-    else:
-        session.temporary.leaving.discard(claim)
+def _suspect(facts: Facts) -> Suspect:
+    words, session, number = facts.look.words, facts.session, ORIGIN.get().statement
+    dresses = not facts.statement.exact or "tblproperties" in words
+    return Suspect(session.user, session.handle.public_id, number, facts.known.shown, words, dresses)

@@ -9,11 +9,11 @@ from gateway.errors import FreshgateError
 from gateway.loops import Errands
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
-from gateway.service.clients.session import Session
-from gateway.service.routing.outcomes import Source
+from gateway.service.routing.facts import Facts
 from gateway.service.routing.scope import Scope
+from gateway.service.routing.ways import Source
 from sql.definition.repeatable import is_repeatable
-from sql.names import Namespace, TableName
+from sql.names import TableName
 from sql.statement import Forwarded
 from sql.understood import Understood
 
@@ -35,11 +35,10 @@ class KnownAnswers:
         self._errands = Errands("asking whether another gateway has taken over")
         self.active = active
 
-    def source(
-        self, session: Session, namespace: Namespace, known: Understood, statement: Forwarded, views: frozenset[str]
-    ) -> Source | None:
+    def source(self, facts: Facts, views: frozenset[str]) -> Source | None:
         """`views`: those that the statement certainly reads, in their current versions; they are fresh enough. None if
         the answer may depend on anything else."""
+        session, namespace, known, statement = facts.session, facts.namespace, facts.known, facts.statement
         settings = session.settings
         if not self.active or not settings.keeps_results or settings.opaque or not _is_query(known, statement):
             return None

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.open_writes import see_writes, unseen_writes
-from gateway.mv.freshness.ledger import Ending, Write
+from gateway.mv.freshness.ledger import Ending
 from gateway.mv.model.view import Cause, TriggerMode
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
-from gateway.service.clients.session import Session
-from gateway.service.routing import stale_reads
 from gateway.service.routing.explanation import views_in_plan
+from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
-from gateway.service.routing.outcomes import Route, Source
 from gateway.service.routing.scope import Scope
+from gateway.service.routing.stale_reads import StaleReads, Wanted
 from gateway.service.routing.version_reads import VersionReads
+from gateway.service.routing.ways import RefreshFirst, Send, Source, TablesWritten, VersionsHeld
 from sql.statement import WhenStale
-from sql.texts import maintenance, rewrite
+from sql.texts import maintenance
 
 TOGETHER = 8
 """The number of views that are refreshed at a time if the statement only may read them."""
@@ -36,41 +35,6 @@ UNSURE_SECONDS = 10.0
 Then it continues, with a warning in its log."""
 NAMED_MAX = 5
 """The maximum number of views in a warning."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A statement that reads views, while it is prepared."""
-
-    session: Session
-    route: Route
-    place: stale_reads.Place
-    read: stale_reads.Read
-    text: str | None
-    """The text that replaces the statement's so far; None if nothing has changed."""
-    splices: Sequence[rewrite.Splice]
-    write: Write | None
-    composed: bool
-    """Whether it builds names at run time."""
-    pinned: bool
-    """Whether it belongs to a transaction, which sees one version of each view."""
-    epoch: int
-    """The transaction's."""
-    answers: KnownAnswers
-    guessed: bool = False
-    """Whether it is composed and Spark does not tell what it reads."""
-    foreign: frozenset[str] = frozenset()
-    """The views whose definitions would read other rows in this session."""
-
-    @property
-    def unpinned(self) -> stale_reads.Read:
-        """The views that must be fresh: in a transaction, those that it has not used before."""
-        known = self.session.transaction.pins.keys() if self.pinned else frozenset()
-        return replace(self.read, direct=self.read.direct - known)
-
-    @property
-    def cause(self) -> Cause:
-        return Cause(TriggerMode.READ, self.session.user)
 
 
 class Reads:
@@ -82,9 +46,10 @@ class Reads:
         scope: Scope,
         tasks: Tasks,
         readers: Readers,
-        stale_reads: stale_reads.StaleReads,
+        stale_reads: StaleReads,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
+        known: KnownAnswers,
         unsure_seconds: float = UNSURE_SECONDS,
     ) -> None:
         self._catalog = catalog
@@ -94,89 +59,85 @@ class Reads:
         self._stale_reads = stale_reads
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
+        self._known = known
         self._unsure_seconds = unsure_seconds
 
-    def must_wait(self, reading: Reading) -> bool:
-        """Whether the statement must be prepared before it can be forwarded."""
-        if self._readers.is_held(reading.read.all) or self._gatekeeper.watches(reading.read.sure):
+    def must_wait(self, first: RefreshFirst) -> bool:
+        """Whether the statement must be prepared before it can be sent."""
+        if self.is_watched(first.read):
             return True
-        if reading.place.vouched is not None:
-            return not reading.place.vouched()
-        if reading.pinned and self._version_reads.due(reading.session.transaction, reading.read):
+        if first.transaction is not None and self._version_reads.due(first.facts.session.transaction, first.read):
             return True
-        unpinned = reading.unpinned
-        return bool(self._unseen_writes(unpinned)) or self._stale_reads.due(unpinned) or self._wanted(reading).anything
+        unpinned = first.unpinned
+        return bool(self._unseen_writes(unpinned)) or self._stale_reads.due(unpinned) or self._wanted(first).anything
 
-    async def prepare(self, reading: Reading, report: Report) -> None:
+    def is_watched(self, read: ViewsRead) -> bool:
+        """Whether the names of the views may soon mean something else, or mean it already."""
+        return self._readers.is_held(read.all) or self._gatekeeper.watches(read.sure)
+
+    async def prepare(self, first: RefreshFirst, report: Report) -> Send:
         """Observes and refreshes, until the statement's names mean the views that were refreshed."""
         with parts_bounded():
-            await self._prepare(reading, report)
+            return await self._prepare(first, report)
 
-    async def _prepare(self, reading: Reading, report: Report) -> None:
+    async def _prepare(self, first: RefreshFirst, report: Report) -> Send:
+        session = first.facts.session
         while True:
-            named = reading.read
-            reading = await self.exactly(reading)
-            await self._readers.admission(reading.read.all)
-            await self._gatekeeper.confirm(reading.read.sure)
-            await self._see_writes(reading.unpinned)
-            for unchanged in await self._stale_reads.look(reading.unpinned):
-                self._tasks.note_unchanged(unchanged, reading.cause)
-            if reading.pinned:
-                await self._version_reads.look(reading.session.transaction, reading.read)
-            if inlined := self._wanted(reading).inlined:
-                foreign = await self._stale_reads.foreign(inlined, await reading.session.sql())
-                reading = replace(reading, foreign=reading.foreign | foreign)
-            await self._make_fresh(reading, self._wanted(reading), report)
-            place = await _where_it_is_now(reading)
-            read = await self._scope.views_read(
-                reading.session, place.namespace, place.statement, composed=reading.composed
-            )
+            named = first.read
+            first = await self.exactly(first)
+            await self._readers.admission(first.read.all)
+            await self._gatekeeper.confirm(first.read.sure)
+            await self._see_writes(first.unpinned)
+            for unchanged in await self._stale_reads.look(first.unpinned):
+                self._tasks.note_unchanged(unchanged, _cause(first))
+            if first.transaction is not None:
+                await self._version_reads.look(session.transaction, first.read)
+            if inlined := self._wanted(first).inlined:
+                foreign = await self._stale_reads.foreign(inlined, await session.sql())
+                first = replace(first, foreign=first.foreign | foreign)
+            wanted = self._wanted(first)
+            await self._make_fresh(first, wanted, report)
+            facts = await _where_it_is_now(first)
+            read = await self._scope.views_read(facts)
             # The refresh may have taken long.
             await self._gatekeeper.confirm(read.sure)
-            if read == named and not self._readers.is_held(reading.read.all):
-                break
-            reading = replace(reading, place=place, read=read, guessed=reading.composed)
-        self.depart(reading)
+            if read == named and not self._readers.is_held(first.read.all):
+                return self.depart(first, wanted)
+            first = replace(first, facts=facts, read=read, guessed=facts.composed)
 
-    async def exactly(self, reading: Reading) -> Reading:
-        """The reading with what the statement reads according to Spark, which is asked only if the statement may read
+    async def exactly(self, first: RefreshFirst) -> RefreshFirst:
+        """The same with what the statement reads according to Spark, which is asked only if the statement may read
         views that are not fresh. If the text is understood, Spark is asked only about views that it does not name."""
-        unsure = self._stale_reads.mattering(reading.read.perhaps)
-        if not unsure or not (reading.pinned or self._may_want(unsure)):
-            return reading
-        exact = reading.place.statement.exact
-        asked = reading.read.perhaps if exact else reading.read.all
-        known, texts = reading.place.known, self._gatekeeper.texts
-        found = await views_in_plan(reading.session, known, reading.text or known.text, asked, texts)
+        unsure = self._stale_reads.mattering(first.read.perhaps)
+        if not unsure or not (first.transaction is not None or self._may_want(unsure)):
+            return first
+        facts, exact = first.facts, first.facts.statement.exact
+        asked = first.read.perhaps if exact else first.read.all
+        text, texts = first.send.text or facts.known.text, self._gatekeeper.texts
+        found = await views_in_plan(facts.session, facts.known, text, asked, texts)
         if found is None:
-            return reading
-        named = reading.read if exact else stale_reads.Read(reading.read.direct & found, reading.read.below & found)
-        read = stale_reads.Read(named.direct, named.below | (found - named.direct))
-        return replace(reading, read=read, guessed=False)
+            return first
+        named = first.read if exact else ViewsRead(first.read.direct & found, first.read.below & found)
+        return replace(first, read=ViewsRead(named.direct, named.below | (found - named.direct)), guessed=False)
 
     def _may_want(self, views: Iterable[str]) -> bool:
-        read = stale_reads.Read(perhaps=frozenset(views))
+        read = ViewsRead(perhaps=frozenset(views))
         if self._unseen_writes(read) or self._stale_reads.due(read):
             return True
         return any(self._catalog.is_stale(view_id) for view_id in views)
 
-    def _wanted(self, reading: Reading) -> stale_reads.Wanted:
-        """What is needed first. Changes the route's text where definitions replace views."""
-        wanted = self._stale_reads.wanted(
-            reading.place, reading.unpinned, pinned=reading.pinned, foreign=reading.foreign
-        )
-        reading.route.text = reading.text
-        if wanted.splices:
-            reading.route.text = spliced(reading.place.known.text, [*reading.splices, *wanted.splices])
-        return wanted
+    def _wanted(self, first: RefreshFirst) -> Wanted:
+        """What is needed first."""
+        pinned = first.transaction is not None
+        return self._stale_reads.wanted(first.facts, first.unpinned, pinned=pinned, foreign=first.foreign)
 
     # --- writes whose end has not been noticed -----------------------------------------------------
 
-    def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Ending | None]:
+    def _unseen_writes(self, read: ViewsRead) -> dict[int, Ending | None]:
         """The open writes to the views' base tables that may have ended unnoticed."""
         return unseen_writes(self._catalog, self._stale_reads.mattering(read.all))
 
-    async def _see_writes(self, read: stale_reads.Read) -> None:
+    async def _see_writes(self, read: ViewsRead) -> None:
         await see_writes(self._catalog, self._stale_reads.mattering(read.all))
 
     async def see_writes_to(self, view_id: str) -> None:
@@ -185,14 +146,14 @@ class Reads:
 
     # --- making fresh ------------------------------------------------------------------------------
 
-    async def _make_fresh(self, reading: Reading, wanted: stale_reads.Wanted, report: Report) -> None:
-        survived = RefreshFailed if reading.guessed else BaseTableMissing
-        await asyncio.gather(*(self._make_one_fresh(view, reading.cause, survived, report) for view in wanted.fresh))
+    async def _make_fresh(self, first: RefreshFirst, wanted: Wanted, report: Report) -> None:
+        survived, cause = RefreshFailed if first.guessed else BaseTableMissing, _cause(first)
+        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
         tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
         for name in (*wanted.listings, *tables):
-            await (await reading.session.sql()).run(maintenance.refresh_listing(name))
+            await (await first.facts.session.sql()).run(maintenance.refresh_listing(name))
         if wanted.perhaps:
-            await self._make_perhaps_fresh(wanted.perhaps, reading.cause, report)
+            await self._make_perhaps_fresh(wanted.perhaps, cause, report)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         if (known := self._tasks.known_gone(view_id)) is not None:
@@ -244,43 +205,48 @@ class Reads:
 
     # --- departing ---------------------------------------------------------------------------------
 
-    def depart(self, reading: Reading) -> None:
-        """The statement is about to be sent."""
-        if reading.pinned:
-            splices, read = self._version_reads.depart(
-                reading.session.transaction, reading.epoch, reading.place, reading.read
-            )
-            reading.route.closes.append(partial(self._readers.release, read))
-            reading.route.text = spliced(reading.place.known.text, [*reading.splices, *splices])
-        else:
-            self._begin_read(reading.route, reading.read.all)
-            reading.route.notes += self._stale_reads.notes(reading.read.sure)
-            reading.route.source = self._source(reading)
-        if reading.write is not None:
-            self._catalog.begin_write(reading.write)
+    def depart(self, first: RefreshFirst, wanted: Wanted | None = None) -> Send:
+        """What is sent now. `wanted`: what the read has been prepared for, whose definitions replace views."""
+        facts, send = first.facts, first.send
+        if first.transaction is not None:
+            transaction = facts.session.transaction
+            splices, held = self._version_reads.depart(transaction, first.transaction, facts, first.read)
+            text = spliced(facts.known.text, [*first.splices, *splices])
+            return replace(send, text=text, effects=(*send.effects, held))
+        if wanted is not None and wanted.splices:
+            send = replace(send, text=spliced(facts.known.text, [*first.splices, *wanted.splices]))
+        notes = self._stale_reads.notes(first.read.sure)
+        return replace(
+            send,
+            effects=(*send.effects, *self._hold(first.read.all)),
+            notes=(*send.notes, *notes),
+            source=self._source(first, send),
+        )
 
-    def _source(self, reading: Reading) -> Source | None:
-        changed = reading.route.text is not None or reading.splices or reading.write is not None
-        if changed or reading.composed or reading.guessed or reading.read.below or reading.read.perhaps:
+    def _source(self, first: RefreshFirst, send: Send) -> Source | None:
+        written = any(isinstance(effect, TablesWritten) for effect in send.effects)
+        changed = send.text is not None or first.splices or written
+        if changed or first.facts.composed or first.guessed or first.read.below or first.read.perhaps:
             return None
-        place, views = reading.place, reading.read.direct
-        return reading.answers.source(reading.session, place.namespace, place.known, place.statement, views)
+        return self._known.source(first.facts, first.read.direct)
 
-    def _begin_read(self, route: Route, views: frozenset[str]) -> None:
+    def _hold(self, views: frozenset[str]) -> tuple[VersionsHeld, ...]:
         """Keeps the views' current versions until the statement is closed."""
-        if views:
-            read = self._readers.begin(views)
-            route.ends.append(lambda _: self._readers.planned(read))
-            route.closes.append(partial(self._readers.release, read))
+        return (VersionsHeld(self._readers.begin(views)),) if views else ()
 
 
-async def _where_it_is_now(reading: Reading) -> stale_reads.Place:
-    """The place in the session's current database, which another connection may have changed. Raises FreshgateError if
-    the statement would now write to another table."""
-    place, namespace = reading.place, await reading.session.resolve_namespace()
-    if namespace != place.namespace and place.statement.writes:
+def _cause(first: RefreshFirst) -> Cause:
+    return Cause(TriggerMode.READ, first.facts.session.user)
+
+
+async def _where_it_is_now(first: RefreshFirst) -> Facts:
+    """The statement in the session's current database, which another connection may have changed. Raises FreshgateError
+    if the statement would now write to another table."""
+    facts = first.facts
+    namespace = await facts.session.resolve_namespace()
+    if namespace != facts.namespace and facts.statement.writes:
         raise FreshgateError(
             "The current database of the session changed while this statement waited for a refresh. Run it again.",
             sqlstate="40001",
         )
-    return replace(place, namespace=namespace)
+    return replace(facts, namespace=namespace)

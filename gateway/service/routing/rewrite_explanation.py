@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.refresh.progress import Report
 from gateway.mv.rewriting.usage import Missed
 from gateway.mv.rewriting.verdicts import Considered, Verdict
 from gateway.service.clients.session import Session
@@ -47,7 +46,7 @@ class _Row:
     text: str | None = None
 
 
-async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Session, _: Report) -> Result:
+async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Session) -> Result:
     """A row for each view that takes part and reads a table of the query, the one that would answer it first."""
     namespace = await session.resolve_namespace()
     query = statement.query

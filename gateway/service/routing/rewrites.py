@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import partial
 
 from gateway.config import Rewrite
 from gateway.errors import FreshgateError, Overtaken
@@ -37,9 +36,9 @@ from gateway.mv.rewriting.verdicts import (
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
-from gateway.service.operations.operation import End
 from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.scope import Scope
+from gateway.service.routing.ways import Hit
 from sql.definition.bases import bases
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -81,21 +80,6 @@ class Means:
     prover: Prover
     partly_stale: PartlyStale
     sessions: ProofSessions
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A text that answers the client's from a view."""
-
-    key: Key
-    answer: Answer
-    text: str
-    """It reads the view by its name."""
-    usage: Usage
-    vouched: Callable[[], bool]
-    """Whether the view may still answer."""
-    mixed: str = ""
-    """The text for Spark if only some of the view's partitions are stale: it computes these anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +161,11 @@ class Rewrites:
                 reason = Missed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else Missed.NOT_FRESH
                 stale += [answer] if objection == STALE else []
             else:
-                vouched = partial(self._standing.holds, answer.view_id)
-                return Hit(key, answer, answer.template.fill(shape.literals), usage, vouched)
+                return Hit(key, answer, answer.template.fill(shape.literals), usage)
         for answer in stale:
             if (mixture := await self._mixture(answer, session)) is not None:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
-                return Hit(key, answer, named, usage, partial(self._partly_stale.holds, mixture), mixed)
+                return Hit(key, answer, named, usage, mixture, mixed)
         return Pass(reason, usage)
 
     async def _known(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | None:
@@ -300,12 +283,14 @@ class Rewrites:
         except FreshgateError as error:
             log.info("the tables of a query cannot be described: %s", error)
 
-    def succeeded(self, session: Session, words: Words, text: str, hit: Hit, end: End) -> None:
-        """The text on the view has ended at Spark. If it has succeeded, its answer may be compared with the client's
-        own."""
-        if end is not End.SUCCEEDED:
-            return
+    def holds(self, hit: Hit) -> bool:
+        """Whether the view may still answer."""
+        if hit.mixture is not None:
+            return self._partly_stale.holds(hit.mixture)
+        return self._standing.holds(hit.answer.view_id)
 
+    def succeeded(self, session: Session, words: Words, text: str, hit: Hit) -> None:
+        """The text on the view has succeeded at Spark: its answer may be compared with the client's own."""
         changes = session.settings.changes
 
         def unchanged() -> bool:

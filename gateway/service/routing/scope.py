@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Set
-from functools import partial
+from collections.abc import Iterable, Iterator, Set
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.damage import damaged
 from gateway.mv.observation.relations import Relations
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, Reachable, Reads, TemporaryViews
+from gateway.service.clients.temporary_views import Change, Made, Reachable, Reads
 from gateway.service.clients.unseen import Unseen
-from gateway.service.operations.operation import End
-from gateway.service.routing.outcomes import Route
-from gateway.service.routing.stale_reads import Read
+from gateway.service.routing.facts import Facts, ViewsRead
+from gateway.service.routing.ways import (
+    Effect,
+    MeaningsMove,
+    SparkViewsChanged,
+    TemporaryViewsChanged,
+    TemporaryViewsSuspected,
+)
 from sql.definition.bases import function_name
 from sql.names import Namespace, TableName
-from sql.statement import Forwarded, Glance, Parts
+from sql.statement import Forwarded, Parts
+from sql.understood import Understood
 from sql.words import Words
 
 RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
 """A text without any of these words changes no Spark view, database or function, permanent or temporary."""
+USE_CHARACTERS_MAX = 300
+"""A longer USE is not one that only names a database."""
 
 
 class Scope:
@@ -64,18 +71,17 @@ class Scope:
         for mentioned in (words, *session.moving_words):
             await self._relations.learn(namespace.database, mentioned)
 
-    async def views_read(
-        self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool = False
-    ) -> Read:
-        """The materialized views that a statement reads. `composed`: it also has names that are not in its text.
+    async def views_read(self, facts: Facts) -> ViewsRead:
+        """The materialized views that a statement reads.
 
         Only names that may lead to a view are resolved, because a text that is not understood may have very many names.
         A temporary view hides a table; it is not always known which of the two a name means."""
+        session, namespace, statement = facts.session, facts.namespace, facts.statement
         direct: set[str] = set()
         perhaps: set[str] = set()
         names: set[TableName] = set()
         temporary = self.temporary(session)
-        reads = Reads(anything=composed)
+        reads = Reads(anything=facts.composed)
         leading = self._catalog.view_words | self._relations.view_words
         sure = {each.parts for each in statement.reads if not each.perhaps}
         for parts in temporary.among((each.parts for each in statement.reads), leading):
@@ -103,7 +109,7 @@ class Scope:
         said = {name for name in elsewhere if name.database in chosen}
         below = (await self._relations.sources_of(names | reads.surely | said)).views
         perhaps |= await self._views_behind(reads.perhaps | elsewhere, anything=reads.anything)
-        return Read(frozenset(direct), below, frozenset(perhaps - direct - below))
+        return ViewsRead(frozenset(direct), below, frozenset(perhaps - direct - below))
 
     async def _views_behind(self, names: Iterable[TableName], *, anything: bool) -> frozenset[str]:
         """The views that names lead to if they mean these relations. Errors are ignored."""
@@ -132,15 +138,14 @@ class Scope:
         """Whether another database or catalog may be current when Spark resolves a name."""
         return session.namespace_uncertain or (not statement.exact and statement.changes_namespace)
 
-    def names_read(
-        self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool = False
-    ) -> Reads:
+    def names_read(self, facts: Facts, *, anything: bool = False) -> Reads:
         """What a view that the statement creates reads, also through temporary views and functions."""
+        session, namespace, statement = facts.session, facts.namespace, facts.statement
         temporary = self.temporary(session)
         names = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
         names |= self._functions_called(namespace, statement)
         elsewhere = frozenset(self._read_elsewhere(session, statement))
-        reads = Reads(frozenset(names), elsewhere, anything=composed)
+        reads = Reads(frozenset(names), elsewhere, anything=anything)
         for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
             reads |= temporary.reads(parts)
         return reads
@@ -156,75 +161,70 @@ class Scope:
 
     # --- what a statement changes about names ------------------------------------------------------
 
-    def note(
-        self,
-        route: Route,
-        session: Session,
-        namespace: Namespace,
-        statement: Forwarded,
-        look: Glance,
-        suspected: Set[Parts],
-        *,
-        composed: bool,
-    ) -> None:
-        """Notes changes of the current database, temporary views and Spark views. `suspected`: the temporary views that
+    def effects(self, facts: Facts, suspected: Set[Parts]) -> Iterator[Effect]:
+        """The changes of the current database, temporary views and Spark views. `suspected`: the temporary views that
         a text that is not understood may create."""
-        if statement.changes_namespace or composed:
-            watch(route, session, moves=True, words=look.words)
+        statement, look = facts.statement, facts.look
+        if statement.changes_namespace or facts.composed:
+            yield may_move(facts.known)
         if suspected:
-            reads = self.names_read(session, namespace, statement, composed=composed)
-            route.sends.append(partial(self.temporary(session).suspect, suspected, reads))
-            watch(route, session)
+            yield from self._suspected(facts, suspected)
         if statement.temporary and statement.creates_view:
-            self._note_made(route, session, namespace, statement)
+            yield from self._made(facts, statement.creates_view)
             return
         if statement.drops or look.keyword == "alter":
-            self._note_temporary(route, session, namespace, statement, look)
+            yield from self._changed_temporary(facts)
         if not look.words.isdisjoint(RELATION_WORDS):
-            self._note_relations(route, session, namespace, statement, look)
+            yield self._changed_views(facts)
 
-    def _note_made(self, route: Route, session: Session, namespace: Namespace, statement: Forwarded) -> None:
-        """Notes the creation of a temporary view or function."""
-        assert statement.creates_view is not None
-        place = self.temporary(session).place(statement.creates_view, shared=statement.shared)
-        reads = self.names_read(session, namespace, statement)
-        made = Made(statement.creates_view[-1], reads, statement.creates_function)
-        _change(route, session, place, Change(made=(made,)))
+    def _suspected(self, facts: Facts, suspected: Set[Parts]) -> Iterator[Effect]:
+        temporary, reads = self.temporary(facts.session), self.names_read(facts, anything=facts.composed)
+        shared = {parts for parts in suspected if temporary.is_made_for_all(parts)}
+        for among, names in ((temporary.own, suspected - shared), (temporary.shared.views, shared)):
+            if names:
+                yield TemporaryViewsSuspected(among, frozenset(parts[-1].lower() for parts in names), reads)
+        yield MeaningsMove()
 
-    def _note_temporary(
-        self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
-    ) -> None:
-        """Notes DROP, ALTER and RENAME of what may be a temporary view, which may not exist afterwards."""
-        temporary = self.temporary(session)
+    def _made(self, facts: Facts, name: Parts) -> Iterator[Effect]:
+        """The creation of a temporary view or function."""
+        among = self.temporary(facts.session).place(name, shared=facts.statement.shared)
+        made = Made(name[-1], self.names_read(facts), facts.statement.creates_function)
+        yield TemporaryViewsChanged(among, Change(made=(made,)))
+        yield MeaningsMove()
+
+    def _changed_temporary(self, facts: Facts) -> Iterator[Effect]:
+        """DROP, ALTER and RENAME of what may be a temporary view, which may not exist afterwards."""
+        temporary, statement = self.temporary(facts.session), facts.statement
         name = statement.drops or (statement.writes[0] if statement.exact and statement.writes else None)
-        place = temporary.of(name) if name is not None and temporary.may_be(name) else None
-        if place is None or name is None or statement.drops_database:
+        among = temporary.of(name) if name is not None and temporary.may_be(name) else None
+        if among is None or name is None or statement.drops_database:
             return
         if statement.drops:
-            _change(route, session, place, Change(dropped=(name[-1].lower(),)))
-            return
-        after = statement.writes[-1] if statement.creates_view is None else name
-        reads = temporary.reads(name)
-        if statement.creates_view is not None:
-            reads |= self.names_read(session, namespace, statement)
-        route.sends.append(partial(place.suspect, after[-1].lower(), reads))
-        watch(route, session)
+            yield TemporaryViewsChanged(among, Change(dropped=(name[-1].lower(),)))
+        else:
+            after = statement.writes[-1] if statement.creates_view is None else name
+            reads = temporary.reads(name)
+            if statement.creates_view is not None:
+                reads |= self.names_read(facts)
+            yield TemporaryViewsSuspected(among, frozenset({after[-1].lower()}), reads)
+        yield MeaningsMove()
 
-    def _note_relations(
-        self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
-    ) -> None:
-        function = statement.changes_function
+    def _changed_views(self, facts: Facts) -> Effect:
+        statement, function = facts.statement, facts.statement.changes_function
         changed = (*statement.writes, function) if function else statement.writes
-        databases = frozenset(TableName.resolve(parts, namespace).database for parts in changed)
-        route.ends.append(lambda _: self._forget(databases))
+        databases = frozenset(TableName.resolve(parts, facts.namespace).database for parts in changed)
         changes = statement.creates_view or statement.drops or function or not statement.exact
-        if changes or look.keyword in {"alter", "create"}:
-            changing = unseen(route, session)
-            route.sends.append(lambda: self._changing.update({changing: databases}))
-            route.ends.append(partial(self._changed, changing))
+        return SparkViewsChanged(databases, bool(changes) or facts.look.keyword in {"alter", "create"})
 
-    def _changed(self, statement: Unseen, _: End) -> None:
-        self._changing.pop(statement, None)
+    def begin_change(self, statement: Unseen, databases: frozenset[str]) -> None:
+        """A statement is sent that may change the lists of Spark views in these databases."""
+        self._changing[statement] = databases
+
+    def end_change(self, statement: Unseen | None, databases: frozenset[str]) -> None:
+        """A statement has ended that may have changed Spark views in these databases."""
+        self._forget(databases)
+        if statement is not None:
+            self._changing.pop(statement, None)
 
     def _changing_in(self, namespace: Namespace, words: Words) -> dict[Unseen, frozenset[str]]:
         """The entries of `_changing` that concern a statement with these words."""
@@ -276,26 +276,7 @@ def _folded_reads(statement: Forwarded) -> set[Parts]:
     return folded(reference.parts for reference in statement.reads)
 
 
-def unseen(route: Route, session: Session) -> Unseen:
-    """The route's `Unseen`, by which other statements can find out whether this one has ended."""
-    if route.unseen is None:
-        route.unseen = Unseen(session.spare)
-        route.ends.append(route.unseen.end)
-    return route.unseen
-
-
-def watch(route: Route, session: Session, *, moves: bool = False, words: Words = frozenset()) -> None:
-    """The session's next statement waits for the outcome of this one, which changes the meaning of names, or a setting
-    of the gateway. `moves`: it may change the current database or catalog."""
-    statement = unseen(route, session)
-    route.sends.append(partial(session.watch, statement))
-    route.ends.append(partial(session.ended, statement))
-    if moves:
-        statement.moves, statement.words = True, words
-
-
-def _change(route: Route, session: Session, place: TemporaryViews, change: Change) -> None:
-    """Notes that the statement changes temporary views, which may happen as soon as it is sent."""
-    route.sends.append(partial(place.begin, change))
-    route.ends.append(partial(place.end, change))
-    watch(route, session)
+def may_move(known: Understood) -> MeaningsMove:
+    """The effect of a statement that may change the current database."""
+    is_use = known.look.keyword == "use" and len(known.text) <= USE_CHARACTERS_MAX
+    return MeaningsMove(moves=True, words=known.look.words, use=known.text if is_use else "")

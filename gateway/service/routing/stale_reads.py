@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
@@ -14,35 +14,13 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.surroundings import Surroundings
-from sql.names import Namespace, TableName, quote
-from sql.statement import Forwarded, Reference, WhenStale
+from gateway.service.routing.facts import Facts, ViewsRead
+from sql.names import TableName, quote
+from sql.statement import WhenStale
 from sql.texts import rewrite
-from sql.understood import Understood
 
 INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
 """First words of statements in which a query can replace a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The materialized views that a statement reads, by id.
-
-    `direct` are named in it, `below` are read through Spark views. `perhaps` are views that it may read: a temporary
-    view with the same name may be gone, or the statement builds names at run time. The statement never builds these,
-    and never fails because of them.
-    """
-
-    direct: frozenset[str] = frozenset()
-    below: frozenset[str] = frozenset()
-    perhaps: frozenset[str] = frozenset()
-
-    @property
-    def all(self) -> frozenset[str]:
-        return self.direct | self.below | self.perhaps
-
-    @property
-    def sure(self) -> frozenset[str]:
-        return self.direct | self.below
 
 
 @dataclass(slots=True)
@@ -64,27 +42,6 @@ class Wanted:
         return bool(self.fresh or self.listings or self.inlined or self.perhaps)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A statement in its namespace."""
-
-    known: Understood
-    namespace: Namespace
-    vouched: Callable[[], bool] | None = None
-    """For a text that stands in for a client's: whether the view that it reads may still answer. Such a text is never
-    prepared."""
-
-    @property
-    def statement(self) -> Forwarded:
-        return self.known.sparks
-
-    def mentions(self, name: TableName) -> list[Reference]:
-        """The mentions of this relation."""
-        spelt = {reference.parts for reference in self.statement.reads}
-        spelt = {parts for parts in spelt if TableName.resolve(parts, self.namespace) == name}
-        return [reference for reference in self.statement.reads if reference.parts in spelt]
-
-
 class StaleReads:
     """Decides what reads need."""
 
@@ -94,11 +51,11 @@ class StaleReads:
         self._habits = habits
         self._surroundings = surroundings
 
-    def due(self, read: Read) -> bool:
+    def due(self, read: ViewsRead) -> bool:
         """Whether base tables, or stored rows, must be looked at before `wanted` can decide."""
         return self._inspector.due(self.mattering(read.all)) or self._inspector.storage_due(read.all)
 
-    async def look(self, read: Read) -> list[str]:
+    async def look(self, read: ViewsRead) -> list[str]:
         """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
         mattering = self.mattering(read.all)
         others = read.all.difference(mattering)
@@ -125,7 +82,7 @@ class StaleReads:
             return False
         return bool(entry.damage) or not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
 
-    def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
+    def wanted(self, facts: Facts, read: ViewsRead, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
         """`pinned`: the transaction must see the same rows again, so no definition can replace a view. Nor can those of
         the `foreign` views.
 
@@ -141,10 +98,10 @@ class StaleReads:
             if view_id in read.perhaps:
                 wanted.perhaps.append(view_id)
                 continue
-            surely = place.statement.exact
+            surely = facts.statement.exact
             inlined = policy is WhenStale.INLINE and view_id not in foreign
             if inlined and surely and view_id not in read.below and not pinned:
-                splices = self._splices(view, place)
+                splices = self._splices(view, facts)
                 if splices:
                     self._inline(wanted, view, splices)
                     continue
@@ -182,11 +139,11 @@ class StaleReads:
         if self._habits.caches_listings:
             wanted.listings.append(view.definition)
 
-    def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
+    def _splices(self, view: MaterializedView, facts: Facts) -> list[rewrite.Splice]:
         """The splices that replace each mention by the definition; none if the text does not allow it."""
-        if place.known.look.keyword not in INLINED_IN or (around := place.known.places).disturb(view.name):
+        if facts.known.look.keyword not in INLINED_IN or (around := facts.known.places).disturb(view.name):
             return []
-        mentions = place.mentions(view.name)
+        mentions = facts.mentions(view.name)
         if any(mention.perhaps for mention in mentions):
             return []
         query = f"(SELECT * FROM {view.definition.quoted})"

@@ -16,11 +16,13 @@ from gateway.mv.concurrency import gathered
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.versions.kept import Versions
-from gateway.mv.versions.readers import Read, Readers
+from gateway.mv.versions.readers import Readers
 from gateway.service.clients.session import Session
 from gateway.service.clients.transaction import Pin, Transaction
-from gateway.service.routing import stale_reads
+from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.long_texts import LongTexts
+from gateway.service.routing.stale_reads import INLINED_IN
+from gateway.service.routing.ways import VersionsHeld
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import Namespace, TableName, quote
 from sql.reading import time_travel
@@ -31,20 +33,20 @@ from sql.understood import Understood
 
 TRAVELS_MAX = 100
 """The maximum number of versions that a statement may name."""
-REPLACED_IN = stale_reads.INLINED_IN | {"explain"}
+REPLACED_IN = INLINED_IN | {"explain"}
 """First words of statements in which a query can replace a name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Journey:
+class TimeTravel:
     """The earlier versions that a statement reads."""
 
     known: Understood
     """The statement with blanks in place of the clauses."""
     travels: Mapping[int, tuple[Travel, MaterializedView, Version]]
     """By the end of the name."""
-    read: Read
-    """Keeps the versions; must be released."""
+    held: VersionsHeld
+    """Keeps the versions."""
 
     def splices(self) -> list[rewrite.Splice]:
         """The splices that replace the mentions by the versions. Raises NotAllowed if that is not possible."""
@@ -69,6 +71,10 @@ class Journey:
             found += _replacements(around, [whole], view, version)
         return found
 
+    @property
+    def views(self) -> frozenset[TableName]:
+        return frozenset(view.name for _, view, _ in self.travels.values())
+
     def rest(self) -> Understood:
         """The statement with only the mentions that are ordinary reads."""
         reads = self.known.sparks.reads
@@ -86,9 +92,9 @@ class VersionReads:
 
     # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
 
-    async def journey(
+    async def time_travel(
         self, known: Understood, namespace: Namespace, session: Session, texts: LongTexts
-    ) -> Journey | None:
+    ) -> TimeTravel | None:
         """The earlier versions of views that a statement names; None if there are none. Clauses of tables are kept.
 
         Raises NoSuchVersion, NotFresh for a version whose stored rows were changed, or Spark's error for an expression
@@ -129,11 +135,7 @@ class VersionReads:
             self._readers.release(read)
             raise
         rest = time_travel.blanked(known.lexed, [travel for travel, _ in found])
-        return Journey(Understood(rest, look=known.look), travels, read)
-
-    def release(self, journey: Journey) -> None:
-        """Allows its versions to be dropped."""
-        self._readers.release(journey.read)
+        return TimeTravel(Understood(rest, look=known.look), travels, VersionsHeld(read))
 
     # --- transactions ------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class VersionReads:
         if everything:
             self._pin(transaction, (view for view in self._catalog.views() if view.complete))
 
-    def check(self, transaction: Transaction, place: stale_reads.Place, read: stale_reads.Read) -> None:
+    def check(self, transaction: Transaction, facts: Facts, read: ViewsRead) -> None:
         """Raises NotAllowed if a read in a transaction cannot be given the versions that the transaction sees."""
         for view_id in sorted(read.all):
             if (entry := self._catalog.find(view_id)) is None:
@@ -151,9 +153,9 @@ class VersionReads:
             view, reason = entry.view, None
             if transaction.names.get(view.name, view_id) != view_id:
                 reason = "its name belongs to another view since the transaction began"
-            elif view_id not in read.direct or not place.statement.exact:
+            elif view_id not in read.direct or not facts.statement.exact:
                 reason = "it is read through a view, or by a name that is built at run time"
-            elif place.known.look.keyword not in REPLACED_IN or place.known.places.disturb(view.name):
+            elif facts.known.look.keyword not in REPLACED_IN or facts.known.places.disturb(view.name):
                 reason = "a query cannot replace its name in this statement"
             if reason is not None:
                 raise NotAllowed(
@@ -163,15 +165,15 @@ class VersionReads:
                     sqlstate=NOT_SUPPORTED,
                 )
 
-    def due(self, transaction: Transaction, read: stale_reads.Read) -> bool:
+    def due(self, transaction: Transaction, read: ViewsRead) -> bool:
         """Whether `look` would have to ask Spark, or would raise."""
         return any(self._inspector.version_due(*pinned) for pinned in self._pinned(transaction, read))
 
-    async def look(self, transaction: Transaction, read: stale_reads.Read) -> None:
+    async def look(self, transaction: Transaction, read: ViewsRead) -> None:
         """Looks at the stored rows of the transaction's versions. Raises NotFresh if they were changed."""
         await gathered(self._inspector.check_version(*pinned) for pinned in self._pinned(transaction, read))
 
-    def _pinned(self, transaction: Transaction, read: stale_reads.Read) -> list[tuple[MaterializedView, Version]]:
+    def _pinned(self, transaction: Transaction, read: ViewsRead) -> list[tuple[MaterializedView, Version]]:
         return [
             (entry.view, pin.version)
             for view_id in sorted(read.direct)
@@ -179,11 +181,11 @@ class VersionReads:
         ]
 
     def depart(
-        self, transaction: Transaction, epoch: int, place: stale_reads.Place, read: stale_reads.Read
-    ) -> tuple[list[rewrite.Splice], Read]:
-        """Returns the splices that replace the views by the transaction's versions, and a read that keeps these and
-        must be released. Views that the transaction uses for the first time are all pinned at the same moment.
-        `epoch`: the transaction's when the statement arrived."""
+        self, transaction: Transaction, epoch: int, facts: Facts, read: ViewsRead
+    ) -> tuple[list[rewrite.Splice], VersionsHeld]:
+        """Returns the splices that replace the views by the transaction's versions, and what keeps these. Views that
+        the transaction uses for the first time are all pinned at the same moment. `epoch`: the transaction's when the
+        statement arrived."""
         if transaction.epoch != epoch:
             raise FreshgateError(
                 "The transaction of this statement ended while the statement waited. Run it again.", "25000"
@@ -191,13 +193,13 @@ class VersionReads:
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
         self._pin(transaction, views)
         hold = self._readers.begin(versions=[(view.id, transaction.pins[view.id].version.number) for view in views])
-        around = place.known.places
+        around = facts.known.places
         splices = [
             splice
             for view in views
-            for splice in _replacements(around, place.mentions(view.name), view, transaction.pins[view.id].version)
+            for splice in _replacements(around, facts.mentions(view.name), view, transaction.pins[view.id].version)
         ]
-        return splices, hold
+        return splices, VersionsHeld(hold)
 
     def _pin(self, transaction: Transaction, views: Iterable[MaterializedView]) -> None:
         for view in views:

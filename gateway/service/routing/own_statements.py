@@ -1,0 +1,57 @@
+"""Executes the statements that the gateway does not send to Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.mv.refresh.progress import Report
+from gateway.service.answers import healing
+from gateway.service.answers.commands import Commands
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import NO_ROWS, Result
+from gateway.service.routing import rewrite_explanation
+from gateway.service.routing.rewrites import Rewrites
+from gateway.service.routing.version_reads import VersionReads
+from gateway.service.routing.ways import ListDatabases, ListNames, Own
+from sql.statement import BeginTransaction, EndTransaction, ExplainRewrite
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStatements:
+    """Everything that `ways.Own` may be."""
+
+    commands: Commands
+    rewrites: Rewrites
+    version_reads: VersionReads
+
+    async def execute(self, own: Own, session: Session, report: Report) -> Result:
+        """`report` receives lines for the operation's log. Raises FreshgateError."""
+        match own.statement:
+            case BeginTransaction() | EndTransaction() as statement:
+                return self._transaction(statement, session, report)
+            case ExplainRewrite() as statement:
+                return await rewrite_explanation.explain(self.rewrites, statement, session)
+            case ListDatabases(text):
+                return await self.commands.databases(text, session)
+            case ListNames(text):
+                return await healing.names_first(text, session)
+            case statement:
+                return await self.commands.run(statement, session, report)
+
+    def _transaction(self, statement: BeginTransaction | EndTransaction, session: Session, report: Report) -> Result:
+        transaction = session.transaction
+        if isinstance(statement, EndTransaction):
+            if not transaction.open:
+                report("Warning: there is no transaction in progress")
+            elif not statement.commit:
+                report("Warning: writes are not undone; Spark has no transactions")
+            transaction.end()
+            if not statement.chain:
+                return NO_ROWS
+        elif transaction.open:
+            report("Warning: there is already a transaction in progress")
+            return NO_ROWS
+        everything = isinstance(statement, BeginTransaction) and statement.snapshot
+        self.version_reads.begin(transaction, everything=everything)
+        report("Reads of a materialized view see one version of it until COMMIT. Writes take effect at once")
+        return NO_ROWS

@@ -1,0 +1,500 @@
+"""Decides which way a statement goes.
+
+A statement without any name of interest is forwarded after a cheap scan of its words (`plain`). Other statements are
+parsed. What a statement reads and writes decides whether views are refreshed first, a write is noted, or the statement
+is refused. Deciding holds nothing but claims and versions: what a statement does takes place once it is under way.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gateway.errors import FreshgateError, SyntaxRefused
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.refresh.progress import Report
+from gateway.mv.rewriting.unanswered import Unanswered
+from gateway.mv.rewriting.usage import Missed
+from gateway.service.clients import own_settings
+from gateway.service.clients.audit import Mentions
+from gateway.service.clients.bounds import spliced
+from gateway.service.clients.session import Session, may_collect_in_parts
+from gateway.service.results.revocation import may_change_rights
+from gateway.service.routing.catalog_rows import CatalogRows
+from gateway.service.routing.facts import Facts, ViewsRead
+from gateway.service.routing.first_words import READING, ROW_CHANGES, may_write
+from gateway.service.routing.gatekeeper import CHANGING, Gatekeeper, takes_temporary
+from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
+from gateway.service.routing.reads import Reads
+from gateway.service.routing.rewrites import FIRST_WORDS, Pass, Rewrites
+from gateway.service.routing.scope import RELATION_WORDS, Scope, may_move
+from gateway.service.routing.underway import Effects
+from gateway.service.routing.version_reads import VersionReads
+from gateway.service.routing.ways import (
+    Effect,
+    FromView,
+    Hit,
+    ListDatabases,
+    MeaningsChanged,
+    MeaningsMove,
+    Own,
+    OwnSettingsChanged,
+    QueryAnswered,
+    RefreshFirst,
+    RightsChanged,
+    RowsCollectedInParts,
+    Send,
+    Sent,
+    SettingsChanged,
+    TablesRedefined,
+    TemporaryViewLeaves,
+    Way,
+    changed,
+    sent,
+)
+from gateway.service.routing.writes import Writes, moves_files
+from sql.grammar import view_properties
+from sql.grammar.cursor import SyntaxProblem
+from sql.mentioned import Mentioned
+from sql.names import Namespace, TableName
+from sql.reading import catalog_functions, explained
+from sql.statement import (
+    AlterMaterializedView,
+    CreateMaterializedView,
+    DropMaterializedView,
+    Forwarded,
+    Glance,
+    NamedCommand,
+    Parts,
+    SetProperties,
+)
+from sql.texts import rewrite
+from sql.understood import Understood
+from sql.words import may_hold_path
+
+log = logging.getLogger(__name__)
+
+QUERIES = FIRST_WORDS - {"explain"}
+CATALOG_WORDS = catalog_functions.WORDS | rewrite.OWN
+"""A text without any of these words does not query the catalog."""
+DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
+SETTINGS = frozenset({"set", "reset"})
+KEEPING_SETTINGS = (
+    READING - SETTINGS | ROW_CHANGES | frozenset({"create", "drop", "alter", "comment", "grant", "revoke"})
+)
+"""First words of statements that change no setting of their session, and run no other statement."""
+RUNNING = frozenset({"begin", "execute", "explain"})
+"""First words of texts that run other statements."""
+_SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
+
+
+class Router:
+    """Finds the way of each statement."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        scope: Scope,
+        reads: Reads,
+        version_reads: VersionReads,
+        gatekeeper: Gatekeeper,
+        rewrites: Rewrites,
+        rows: CatalogRows,
+        unanswered: Unanswered,
+        effects: Effects,
+    ) -> None:
+        """`unanswered` counts the queries for which views are suggested."""
+        self._catalog = catalog
+        self._scope = scope
+        self._reads = reads
+        self._version_reads = version_reads
+        self._gatekeeper = gatekeeper
+        self._rewrites = rewrites
+        self._rows = rows
+        self._unanswered = unanswered
+        self._effects = effects
+        self._writes = Writes(catalog, scope)
+        self._texts = gatekeeper.texts
+
+    async def close(self) -> None:
+        """Ends the processes that parse long texts."""
+        await self._texts.close()
+
+    # --- the cheap way -----------------------------------------------------------------------------
+
+    def plain(self, session: Session, known: Understood) -> Send | None:
+        """The way of a statement without any name of interest; None if `consider` must decide."""
+        return None if session.unseen or len(known.text) > LONG_CHARACTERS else self._plain(session, known)
+
+    def _plain(self, session: Session, known: Understood) -> Send | None:
+        look = known.look
+        if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or _lists_databases(look):
+            return None
+        if look.keyword in SETTINGS and _own_setting(known) is not None:
+            return None
+        writes = may_write(look)
+        if writes and not look.words.isdisjoint(RELATION_WORDS):
+            return None
+        if not self._catalog.idle and (
+            self._scope.of_interest(session, look.words, writes=writes)
+            or self._rewrites.concerns(session, look)
+            or known.composes
+            or (writes and self._gatekeeper.may_hide(known))
+            or (writes and (moves_files(look) or may_hold_path(look.words)))
+        ):
+            return None
+        took = None
+        if self._unanswered.counts and look.keyword in QUERIES:
+            if session.namespace is None:
+                return None
+            took = self._counting(session, session.namespace, known)
+        effects = list[Effect]()
+        if writes:
+            effects.append(self._writes.unread(session, known))
+        if _may_change_namespace(look):
+            effects.append(may_move(known))
+        effects += self._meanings(known)
+        return Send(effects=tuple(effects), runs_others=_runs_others(look), took=took)
+
+    # --- the thorough way --------------------------------------------------------------------------
+
+    async def consider(self, session: Session, known: Understood) -> Way:
+        """Raises FreshgateError if the statement is refused."""
+        await session.settle()
+        await self._scope.name_temporary(session)
+        with parts_bounded():
+            await self._settle(known)
+            while True:
+                moved, names = session.moved, self._names()
+                way = await self._consider(session, known)
+                if moved == session.moved and not self._renamed(names, known):
+                    return way
+                # Another statement has ended meanwhile, so the names may mean something else.
+                if not isinstance(way, Own):
+                    self._drop(session, way)
+
+    def _drop(self, session: Session, way: Sent) -> None:
+        """The way is not taken."""
+        self._effects.drop(session, sent(way).effects)
+
+    def _names(self) -> tuple[int, frozenset[str]]:
+        """The catalog's revision, and the names of its views."""
+        return self._catalog.revision, self._catalog.view_words
+
+    def _renamed(self, before: tuple[int, frozenset[str]], known: Understood) -> bool:
+        """Whether names in a statement may belong to other views than before, for example after a RENAME."""
+        revision, words = before
+        if revision == self._catalog.revision:
+            return False
+        return known.composes or not known.look.words.isdisjoint(words | self._catalog.view_words)
+
+    async def _consider(self, session: Session, known: Understood) -> Way:
+        statement, look = known.statement, known.look
+        if len(known.text) > LONG_CHARACTERS and (plain := self._plain(session, known)) is not None:
+            return plain
+        if not isinstance(statement, Forwarded):
+            if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
+                await self._gatekeeper.check_location(statement.clauses.location)
+            return Own(statement)
+        if _lists_databases(look) and _SHOW_DATABASES.match(known.text, known.start):
+            return Own(ListDatabases(known.text))
+        written = await self._gatekeeper.written_out(session, known)
+        way = await self._for_spark(session, written)
+        if written is known or isinstance(way, Own):
+            return way
+        return changed(way, text=written.text) if sent(way).text is None else way
+
+    async def _for_spark(self, session: Session, known: Understood) -> Way:
+        """The way of a statement for Spark, without anything that it puts together at run time if it may write."""
+        statement, look = known.sparks, known.look
+        namespace = await session.resolve_namespace()
+        command = self._about_view(namespace, known)
+        name = _changed_name(command, statement, look)
+        claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
+        if command is not None and claim is None and not await self._is_shadowed(session, command):
+            return Own(command)
+        try:
+            if self._rewrites.concerns(session, look):
+                return await self._query(session, namespace, known, claim)
+            return await self._counted(session, namespace, known, claim)
+        except BaseException:  # Including cancellation: the statement is never sent to Spark.
+            if claim is not None:
+                self._effects.drop(session, (claim,))
+            raise
+
+    async def prepare(self, first: RefreshFirst, report: Report) -> Send:
+        """Makes the views fresh that the statement reads. Raises FreshgateError."""
+        return await self._reads.prepare(first, report)
+
+    def check_again(self, first: RefreshFirst) -> None:
+        """Called just before a statement is sent that has waited. Raises NotAllowed if its names may have moved."""
+        self._gatekeeper.check_again(first)
+
+    # --- queries -----------------------------------------------------------------------------------
+
+    async def _query(
+        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
+    ) -> Sent:
+        """The way of a query that a view may answer, or of EXPLAIN of one."""
+        start = explained.query_start(known.lexed) if known.look.keyword == "explain" else 0
+        if start is None:
+            return await self._counted(session, namespace, known, claim)
+        found = await self._rewrites.find(session, namespace, known.look.words, known.text[start:])
+        if isinstance(found, Hit):
+            if (on_view := await self._from_view(session, namespace, known, found, known.text[:start])) is not None:
+                return on_view
+            found = Pass(Missed.NOT_FRESH, found.usage)
+        way = await self._counted(session, namespace, known, claim)
+        if start:
+            return way
+        took = found.count()
+        # The time of others would contain that of a refresh.
+        return replace(way, took=took if way.took is None else _both(took, way.took)) if isinstance(way, Send) else way
+
+    async def _from_view(
+        self, session: Session, namespace: Namespace, known: Understood, hit: Hit, head: str
+    ) -> FromView | None:
+        """The way of a text on the view; None if that would have to wait for a refresh. `head`: what precedes the query
+        in EXPLAIN, which shows the plan that would run, and is not counted."""
+        try:
+            facts = Facts.of(session, namespace, Understood(head + hit.text))
+            way = await self._routed(facts, None, hit=hit)
+        except FreshgateError as error:
+            # The client has not named the view, so nothing about the view is an error of the client's statement.
+            log.info("%s does not answer a query in the place of its base tables: %s", hit.answer.view, error)
+            return None
+        if isinstance(way, RefreshFirst):
+            self._drop(session, way)
+            return None
+        send = replace(way, text=way.text or head + (hit.mixed or hit.text))
+        if hit.mixed:
+            send = replace(send, source=None)  # It also reads base tables.
+        if not head:
+            answered = QueryAnswered(hit, known.text, known.look.words)
+            send = replace(send, took=hit.usage.used(hit.answer.view), effects=(*send.effects, answered))
+        return FromView(send, hit, known, counted=not head)
+
+    async def own_text(self, session: Session, failed: FromView, error: FreshgateError) -> Send | RefreshFirst:
+        """The way of the client's own text after another one has failed. Raises FreshgateError."""
+        reason = self._rewrites.failed(failed.hit, error)
+        way = await self._at_a_time(session, await session.resolve_namespace(), failed.query, None)
+        took = failed.hit.usage.failed(failed.hit.answer.view, reason) if failed.counted else None
+        return replace(way, took=took) if isinstance(way, Send) else way
+
+    def still_holds(self, way: FromView) -> bool:
+        """Whether the answer of the text that has just ended is right."""
+        return not way.hit.mixed or self._rewrites.holds(way.hit)
+
+    async def _counted(
+        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
+    ) -> Send | RefreshFirst:
+        """The way of a statement as it came."""
+        way = await self._at_a_time(session, namespace, known, claim)
+        counted = self._unanswered.counts and known.look.keyword in QUERIES
+        if counted and isinstance(way, Send) and not way.mentions.views:
+            return replace(way, took=self._counting(session, namespace, known))
+        return way
+
+    def _counting(self, session: Session, namespace: Namespace, known: Understood) -> Callable[[float], None] | None:
+        """Receives the seconds that a query took which no view answers, for which views may be suggested."""
+        words = known.look.words
+        if not words.isdisjoint(CATALOG_WORDS) or self._scope.temporary(session).mentioned(words):
+            return None
+        return self._unanswered.receiver(known.text, namespace, session.user)
+
+    # --- statements for Spark ----------------------------------------------------------------------
+
+    async def _at_a_time(
+        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
+    ) -> Send | RefreshFirst:
+        """The way of a statement that may name the catalog's functions, and versions of views."""
+        if called := bool(known.catalog_calls):
+            known = Understood(await self._rows.with_functions(session, known), look=known.look)
+            await self._settle(known)
+        temporary = claim.name if claim else None
+        travel = await self._version_reads.time_travel(known, namespace, session, self._texts)
+        if travel is None:
+            return await self._routed(Facts.of(session, namespace, known, temporary), claim, respelled=called)
+        try:
+            await self._settle(travel.known)
+            splices = travel.splices()
+            facts = Facts.of(session, namespace, travel.rest(), temporary)
+            way = await self._routed(facts, claim, splices, respelled=called)
+        except BaseException:  # Including cancellation: the versions are not read.
+            self._effects.drop(session, (travel.held,))
+            raise
+        send = sent(way)
+        mentions = replace(send.mentions, views=send.mentions.views | travel.views)
+        return changed(way, mentions=mentions, effects=(*send.effects, travel.held))
+
+    async def _routed(
+        self,
+        facts: Facts,
+        claim: TemporaryViewLeaves | None,
+        versions: Sequence[rewrite.Splice] = (),
+        *,
+        respelled: bool = False,
+        hit: Hit | None = None,
+    ) -> Send | RefreshFirst:
+        """`versions`: the splices that replace views by versions. `respelled`: the text is no longer the
+        client's. `hit`: it stands in for the client's; such a text is never prepared."""
+        session, known, statement, look = facts.session, facts.known, facts.statement, facts.look
+        if not self._catalog.idle:
+            await self._scope.learn(session, facts.namespace, look.words)
+        if not statement.exact:
+            log.info(
+                "statement not understood (%s), so every name in it counts: %s", statement.reason, known.shown[:200]
+            )
+        await self._gatekeeper.check(facts)
+        if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
+            own_settings.check(said)
+        splices = [*versions, *await self._rows.splices(session, known, changed=respelled)]
+        first = await self._read(facts, splices, spliced(known.text, splices) if respelled or splices else None)
+        send = replace(first.send, effects=tuple(self._effects_of(facts, claim)))
+        first = replace(first, send=send)
+        if hit is None:
+            waits = self._reads.must_wait(first)
+        else:
+            waits = self._reads.is_watched(first.read) or not self._rewrites.holds(hit)
+        if waits:
+            return first
+        departed = self._reads.depart(first)
+        warning = self._writes.warning(look, facts.targets)
+        return replace(departed, notes=(*departed.notes, warning)) if warning else departed
+
+    async def _read(self, facts: Facts, splices: Sequence[rewrite.Splice], text: str | None) -> RefreshFirst:
+        """The statement with the views that it reads. `text`: what replaces its own so far."""
+        session, statement, transaction = facts.session, facts.statement, facts.session.transaction
+        read, moved = ViewsRead(), session.moved
+        if statement.touches_rows and statement.creates_view is None:
+            read = await self._scope.views_read(facts)
+            if facts.known.steps and self._writes.of(facts) is not None:
+                await self._writes.check_script(facts)
+        send = Send(text, mentions=self._mentions(facts, read), runs_others=_runs_others(facts.look))
+        epoch = transaction.epoch if transaction.active and read.all else None
+        first = RefreshFirst(facts, read, send, splices, epoch, moved, guessed=facts.composed)
+        if epoch is not None:
+            first = await self._reads.exactly(first)
+            self._version_reads.check(transaction, facts, first.read)
+        return first
+
+    def _effects_of(self, facts: Facts, claim: TemporaryViewLeaves | None) -> Iterator[Effect]:
+        """Everything that the statement may do, except for what it reads."""
+        known, statement, look = facts.known, facts.statement, facts.look
+        yield from self._gatekeeper.effects(facts, claim)
+        write = self._writes.of(facts)
+        tables = frozenset(facts.targets) if write is None else write.tables
+        if tables and look.keyword not in ROW_CHANGES:
+            yield TablesRedefined(tables)
+        if write is not None:
+            yield write
+        inexact = not statement.exact and not self._catalog.idle
+        yield from self._scope.effects(facts, known.temporaries if inexact else frozenset())
+        yield from self._meanings(known)
+
+    def _meanings(self, known: Understood) -> Iterator[Effect]:
+        """The settings of the session that the statement may change, and what names and rights may mean after it:
+        proofs of how views answer queries depend on them."""
+        look = known.look
+        if may_collect_in_parts(look.words):
+            yield RowsCollectedInParts()  # Perhaps not, but this is the safe assumption.
+        if look.keyword in SETTINGS and (values := _own_setting(known)) is not None:
+            yield OwnSettingsChanged(values)
+            yield MeaningsMove()
+        if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
+            constant = look.keyword in SETTINGS and look.words.isdisjoint({"variable", "var"})
+            yield SettingsChanged(known.text, constant)
+            if self._rewrites.active or self._effects.results.active:
+                yield MeaningsMove()
+        if self._rewrites.active and look.keyword not in ROW_CHANGES and may_write(look):
+            yield MeaningsChanged(Mentioned(look.words, anything=known.composes))
+        if self._effects.results.active and may_change_rights(look):
+            yield RightsChanged()
+
+    async def _settle(self, known: Understood) -> None:
+        """Reads the text. Raises SyntaxRefused, and LimitReached if it takes too long to parse."""
+        try:
+            await self._texts.read(known)
+            known.statement  # noqa: B018
+        except SyntaxProblem as problem:
+            raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
+
+    # --- what the statement mentions ---------------------------------------------------------------
+
+    def _mentions(self, facts: Facts, read: ViewsRead) -> Mentions:
+        """The names for the audit; only views if the text is not understood, because it may have very many names."""
+        views, statement = frozenset(self._catalog.names_of(read.all).values()), facts.statement
+        if not statement.exact:
+            return Mentions(views)
+        spelt = {reference.parts for reference in statement.reads}
+        reads = frozenset(TableName.resolve(parts, facts.namespace) for parts in spelt)
+        return Mentions(views, reads, frozenset(() if statement.drops_database else facts.targets))
+
+    def _about_view(self, namespace: Namespace, known: Understood) -> NamedCommand | None:
+        """The gateway's command that a statement of Spark stands for because it names a materialized view."""
+        if known.look.words.isdisjoint(self._catalog.view_words):
+            return None
+        command = known.about
+        if command is None or self._catalog.named(TableName.resolve(command.name, namespace)) is None:
+            return None
+        return _checked(command)
+
+    async def _is_shadowed(self, session: Session, command: NamedCommand) -> bool:
+        """Whether a command that changes nothing refers to a temporary view of the session."""
+        name = command.name
+        if len(name) > 1 or isinstance(command, DropMaterializedView | AlterMaterializedView):
+            return False
+        return self._scope.temporary(session).may_be(name) and await takes_temporary(await session.sql(), name[0])
+
+
+def _both(one: Callable[[float], None], other: Callable[[float], None]) -> Callable[[float], None]:
+    def took(seconds: float) -> None:
+        one(seconds)
+        other(seconds)
+
+    return took
+
+
+def _checked(command: NamedCommand) -> NamedCommand:
+    """The command, with its known properties checked; Spark accepts any."""
+    if isinstance(command, AlterMaterializedView) and isinstance(command.change, SetProperties):
+        try:
+            pairs = view_properties.check(command.change.properties, free=True)
+        except SyntaxProblem as problem:
+            raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
+        return replace(command, change=SetProperties(pairs))
+    return command
+
+
+def _lists_databases(look: Glance) -> bool:
+    return look.keyword == "show" and not look.words.isdisjoint(DATABASE_WORDS)
+
+
+def _runs_others(look: Glance) -> bool:
+    """Whether it is a script or EXECUTE IMMEDIATE, of which a part may be executed before a parse error."""
+    return not look.words.isdisjoint({"begin", "execute"})
+
+
+def _changed_name(command: NamedCommand | None, statement: Forwarded, look: Glance) -> Parts | None:
+    """The name that a DROP or ALTER changes, if it may be that of a view."""
+    if isinstance(command, DropMaterializedView | AlterMaterializedView):
+        return command.name
+    if command is not None or look.keyword not in CHANGING or statement.drops_database or not statement.exact:
+        return None
+    return next(iter(statement.writes), None)
+
+
+def _may_change_namespace(look: Glance) -> bool:
+    if look.keyword in {*SETTINGS, *RUNNING} and not look.words.isdisjoint({"catalog", "defaultcatalog"}):
+        return True
+    if look.keyword == "reset" and isinstance(look.words, frozenset) and len(look.words) == 1:
+        return True
+    return "use" in look.words
+
+
+def _own_setting(known: Understood) -> Mapping[str, str] | None:
+    """The values that SET or RESET gives settings of the gateway's; None if the text is another statement."""
+    text, start = known.text, known.start
+    return None if len(text) - start > LONG_CHARACTERS else own_settings.assigned(text[start:])
