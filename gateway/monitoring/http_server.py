@@ -95,7 +95,6 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of a connection in order."""
         self._clients.add(writer)
-        writer.transport.set_write_buffer_limits(0)  # `drain` waits until the client has everything.
         try:
             if len(self._clients) <= CONNECTIONS_MAX:
                 await self._answer_all(reader, writer)
@@ -208,7 +207,10 @@ class _Requests:
 
 
 async def _send(writer: asyncio.StreamWriter, response: Response, *, keep_alive: bool, head: bool = False) -> None:
-    """Raises TimeoutError if the client does not read the answer in time."""
+    """Raises OSError if the client has gone, and TimeoutError if it does not read the answer in time."""
+    if writer.is_closing():
+        raise ConnectionResetError
+    writer.transport.set_write_buffer_limits(0)  # `drain` waits until the client has everything.
     writer.write(_bytes(response, keep_alive=keep_alive, head=head))
     async with asyncio.timeout(REQUEST_SECONDS):
         await writer.drain()

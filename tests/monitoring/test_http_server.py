@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -206,6 +208,21 @@ def test_a_half_closed_client_is_answered(play: Callable[[Scenario], None]) -> N
         writer.close()
 
     play(scenario)
+
+
+def test_clients_that_vanish_are_not_reported(
+    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(server: HttpServer) -> None:
+        for sent in [b"", b"GET /hel", _one("GET", "/large"), b"odd\r\n\r\n"] * 20:
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(sent)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert b"hello\n" in await _ask(server, _last("/hello"))
+        await _nobody(server)
+
+    play(scenario)
+    assert caplog.records == []
 
 
 def test_slow_and_silent_clients_are_closed(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> None:
