@@ -111,7 +111,8 @@ def _literally(path: str) -> str:
 
 _ACTIONS = (
     "add STRUCT<path: STRING, size: BIGINT, dataChange: BOOLEAN, partitionValues: MAP<STRING, STRING>, "
-    "deletionVector: STRUCT<storageType: STRING>>, remove STRUCT<path: STRING, dataChange: BOOLEAN>, "
+    "deletionVector: STRUCT<storageType: STRING>>, "
+    "remove STRUCT<path: STRING, dataChange: BOOLEAN, deletionVector: STRUCT<storageType: STRING>>, "
     "cdc STRUCT<path: STRING>, metaData STRUCT<id: STRING>, protocol STRUCT<minReaderVersion: INT>"
 )
 _SIMPLE_TYPES = frozenset(
@@ -131,8 +132,9 @@ def delta_actions(location: str, first: int, last: int, rows: int) -> str:
 
     The columns: whether the row is that for all commits; their number; whether they set columns or properties; the
     file's path (percent-encoded); the versions that added it with new rows, removed its rows, removed it, and have it
-    in the change data feed; its bytes; whether some of its rows are deleted; its partition's values as JSON. A commit
-    that only moves rows, such as OPTIMIZE, says so (`dataChange`).
+    in the change data feed; its bytes; whether it has been added or removed with some of its rows deleted; its
+    partition's values as JSON; whether as many commits added its rows as removed them. A commit that only moves rows,
+    such as OPTIMIZE, says so (`dataChange`).
     """
     names = ",".join(f"{version:020}" for version in range(first, last + 1))
     source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
@@ -141,7 +143,8 @@ def delta_actions(location: str, first: int, last: int, rows: int) -> str:
         "coalesce(bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), false), path, "
         "max(added) AS came, max(removed) AS went, max(IF(action.remove IS NOT NULL, version, NULL)), "
         "max(IF(action.cdc IS NOT NULL, version, NULL)) AS feeds, max(action.add.size), "
-        "bool_or(action.add.deletionVector IS NOT NULL), max(to_json(action.add.partitionValues)) "
+        "bool_or(action.add.deletionVector IS NOT NULL OR action.remove.deletionVector IS NOT NULL), "
+        "max(to_json(action.add.partitionValues)), count(added) = count(removed) "
         "FROM (SELECT *, coalesce(action.add.path, action.remove.path, action.cdc.path) AS path, "
         "IF(coalesce(action.add.dataChange, action.add IS NOT NULL), version, NULL) AS added, "
         "IF(coalesce(action.remove.dataChange, action.remove IS NOT NULL), version, NULL) AS removed "

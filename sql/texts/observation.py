@@ -164,6 +164,10 @@ _ACTIONS = (
     "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN, extendedFileMetadata: BOOLEAN>, "
     "metaData STRUCT<id: STRING>, commitInfo STRUCT<operation: STRING>"
 )
+_DESCRIPTIONS = (
+    "metaData STRUCT<id: STRING>, protocol STRUCT<minReaderVersion: INT>, "
+    "commitInfo STRUCT<operation: STRING, operationParameters: STRUCT<version: STRING>>"
+)
 
 
 def delta_detail(table: TableName) -> str:
@@ -182,8 +186,6 @@ def delta_commits(location: str, first: int, last: int) -> str:
     The kinds are `data`, with a partition's values as pairs of name and text (NULL: unknown); `schema`; `operation`,
     with its name; `other`; and NULL, with the number of all commits found.
     """
-    names = ",".join(f"{version:020}" for version in range(first, last + 1))
-    source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
     file = (
         "coalesce(action.add, named_struct("
         "'partitionValues', IF(action.remove.extendedFileMetadata, action.remove.partitionValues, NULL), "
@@ -197,9 +199,28 @@ def delta_commits(location: str, first: int, last: int) -> str:
         f"CASE WHEN {changes} THEN 'data' WHEN action.metaData IS NOT NULL THEN 'schema' "
         "WHEN action.commitInfo IS NOT NULL THEN 'operation' ELSE 'other' END AS kind, "
         f"CASE WHEN {changes} THEN to_json(array_sort({pairs})) ELSE action.commitInfo.operation END AS detail "
-        f"FROM (SELECT version, action, {file} AS file FROM (SELECT CAST(substr(_metadata.file_name, 1, 20) AS BIGINT) "
-        f"AS version, from_json(value, '{_ACTIONS}') AS action FROM {source}))) "
+        f"FROM (SELECT version, action, {file} AS file FROM ({_delta_lines(location, first, last, _ACTIONS)}))) "
         "GROUP BY GROUPING SETS ((kind, detail), ())"
+    )
+
+
+def delta_descriptions(location: str, first: int, last: int) -> str:
+    """One row for each commit from `first` to `last`: whether it set the table's columns or properties, its operation,
+    and the version that it went back to, if it is a RESTORE to one (and not to a time)."""
+    return (
+        "SELECT bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), max(action.commitInfo.operation), "
+        "max(action.commitInfo.operationParameters.version) "
+        f"FROM ({_delta_lines(location, first, last, _DESCRIPTIONS)}) GROUP BY version"
+    )
+
+
+def _delta_lines(location: str, first: int, last: int, actions: str) -> str:
+    """The lines of these commits, as structures of this type."""
+    names = ",".join(f"{version:020}" for version in range(first, last + 1))
+    source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
+    return (
+        "SELECT CAST(substr(_metadata.file_name, 1, 20) AS BIGINT) AS version, "
+        f"from_json(value, '{actions}') AS action FROM {source}"
     )
 
 

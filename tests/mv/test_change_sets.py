@@ -365,14 +365,15 @@ PART = f"part-0-{UUID}.c000.snappy.parquet"
 
 
 def commits(number: int = 2, *, described: bool = False) -> tuple[Any, ...]:
-    return (True, number, described, *[None] * 8)
+    return (True, number, described, *[None] * 9)
 
 
 def file(
     path: str = PART, added: int | None = 4, removed: int | None = None, gone: int | None = None, **more: Any
 ) -> tuple[Any, ...]:
     values = json.dumps(more["values"]) if "values" in more else "{}"
-    return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, more.get("vector", False), values)
+    vector, balanced = more.get("vector", False), more.get("balanced", False)
+    return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, vector, values, balanced)
 
 
 class Delta(Spark):
@@ -474,6 +475,68 @@ def test_updates_and_deletes(rows: list[tuple[Any, ...]]) -> None:
     assert "table_changes('`spark_catalog`.`s`.`d`', 4, 5)" in change.removed
 
 
+WRITE, OPTIMIZE = ("WRITE", None), ("OPTIMIZE", None)
+
+
+def restored(*log: tuple[str, str | None], **properties: str) -> Delta:
+    """A table with this log, up to version 5: the operations, and the version that a RESTORE goes back to."""
+    spark = Delta(commits(described=True), file(), **properties)
+
+    def described(text: str) -> Answer:
+        listed = re.search(r"\{([\d,]+)\}", text)
+        assert listed is not None
+        found = [log[int(version) - 6] for version in listed[1].split(",") if int(version) > 5 - len(log)]
+        return Answer([(operation not in {"WRITE", "OPTIMIZE"}, operation, to) for operation, to in found])
+
+    spark.answers.say("operationParameters", described)
+    return spark
+
+
+@pytest.mark.parametrize("properties", [{}, FEED])
+@pytest.mark.parametrize(
+    "log",
+    [
+        [WRITE, ("RESTORE", "3")],
+        [WRITE, ("RESTORE", "4")],
+        [("RESTORE", "3"), ("RESTORE", "4")],
+        [("SET TBLPROPERTIES", None), WRITE, WRITE, ("RESTORE", "2")],
+        [OPTIMIZE, ("RESTORE", "1"), WRITE, ("RESTORE", "2")],
+        [WRITE, WRITE, WRITE, WRITE, ("RESTORE", None)],
+    ],
+)
+def test_a_restore_is_like_other_commits(log: list[tuple[str, str | None]], properties: dict[str, str]) -> None:
+    """Its commit has the columns of the version that it goes back to, which nothing has changed since then."""
+    assert restored(*log, **properties).change().added
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [("ADD COLUMNS", None), ("RESTORE", "3")],
+        [("SET TBLPROPERTIES", None), ("RESTORE", "3")],
+        [WRITE, ("CREATE OR REPLACE TABLE", None)],
+        [WRITE, ("RESTORE", "2")],
+        [("CHANGE COLUMN", None), WRITE, ("RESTORE", "2")],
+        [("CHANGE COLUMN", None), ("RESTORE", "1"), WRITE, ("RESTORE", "2")],
+        [("SET TBLPROPERTIES", None), WRITE, WRITE, WRITE, ("RESTORE", None)],
+    ],
+)
+def test_a_restore_of_perhaps_other_columns(log: list[tuple[str, str | None]]) -> None:
+    """Something has set them since the version that it goes back to, or the log is gone."""
+    assert restored(*log, **FEED).reason() is Reason.BASE_REPLACED
+
+
+def test_rows_that_came_and_left_again() -> None:
+    passing = file("passing", 4, 5, 5, balanced=True)
+    assert Delta(commits(), passing).change().added is None
+    assert Delta(commits(), passing, **FEED).change().added is None
+    assert "passing" not in (Delta(commits(), passing, file()).change().added or "passing")
+    fed = Delta(commits(), passing, file(), **FEED).change()
+    assert fed.removed is not None, "the feed has them among the added rows, too"
+    for doubtful in ({"vector": True}, {"feeds": 5}):
+        assert Delta(commits(), file("p", 5, 4, 4, balanced=True, **doubtful)).reason() is Reason.FEED_NOT_ENABLED
+
+
 def test_the_feed_of_appends() -> None:
     change = Delta(commits(), file(), **FEED).change()
     assert (change.added or "").count("table_changes") == 1
@@ -482,7 +545,6 @@ def test_the_feed_of_appends() -> None:
 
 def test_delta_histories_that_say_no_more() -> None:
     assert Delta(commits(1), file()).reason() is Reason.HISTORY_GONE
-    assert Delta(commits(described=True), file()).reason() is Reason.BASE_REPLACED
     assert Delta(commits(), file("x,y.parquet")).reason() is Reason.PROVIDER
     unread = Delta()
     unread.fail("_delta_log")

@@ -248,18 +248,20 @@ DELTA_STEPS: dict[str, tuple[str, str, str]] = {
         ADDED,
     ),
     "update": (
-        "INSERT INTO {0} VALUES (1, 'u', 'a'); UPDATE {0} SET name = 'up' WHERE name = 'u'",
+        "INSERT INTO {0} VALUES (1, 'u', 'a'); UPDATE {0} SET name = 'up' WHERE name IN ('u', 'n0')",
         Reason.FEED_NOT_ENABLED,
         SIGNED,
     ),
     "delete": (
-        "INSERT INTO {0} VALUES (1, 'd', 'a'), (2, 'e', 'a'); DELETE FROM {0} WHERE name = 'd'",
+        "INSERT INTO {0} VALUES (1, 'd', 'a'), (2, 'e', 'a'); DELETE FROM {0} WHERE name IN ('d', 'n0')",
         Reason.FEED_NOT_ENABLED,
         SIGNED,
     ),
     "overwrite": ("INSERT OVERWRITE {0} VALUES (1, 'x', 'a'), (2, 'y', 'b')", Reason.FEED_NOT_ENABLED, SIGNED),
-    "restore": (
-        "INSERT INTO {0} VALUES (1, 'r', 'a'); RESTORE TABLE {0} TO VERSION AS OF 2",
+    "came and left": ("INSERT INTO {0} VALUES (1, 'l', 'a'); DELETE FROM {0} WHERE name = 'l'", SAME, SAME),
+    "restore": ("INSERT INTO {0} VALUES (1, 'r', 'a'); RESTORE TABLE {0} TO VERSION AS OF {1}", SAME, SAME),
+    "restore of properties": (
+        "ALTER TABLE {0} SET TBLPROPERTIES ('a' = 'c'); RESTORE TABLE {0} TO VERSION AS OF {1}",
         Reason.BASE_REPLACED,
         Reason.BASE_REPLACED,
     ),
@@ -300,9 +302,59 @@ def test_histories_of_delta(eye: Eye, create: Create, feed: bool, partitioned: b
     random.Random(table).shuffle(steps)
     for step in [*steps, "column"]:
         statements, plain, fed = DELTA_STEPS[step]
+        if "n0" in statements:
+            book.append()
+            assert book.check() == ADDED
         for statement in filter(None, statements.split("; ")):
-            eye.run(statement.format(table))
+            eye.run(statement.format(table, book.mark.position))
         assert book.check() == (fed if feed else plain), step
+
+
+@pytest.mark.parametrize(
+    ("feed", "partitioned", "kind"),
+    variants(
+        {"log": False, "feed": True},
+        {"flat": False, "partitioned": True},
+        {kind: kind for kind in DELTA_KINDS},
+        kept={"log-partitioned-plain", "feed-flat-vectors"},
+    ),
+)
+def test_restores_of_delta(eye: Eye, create: Create, feed: bool, partitioned: bool, kind: str) -> None:
+    """Any RESTORE is as any other commit: to versions before and after the mark, and over compactions."""
+    table = f"default.r_{kind}_{feed}_{partitioned}".lower()
+    book = create(table, _delta(feed=feed, partitioned=partitioned, more=DELTA_KINDS[kind]))
+    luck, found, version = random.Random(table), set[str](), 0
+
+    def act() -> None:
+        nonlocal version
+        action = luck.choice(["append", "restore", "restore", "delete", "update", "optimize", "restore to a time"])
+        if action == "append":
+            book.append()
+        elif action.startswith("restore"):
+            to = luck.randrange(max(0, version - 6), version + 1)
+            at = next(row[1] for row in rows(eye.cursor, f"DESCRIBE HISTORY {table}") if row[0] == to)
+            book.run(f"RESTORE TABLE {table} TO VERSION AS OF {to}" if action == "restore"
+                     else f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{at}'")  # fmt: skip
+        else:
+            some = f"WHERE id % {luck.randint(2, 4)} = 0"
+            book.run({"delete": f"DELETE FROM {table} {some}", "update": f"UPDATE {table} SET name = 'u' {some}",
+                      "optimize": f"OPTIMIZE {table}"}[action])  # fmt: skip
+        version = int(rows(eye.cursor, f"DESCRIBE HISTORY {table} LIMIT 1")[0][0])
+
+    book.append()
+    book.begin()
+    eye.begin(table)
+    for _ in range(12):
+        for _ in range(luck.randint(1, 3)):
+            act()
+        before, changed = book.rows, eye.changed(table)
+        found.add(book.check())
+        if changed is not None and partitioned:
+            same = {row: count for row, count in before.items() if (row[2],) not in changed}
+            assert same == {row: count for row, count in book.rows.items() if (row[2],) not in changed}
+    expected = {SAME, ADDED, SIGNED} if feed else {SAME, ADDED, Reason.FEED_NOT_ENABLED}
+    assert found <= expected
+    assert len(found) > 1
 
 
 @pytest.mark.parametrize(

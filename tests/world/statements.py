@@ -531,9 +531,10 @@ def _delta_actions(running: Statement, found: re.Match[str]) -> Answer:
         for number, rows in enumerate((added, removed)):
             for _, _, token in rows:
                 files.setdefault(token, [None, None])[number] = version
-    answer: Answer = [(True, len(versions), False, *[None] * 8)]
+    answer: Answer = [(True, len(versions), False, *[None] * 9)]
     for token, (came, left) in files.items():
-        answer.append((False, 1, False, f"p{token}.parquet", came, left, left, None, 1, False, "{}"))
+        balanced = came is not None and left is not None
+        answer.append((False, 1, False, f"p{token}.parquet", came, left, left, None, 1, False, "{}", balanced))
     return answer
 
 

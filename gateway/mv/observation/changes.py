@@ -17,7 +17,7 @@ from gateway.mv.concurrency import both
 from gateway.mv.model.marks import Fold, Mark, YoungFile, of_files
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation import hive_files
-from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, log_of
+from gateway.mv.observation.delta_log import DeltaFile, DeltaLog, keeps_columns, log_of
 from gateway.mv.observation.delta_looks import DELTA
 from gateway.mv.observation.file_schemas import difference
 from gateway.mv.observation.listings import PATH_NOT_FOUND
@@ -218,8 +218,10 @@ class Changes:
             self._asking(lambda session: _delta_log(session, table, relation, first, last)),
             self._asking(lambda session: _has_property(session, table, FEED, "true")),
         )
-        if not any(file.added or file.removed for file in found.files):
+        if not found.net.changes:
             return Change(now, before=before)
+        if not feed:
+            found = found.net
         if not found.appends and not feed:
             raise NotIncremental(Reason.FEED_NOT_ENABLED, f"rows of {table} were updated or deleted, and {FEED} is off")
         needed, earlier = await both(
@@ -394,14 +396,15 @@ async def _delta_log(session: SqlSession, table: TableName, relation: Relation, 
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {last - first + 1} new commits")
     try:
         rows = (await session.run(additions.delta_actions(relation.location, first, last, LISTED_MAX))).rows
+        found = await aside(len(rows), log_of, rows)
+        described = found.described and not await keeps_columns(session, relation.location, first - 1, last)
     except StatementFailed as error:
         raise NotIncremental(Reason.HISTORY_GONE, f"the log of {table} cannot be read: {error}") from error
-    found = await aside(len(rows), log_of, rows)
     if found.commits < last - first + 1:
         raise NotIncremental(
             Reason.HISTORY_GONE, f"the log of {table} no longer has all commits since the last refresh"
         )
-    if found.described:
+    if described:
         raise NotIncremental(Reason.BASE_REPLACED, f"columns or properties of {table} have changed")
     if len(rows) >= LISTED_MAX and all(file.added or file.removed or file.feeds for file in found.files):
         raise NotIncremental(Reason.TOO_MANY_FILES, f"more than {LISTED_MAX} files of {table} have changed")

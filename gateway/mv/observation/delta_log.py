@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
+from gateway.mv.ports import SqlSession
+from sql.texts import observation
+
+RESTORE = "RESTORE"
+"""An operation of Delta's."""
 PROBED_MAX = 8
 """How many files are looked for. Delta's VACUUM deletes those first that were removed first."""
 
@@ -28,9 +33,11 @@ class DeltaFile:
     """Whether it has rows of the change data feed."""
     bytes: int = 0
     vector: bool = False
-    """Whether it has been added with some of its rows deleted."""
+    """Whether it has been added or removed with some of its rows deleted."""
     values: Mapping[str, str | None] | None = None
     """The values of its partition, if it was added, by the columns' physical names."""
+    balanced: bool = False
+    """Whether as many commits added its rows as removed them."""
 
     @property
     def name(self) -> str:
@@ -56,6 +63,17 @@ class DeltaLog:
         return not any(file.removed or file.feeds or (file.added and file.vector) for file in self.files)
 
     @property
+    def net(self) -> DeltaLog:
+        """Without the files whose rows came and left again, or left and came again, as a RESTORE makes them."""
+        kept = (file for file in self.files if not file.balanced or file.feeds or file.vector)
+        return replace(self, files=tuple(kept))
+
+    @property
+    def changes(self) -> bool:
+        """Whether rows were added or removed."""
+        return any(file.added or file.removed for file in self.files)
+
+    @property
     def needed(self) -> list[DeltaFile]:
         """The files that have the changed rows and that VACUUM may have deleted."""
         if self.appends:
@@ -77,7 +95,7 @@ def first_gone(files: Iterable[DeltaFile]) -> list[DeltaFile]:
 def log_of(rows: Iterable[Sequence[Any]]) -> DeltaLog:
     """Reads the answer to `delta_actions`."""
     commits, described, files = 0, False, list[DeltaFile]()
-    for summed, versions, metadata, path, added, removed, gone, feeds, size, vector, values in rows:
+    for summed, versions, metadata, path, added, removed, gone, feeds, size, vector, values, balanced in rows:
         if summed:
             commits, described = int(versions), bool(metadata)
             continue
@@ -94,6 +112,29 @@ def log_of(rows: Iterable[Sequence[Any]]) -> DeltaLog:
                 int(size or 0),
                 bool(vector),
                 partition,
+                bool(balanced) and (added is not None or removed is not None),
             )
         )
     return DeltaLog(commits, described, tuple(files))
+
+
+async def keeps_columns(
+    session: SqlSession, location: str, position: int, last: int, harmless: Collection[str] = ()
+) -> bool:
+    """Whether a table's columns and properties are the same at the version `last` as at `position`, up to what commits
+    with `harmless` operations have set. Raises what Spark raises.
+
+    Every RESTORE sets them again, to those of the version that it goes back to. They are the same if no other commit
+    between the earliest of these versions and the last has set any.
+    """
+    first, earliest = position, -1
+    while earliest != first:
+        if last - first > observation.COMMITS_MAX:
+            return False
+        rows = (await session.run(observation.delta_descriptions(location, first + 1, last))).rows
+        described = [(operation, to) for is_described, operation, to in rows if is_described]
+        if len(rows) < last - first or not {operation for operation, _ in described} <= {RESTORE, *harmless}:
+            return False
+        # A RESTORE to a time may go back to any version.
+        earliest, first = first, min([first, *(int(to or 0) for operation, to in described if operation == RESTORE)])
+    return True

@@ -10,11 +10,12 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.errors import StatementFailed
 from gateway.loops import aside
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, fingerprint
+from gateway.mv.observation.delta_log import keeps_columns
 from gateway.mv.ports import Relation, SqlSession
 from sql.names import TableName
 from sql.texts import observation
@@ -129,9 +130,13 @@ async def _followed(
     # If the log cannot be read by SQL or was cleaned up, start anew.
     with contextlib.suppress(StatementFailed):
         rows = (await session.run(observation.delta_commits(relation.location, position + 1, version))).rows
-        return await aside(
-            len(rows) + len(last.partitions), _by_actions, last, rows, relation.partition_columns, version
-        )
+        length = len(rows) + len(last.partitions)
+        known = await aside(length, _by_actions, last, rows, relation.partition_columns, version)
+        harmless = observation.HARMLESS_OPERATIONS
+        if known is not None and (
+            not known.is_described or await keeps_columns(session, relation.location, position, version, harmless)
+        ):
+            return known.snapshot
     return None
 
 
@@ -158,11 +163,17 @@ def _has_written(commit: Commit) -> bool:
         return False
 
 
-def _by_actions(
-    last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int
-) -> Snapshot | None:
+class _Known(NamedTuple):
+    """What the files of some commits tell."""
+
+    snapshot: Snapshot
+    is_described: bool
+    """Whether the snapshot is only right if the table's columns have not changed."""
+
+
+def _by_actions(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> _Known | None:
     """The snapshot of a Delta table at `version`, from an earlier one and the commits since; None if they do not
-    suffice: some are gone, or the table's columns may have changed."""
+    suffice, because some are gone."""
     partitions, newest, commits = dict(last.partitions), -1, 0
     described, harmless = set[int](), set[int]()
     latest: dict[PartitionValues, int] = {}
@@ -180,8 +191,8 @@ def _by_actions(
             described.update(json.loads(versions))
         elif detail in observation.HARMLESS_OPERATIONS:
             harmless.update(json.loads(versions))
-    if commits != version - int(last.position) or described - harmless:
+    if commits != version - int(last.position):
         return None
     partitions.update((values, f"v{changed}") for values, changed in latest.items())
     state = f"v{newest}" if newest >= 0 else last.state
-    return Snapshot(last.identity, state, last.default, partitions, str(version))
+    return _Known(Snapshot(last.identity, state, last.default, partitions, str(version)), bool(described - harmless))
