@@ -116,7 +116,7 @@ def _config(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    return demo_command.run(demo_command.Options(options.keep, options.port, options.data))
+    return demo_command.run(demo_command.DemoOptions(options.keep, options.port, options.data))
 
 
 def _guard(options: argparse.Namespace) -> int:
@@ -158,7 +158,7 @@ def _status(options: argparse.Namespace) -> int:
         # Not an option, because other users of the machine can see command lines.
         target = replace(target, password=os.environ.get(PASSWORD_VARIABLE))
     try:
-        command.run(command.Options(target, options.database, options.watch, options.json))
+        command.run(command.StatusOptions(target, options.database, options.watch, options.json))
     except StatusFailed as error:
         return _fail(str(error), EXIT_FAILED)
     except KeyboardInterrupt:

@@ -117,7 +117,7 @@ from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
-from gateway.spark.client import Connection, Session, SessionPool
+from gateway.spark.client import Connection, ServerSession, SessionPool
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_texts import TextPlans
@@ -154,7 +154,7 @@ class Gateway:
     listener: Listener
     readiness: Readiness
     monitor: Monitor | None
-    watch: probe.Watch | None
+    watch: probe.LoginWatch | None
     audit_file: AuditFile | None
 
 
@@ -303,7 +303,7 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     guard = guard_of(settings, engine)
     spark = Spark(engine, account, traffic, habits.speaking, guard.signed)
 
-    async def greet(session: Session) -> None:
+    async def greet(session: ServerSession) -> None:
         await guard.greet(session)
         await habits.greet(session)
 
@@ -334,13 +334,13 @@ def plans_of(engine: Engine) -> Plans:
     return EnginePlans(engine) if isinstance(engine, EmbeddedEngine) else TextPlans()
 
 
-def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
+def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.LoginWatch | None:
     """Watches the embedded engine; None for a Spark that the gateway did not start."""
     account = settings.upstream
     if not isinstance(engine, EmbeddedEngine):
         return None
     log_in = partial(probe.log_in, spark.spark.endpoint, account.user, account.password)
-    return probe.Watch(log_in, engine, clock=time.monotonic)
+    return probe.LoginWatch(log_in, engine, clock=time.monotonic)
 
 
 # --- materialized views ------------------------------------------------------------------------------------
@@ -643,7 +643,7 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
 
-    async def connect(login: Login) -> upstream.Upstream:
+    async def connect(login: Login) -> upstream.UpstreamConnection:
         with counted(traffic):
             return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
 

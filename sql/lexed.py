@@ -17,7 +17,7 @@ from typing import overload
 from sql.scan import (
     Kind,
     Lexeme,
-    Literals,
+    LiteralReading,
     Token,
     identifier,
     is_identifier,
@@ -223,7 +223,7 @@ def _within(text: Lexed) -> Within:
         return Within(whole=False)
     found: dict[str, None] = {}
     left = CHARACTERS_MAX
-    for setting in Literals if any(sign in text.text for sign in SIGNS) else [Literals.UNESCAPED]:
+    for setting in LiteralReading if any(sign in text.text for sign in SIGNS) else [LiteralReading.UNESCAPED]:
         level = [text]
         for _ in range(DEPTH_MAX):
             inner = dict.fromkeys(value for each in level for value in _values(text, each, setting))
@@ -241,10 +241,10 @@ def _has_literal(text: str) -> bool:
     return "'" in text or '"' in text
 
 
-def _values(outer: Lexed, text: Lexed, setting: Literals) -> list[str]:
+def _values(outer: Lexed, text: Lexed, setting: LiteralReading) -> list[str]:
     """The values of the literals of a text; adjacent literals are one literal, as in Spark."""
     values = [string_values(run)[setting] for run in _runs(text)]
-    if setting is not Literals.AS_WRITTEN:
+    if setting is not LiteralReading.AS_WRITTEN:
         return values
     return [value for value in values if "\\" not in value or not _has_backslash(outer.inside(value))]
 

@@ -82,7 +82,7 @@ _CREDENTIALS = re.compile(r"[\w.~+/=-]+")
 _CIPHER = re.compile(r"\baes_(?:en|de)crypt\s*(?=\()", re.IGNORECASE)
 
 
-class _Text(str):
+class _SearchedText(str):
     """A text whose comment ends are searched only once, because the start of a comment may follow many names."""
 
     @cached_property
@@ -124,7 +124,7 @@ def _without_userinfo(run: str, *, cut: bool) -> str:
 def _redact_values(text: str) -> str:
     pieces: list[str] = []
     done = 0
-    for start, end in _values(_Text(text)):
+    for start, end in _values(_SearchedText(text)):
         if end > done:
             pieces += text[done : max(start, done)], REPLACEMENT
             done = end
@@ -132,7 +132,7 @@ def _redact_values(text: str) -> str:
     return "".join(pieces)
 
 
-def _values(text: _Text) -> list[tuple[int, int]]:
+def _values(text: _SearchedText) -> list[tuple[int, int]]:
     """The start and end of each value that the name before it makes secret, sorted by start."""
     found = []
     for names, values_of in ((_KEY, _values_after_key), (_IDENTIFIED, _value_after_identified)):
@@ -160,12 +160,12 @@ def _values(text: _Text) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _value_after_identified(text: _Text, name: re.Match[str]) -> list[tuple[int, int]]:
+def _value_after_identified(text: _SearchedText, name: re.Match[str]) -> list[tuple[int, int]]:
     at = _skip_blank(text, name.end())
     return [(at, _value_end(text, at) or at)]
 
 
-def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
+def _values_after_key(text: _SearchedText, key: re.Match[str]) -> list[tuple[int, int]]:
     """The possible values that belong to a name."""
     at = key.end()
     rest = _REST_OF_KEY.match(text, at)
@@ -181,7 +181,7 @@ def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
     return values
 
 
-def _value_behind(text: _Text, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
+def _value_behind(text: _SearchedText, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
     """The value of a name that ends at `at`, if there is one. `listed`: also after a comma, as in map('token', 'x')."""
     behind = _skip_blank(text, at)
     if listed and text.startswith(",", behind):
@@ -201,13 +201,13 @@ def _begins_with_quote(text: str, at: int, quote: str) -> bool:
     return text[at - 1 : at] == quote
 
 
-def _is_end_of_name(text: _Text, at: int) -> bool:
+def _is_end_of_name(text: _SearchedText, at: int) -> bool:
     """Whether a quote that ends at `at` closes a name, so that the value follows."""
     behind = _skip_blank(text, at)
     return bool(_ASSIGNED.match(text, behind) or _OPENING.match(text, behind) or text[behind : behind + 1] == ",")
 
 
-def _skip_blank(text: _Text, at: int) -> int:
+def _skip_blank(text: _SearchedText, at: int) -> int:
     """The position after blanks and comments."""
     while True:
         blank = _BLANK.match(text, at)
@@ -217,7 +217,7 @@ def _skip_blank(text: _Text, at: int) -> int:
         at = text.behind_comment(at)
 
 
-def _value_end(text: _Text, at: int, *, raw: bool = False) -> int | None:
+def _value_end(text: _SearchedText, at: int, *, raw: bool = False) -> int | None:
     """The end of the expression that begins at `at`; None if there is none. `raw`: any run of characters is an
     expression."""
     end = _operand_end(text, at, raw=raw)
@@ -232,7 +232,7 @@ def _value_end(text: _Text, at: int, *, raw: bool = False) -> int | None:
     return None
 
 
-def _operand_end(text: _Text, at: int, *, raw: bool) -> int | None:
+def _operand_end(text: _SearchedText, at: int, *, raw: bool) -> int | None:
     if (end := _literal_end(text, at)) is not None:
         return end
     if raw and text[at : at + 1] == "(":

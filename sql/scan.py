@@ -231,7 +231,7 @@ def _joined(pair: re.Match[str]) -> str:
     return pair.group().encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-class Literals(Enum):
+class LiteralReading(Enum):
     """How Spark's settings have it read string literals."""
 
     UNESCAPED = auto()
@@ -242,12 +242,12 @@ class Literals(Enum):
     """spark.sql.legacy.consecutiveStringLiterals.enabled: a doubled quote stands for nothing."""
 
 
-def string_values(literals: Sequence[str]) -> dict[Literals, str]:
+def string_values(literals: Sequence[str]) -> dict[LiteralReading, str]:
     """What adjacent literals stand for together, under each of these settings."""
     written = "".join(literal[1:-1] for literal in literals)
     values = "".join(map(string_value, literals))
     joined = "".join(string_value(_without_doubled(literal)) for literal in literals)
-    return {Literals.UNESCAPED: values, Literals.AS_WRITTEN: written, Literals.JOINED: joined}
+    return {LiteralReading.UNESCAPED: values, LiteralReading.AS_WRITTEN: written, LiteralReading.JOINED: joined}
 
 
 _PIECE = re.compile(r"""\\.|''|""" + '""', re.DOTALL)

@@ -33,13 +33,13 @@ _WRITING = frozenset(
 )
 
 
-class Step(NamedTuple):
+class ScriptStep(NamedTuple):
     statement: Forwarded
     composed: bool
     """Whether it may build a name at run time, or has too many names to be kept."""
 
 
-def steps(script: Lexed) -> list[Step]:
+def steps(script: Lexed) -> list[ScriptStep]:
     """The statements in order. The list is doubled if some may run again or at any time, so that each statement also
     follows every other one."""
     pieces = script.pieces
@@ -82,11 +82,11 @@ def _after_words(pieces: Sequence[Lexeme], place: int, end: int) -> int:
     return place
 
 
-def _step(script: Lexed, start: int, end: int) -> Step:
+def _step(script: Lexed, start: int, end: int) -> ScriptStep:
     pieces = script.pieces[start:end]
     place = _after_words(pieces, 0, len(pieces))
     if place == len(pieces):
-        return Step(Forwarded(touches_rows=False), composed=False)
+        return ScriptStep(Forwarded(touches_rows=False), composed=False)
     keyword = folded(pieces[place].text)
     part = script.part(start + place, end)
     if keyword not in _CONTROL:
@@ -95,7 +95,7 @@ def _step(script: Lexed, start: int, end: int) -> Step:
     return _kept(guess(part, f"begins with {keyword.upper()}", writes=not words.isdisjoint(_WRITING)), part)
 
 
-def _kept(statement: Forwarded, text: Lexed) -> Step:
+def _kept(statement: Forwarded, text: Lexed) -> ScriptStep:
     statement = with_few_names(statement)
     composed = not statement.exact and (statement.everything or hidden.composes(text, glance(text).words))
-    return Step(statement, composed)
+    return ScriptStep(statement, composed)

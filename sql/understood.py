@@ -21,7 +21,7 @@ from sql.reading import catalog_functions, hidden, identifier_clause, immediate,
 from sql.reading.effects import forwarded
 from sql.redaction import redact
 from sql.scan import skip_blank
-from sql.scripts import Step, steps
+from sql.scripts import ScriptStep, steps
 from sql.statement import Forwarded, Glance, NamedCommand, Parts, Reference, Statement
 from sql.texts import rewrite
 from sql.words import bounded
@@ -170,9 +170,9 @@ class Understood:
         return composed(self.lexed) if self.look.keyword == "begin" else Composed()
 
     @part
-    def changes(self) -> hidden.Changes:
+    def changes(self) -> hidden.HiddenChanges:
         """The views and databases that statements within it drop, alter or replace."""
-        return hidden.changes(self.lexed) if self._hides else hidden.Changes()
+        return hidden.changes(self.lexed) if self._hides else hidden.HiddenChanges()
 
     @part
     def temporaries(self) -> frozenset[Parts]:
@@ -192,7 +192,7 @@ class Understood:
         return paths.written(self.lexed, exact=not self._hides)
 
     @part
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ScriptStep]:
         """What each statement of a script does."""
         return steps(self.lexed) if self._hides and ";" in self.text else []
 

@@ -11,7 +11,7 @@ from typing import Any
 from processes import Engine
 
 from gateway.mv.ports import PlanUnavailable
-from gateway.spark.client import Connection, Session
+from gateway.spark.client import Connection, ServerSession
 from gateway.spark.plans import EnginePlans
 from gateway.wire.endpoint import Endpoint
 from sql.proof.plan import Node, Plan, Value
@@ -20,7 +20,7 @@ _NUMBERS = itertools.count(1_000_000)
 
 
 class Asking:
-    """Sends requests to the engine as its parent does. Implements `gateway.spark.plans.Engine`."""
+    """Sends requests to the engine as its parent does. Implements `gateway.spark.plans.PlanEngine`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -42,7 +42,7 @@ class Asking:
 class Planner:
     """A session at Spark, and the plans of texts in it."""
 
-    def __init__(self, engine: Engine, session: Session) -> None:
+    def __init__(self, engine: Engine, session: ServerSession) -> None:
         self.session = session
         self.asking = Asking(engine)
 

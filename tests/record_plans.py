@@ -24,9 +24,9 @@ from planning import Planner, planner
 from processes import Engine
 
 from gateway.mv.ports import PlanUnavailable
-from gateway.spark.client import Session
+from gateway.spark.client import ServerSession
 from gateway.spark.plan_texts import TextPlans
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 
 RECORDED = Path(__file__).with_name("recorded_plans.json.gz")
 RECORDED_ANSWERS = Path(__file__).with_name("recorded_answers.json.gz")
@@ -93,11 +93,11 @@ async def plans_of(planner: Planner) -> dict[str, str]:
 class _Recording:
     """A session that notes what Spark answers. Implements `mv.ports.SqlSession`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ServerSession) -> None:
         self._session = session
         self.answers: dict[str, list[Any]] = {}
 
-    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> RowList:
         found = await self._session.run(sql)
         self.answers[sql] = [[_shown(value) for value in row] for row in found.rows]
         return found

@@ -31,7 +31,7 @@ PROXY = {f"spark.hadoop.hadoop.proxyuser.svc.{what}": "*" for what in ("hosts", 
 def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    options = host.Options(
+    options = host.HostOptions(
         data_dir=data_dir,
         master="local[*]",
         driver_memory="2g",

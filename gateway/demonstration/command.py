@@ -21,7 +21,7 @@ from gateway.demonstration import story
 from gateway.demonstration.beeline import Beeline, BeelineFailed, connected_beeline
 from gateway.demonstration.flights import DATABASE, installed, load
 from gateway.demonstration.served import GatewayFailed, running_gateway
-from gateway.demonstration.story import Step
+from gateway.demonstration.story import StoryStep
 from gateway.demonstration.warehouse import Warehouse, WrongAnswer, connected_warehouse
 from gateway.errors import FreshgateError
 
@@ -56,7 +56,7 @@ Ctrl-C stops the gateway and deletes its data.
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     """`keep`: until Ctrl-C. `port`: 0 is a free one. `data`: the directory of the flights' CSV files; None: the
     installed ones."""
 
@@ -65,7 +65,7 @@ class Options:
     data: Path | None = None
 
 
-def run(options: Options) -> int:
+def run(options: DemoOptions) -> int:
     """Runs the demo. The exit code is 0 only if every answer was right."""
     end = _End()
     for number in SIGNALS:
@@ -100,7 +100,7 @@ class _End:
         sys.exit(128 + number)
 
 
-def _run(options: Options, directory: Path, began: float) -> None:
+def _run(options: DemoOptions, directory: Path, began: float) -> None:
     flights = options.data or installed()
     spark_home.find()
     _say(INTRODUCTION)
@@ -131,7 +131,7 @@ def _load(warehouse: Warehouse, source: Path, directory: Path) -> None:
         _say(f"  {loaded.table:<10}{loaded.rows:>9,} rows  {loaded.seconds:5.1f} s")
 
 
-def _run_steps(steps: Iterable[Step], beeline: Beeline, warehouse: Warehouse) -> Iterator[tuple[str, list[float]]]:
+def _run_steps(steps: Iterable[StoryStep], beeline: Beeline, warehouse: Warehouse) -> Iterator[tuple[str, list[float]]]:
     """Runs and shows the steps; yields the summary's lines: a label, and the seconds of each run."""
     for step in steps:
         if step.heading or step.text:

@@ -24,7 +24,7 @@ class GatewayFailed(Exception):
     """The gateway did not start, or ended too early. The message ends with the last lines of its log."""
 
 
-class Gateway:
+class ServedGateway:
     """A running `freshgate serve`."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int) -> None:
@@ -43,7 +43,7 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def running_gateway(directory: Path, port: int) -> Iterator[Gateway]:
+def running_gateway(directory: Path, port: int) -> Iterator[ServedGateway]:
     """Starts the gateway, whose files are all below `directory`, and stops it and everything that it started."""
     log = directory / "gateway.log"
     options = ("--port", str(port), "--data-dir", str(directory / "data"))
@@ -59,7 +59,7 @@ def running_gateway(directory: Path, port: int) -> Iterator[Gateway]:
             start_new_session=True,
         )
     try:
-        yield Gateway(process, log, _port(process, log))
+        yield ServedGateway(process, log, _port(process, log))
     finally:
         _stop(process)
 

@@ -80,7 +80,7 @@ SHOW = f"SHOW MATERIALIZED VIEWS IN {DATABASE}"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """One statement of the demo."""
 
     sql: str
@@ -161,7 +161,7 @@ def _create(view: str) -> str:
     return f"CREATE MATERIALIZED VIEW {DATABASE}.{view} AS\n{DEFINITIONS[view]}"
 
 
-def questions() -> list[Step]:
+def questions() -> list[StoryStep]:
     """Runs the same query on base tables and on a materialized view; then creates the other views."""
     asked_of_base: list[str] = []
 
@@ -175,7 +175,7 @@ def questions() -> list[Step]:
             warehouse.expect("The view's answer", reply.table, asked_of_base[0])
 
     return [
-        Step(
+        StoryStep(
             ASK_ROUTES.format("(\n" + ROUTES + "\n)"),
             "A query that a dashboard runs again and again",
             "Which routes out of New York arrive latest? The query runs on the base tables, three times.",
@@ -183,14 +183,14 @@ def questions() -> list[Step]:
             runs=3,
             check=remember,
         ),
-        Step(
+        StoryStep(
             _create("route_delays"),
             "Make its inner query a materialized view",
             "Spark computes it once and stores the rows.",
             "CREATE MATERIALIZED VIEW route_delays",
             check=_all_of(_fresh("route_delays", of=["route_delays"]), _same_as_base("route_delays")),
         ),
-        Step(
+        StoryStep(
             ASK_ROUTES.format("nyc.route_delays"),
             "Query the view",
             "The answer must be the same, cell by cell.",
@@ -198,54 +198,54 @@ def questions() -> list[Step]:
             runs=3,
             check=same_answer,
         ),
-        Step(
+        StoryStep(
             _create("daily_delays"),
             "More views: each day and airline, ...",
             label="CREATE MATERIALIZED VIEW daily_delays",
             check=_same_as_base("daily_delays"),
         ),
-        Step(
+        StoryStep(
             _create("monthly_delays"),
             "... a view on that view, ...",
             label="CREATE MATERIALIZED VIEW monthly_delays",
             check=_same_as_base("monthly_delays"),
         ),
-        Step(
+        StoryStep(
             _create("weather_delays"),
             "... and the weather against the delays",
             label="CREATE MATERIALIZED VIEW weather_delays",
             check=_same_as_base("weather_delays"),
         ),
-        Step(ASK_WEATHER, "What the weather does", check=succeeds),
-        Step(SHOW, "All of them are fresh", check=_fresh(*DEFINITIONS)),
+        StoryStep(ASK_WEATHER, "What the weather does", check=succeeds),
+        StoryStep(SHOW, "All of them are fresh", check=_fresh(*DEFINITIONS)),
     ]
 
 
-def storm() -> list[Step]:
+def storm() -> list[StoryStep]:
     """Changes base tables; reads stay correct."""
     return [
-        Step(
+        StoryStep(
             STORM,
             "A storm",
             "2 January 2014: the flights of 30 December again, each three hours later. It is an ordinary INSERT.",
             "INSERT of the storm's flights",
             check=succeeds,
         ),
-        Step(SNOW, text="And the snow that came with it.", label="INSERT of the storm's weather", check=succeeds),
-        Step(
+        StoryStep(SNOW, text="And the snow that came with it.", label="INSERT of the storm's weather", check=succeeds),
+        StoryStep(
             SHOW,
             "Freshgate has noticed the writes",
             "Every view is stale. Nothing has been recomputed yet.",
             check=_fresh(),
         ),
-        Step(
+        StoryStep(
             ASK_MONTHS,
             "Read a stale view",
             "It is refreshed first, with the view below it: daily_delays, then monthly_delays. Then Spark answers.",
             "read of the stale view monthly_delays (two refreshes)",
             check=_all_of(succeeds, _shows_storm, _fresh("daily_delays", "monthly_delays")),
         ),
-        Step(
+        StoryStep(
             ASK_MONTHS,
             "Read it again",
             "Nothing has changed since then, so nothing is recomputed.",
@@ -253,21 +253,21 @@ def storm() -> list[Step]:
             runs=3,
             check=_all_of(succeeds, _shows_storm, _same_as_base("daily_delays", "monthly_delays")),
         ),
-        Step(
+        StoryStep(
             "SELECT table_name, is_stale, last_refresh_time\n"
             "FROM nyc.INFORMATION_SCHEMA.MATERIALIZED_VIEWS\nORDER BY is_stale DESC, table_name",
             "What is stale?",
             "The views that nobody has read since the storm. To Spark this is a table: filter, join or sort it.",
             check=_fresh("daily_delays", "monthly_delays"),
         ),
-        Step(
+        StoryStep(
             "REFRESH MATERIALIZED VIEW nyc.route_delays",
             "Refresh before anybody reads",
             "For example at the end of a nightly load.",
             "REFRESH MATERIALIZED VIEW route_delays",
             check=_all_of(_fresh("daily_delays", "monthly_delays", "route_delays"), _same_as_base("route_delays")),
         ),
-        Step(
+        StoryStep(
             ASK_WEATHER,
             "A read refreshes the last stale view",
             label="read of the stale view weather_delays",
@@ -276,7 +276,7 @@ def storm() -> list[Step]:
     ]
 
 
-def dashboards() -> list[Step]:
+def dashboards() -> list[StoryStep]:
     """Answers a query on base tables from a view that it does not name."""
 
     def is_chosen(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
@@ -292,7 +292,7 @@ def dashboards() -> list[Step]:
             warehouse.expect("The same answer as before", reply.table, asked_of_base[0])
 
     return [
-        Step(
+        StoryStep(
             ASK_AIRLINES,
             "A dashboard that names no view",
             "Which airlines are latest since July? The query runs on the base tables, three times.",
@@ -300,18 +300,18 @@ def dashboards() -> list[Step]:
             runs=3,
             check=same_answer,
         ),
-        Step(
+        StoryStep(
             "ALTER MATERIALIZED VIEW nyc.daily_delays ENABLE QUERY REWRITE",
             "Let a view answer such queries",
             "Only views with ENABLE QUERY REWRITE do, and only if it is proved that the rows are the same.",
             check=succeeds,
         ),
-        Step(
+        StoryStep(
             f"EXPLAIN REWRITE {ASK_AIRLINES}",
             text="Freshgate rewrites the query, and compares Spark's plans of both.",
             check=is_chosen,
         ),
-        Step(
+        StoryStep(
             ASK_AIRLINES,
             "The same query again",
             "It is answered from daily_delays, with the same rows.",
@@ -322,25 +322,25 @@ def dashboards() -> list[Step]:
     ]
 
 
-def refusals() -> list[Step]:
+def refusals() -> list[StoryStep]:
     """Shows statements that are refused, because only a refresh may write a materialized view."""
     return [
-        Step(
+        StoryStep(
             "DELETE FROM nyc.daily_delays WHERE day = DATE '2014-01-02'",
             "Nobody may write to a materialized view",
             check=_refused("42809"),
         ),
-        Step("DROP TABLE nyc.daily_delays", check=_refused("42809")),
+        StoryStep("DROP TABLE nyc.daily_delays", check=_refused("42809")),
     ]
 
 
-def end() -> list[Step]:
+def end() -> list[StoryStep]:
     """Drops all views."""
     views = ["monthly_delays", "daily_delays", "route_delays", "weather_delays"]
     return [
         *(
-            Step(f"DROP MATERIALIZED VIEW {DATABASE}.{view}", "" if number else "The end", check=succeeds)
+            StoryStep(f"DROP MATERIALIZED VIEW {DATABASE}.{view}", "" if number else "The end", check=succeeds)
             for number, view in enumerate(views)
         ),
-        Step(SHOW, check=_nothing_left),
+        StoryStep(SHOW, check=_nothing_left),
     ]

@@ -13,8 +13,8 @@ from ldap3 import NO_ATTRIBUTES, NONE, SIMPLE, SUBTREE, SYNC, Connection, Server
 from ldap3.core.exceptions import LDAPExceptionError, LDAPInvalidFilterError
 
 from gateway.config import Ldap
-from gateway.login.authenticator import Refused, Unavailable
-from gateway.login.ldap import Entry
+from gateway.login.authenticator import LoginRefused, Unavailable
+from gateway.login.ldap import LdapEntry
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class LdapDirectory:
     @contextlib.contextmanager
     def bind(self, principal: str, password: str) -> Iterator[BoundSearch]:
         if not principal or not password:
-            raise Refused("a bind without name or password would be anonymous")
+            raise LoginRefused("a bind without name or password would be anonymous")
         with self._connected(principal, password) as connection:
             try:
                 bound = connection.bind()
@@ -107,7 +107,7 @@ class LdapDirectory:
             if not bound:
                 result = connection.result
                 text = f"{connection.server.name}: {result['description']} {result['message']}".strip()
-                raise (Refused if result["result"] in REFUSALS else Unavailable)(text)
+                raise (LoginRefused if result["result"] in REFUSALS else Unavailable)(text)
             yield BoundSearch(connection)
 
 
@@ -125,7 +125,7 @@ class BoundSearch:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[Entry]:
+    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[LdapEntry]:
         connection = self._connection
         try:
             connection.search(
@@ -147,7 +147,7 @@ class BoundSearch:
             # A base that does not exist, or that this user may not read, contains nothing for the user.
             log.debug("a search below %s ended with %s", base, connection.result["description"])
         found = connection.response or []
-        return [Entry(item["dn"], tuple(_values(item))) for item in found if item["type"] == "searchResEntry"]
+        return [LdapEntry(item["dn"], tuple(_values(item))) for item in found if item["type"] == "searchResEntry"]
 
 
 def _values(item: dict[str, Any]) -> Iterator[str]:

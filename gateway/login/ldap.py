@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gateway.config import Ldap
 from gateway.login import ldap_text as texts
-from gateway.login.authenticator import Refused, Unavailable
+from gateway.login.authenticator import LoginRefused, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ FOUND_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LdapEntry:
     """A search result: a DN, and the values of the requested attributes."""
 
     dn: str
@@ -35,7 +35,7 @@ class Entry:
 class Search(Protocol):
     """A connection bound to the directory."""
 
-    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[Entry]:
+    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[LdapEntry]:
         """Returns the entries at and below a base that match a filter, at most `found_max` if that is not 0.
 
         Raises Unavailable.
@@ -43,7 +43,7 @@ class Search(Protocol):
         ...
 
 
-class Directory(Protocol):
+class LdapDirectory(Protocol):
     """An LDAP service."""
 
     def bind(self, principal: str, password: str) -> AbstractContextManager[Search]:
@@ -54,7 +54,7 @@ class Directory(Protocol):
 class LdapUsers:
     """Checks passwords against a directory. Implements `Verifier`."""
 
-    def __init__(self, settings: Ldap, directory: Directory) -> None:
+    def __init__(self, settings: Ldap, directory: LdapDirectory) -> None:
         self._settings = settings
         self._directory = directory
         base, guid = settings.base_dn, settings.guid_key
@@ -73,7 +73,7 @@ class LdapUsers:
                     self._filter(search, user, principal)
         except ValueError as error:
             # Only the user's input can be invalid: the settings were checked.
-            raise Refused(str(error)) from error
+            raise LoginRefused(str(error)) from error
 
     def version(self) -> None:
         """Always None: changes in a directory cannot be detected from here."""
@@ -83,7 +83,7 @@ class LdapUsers:
             self._filter(search, user)
             dn = self._find_user(search, user)
         if dn is None:
-            raise Refused("not exactly one entry of the directory has this name")
+            raise LoginRefused("not exactly one entry of the directory has this name")
         with self._bind(dn, password):
             return
 
@@ -96,7 +96,7 @@ class LdapUsers:
                 try:
                     search = stack.enter_context(self._directory.bind(principal, password))
                     break
-                except Refused as error:
+                except LoginRefused as error:
                     log.debug("the directory refused %r: %s", principal, error)
             else:
                 principal, search = last, stack.enter_context(self._directory.bind(last, password))
@@ -108,7 +108,7 @@ class LdapUsers:
         with contextlib.ExitStack() as stack:
             try:
                 search, _ = stack.enter_context(self._bind(settings.bind_dn, settings.bind_password))
-            except Refused as error:
+            except LoginRefused as error:
                 raise Unavailable(f"the directory refuses ldap.bind_dn: {error}") from error
             yield search
 
@@ -124,13 +124,13 @@ class LdapUsers:
             return
         dn = self._find_user(search, user)
         if dn is None:
-            raise Refused("not exactly one entry of the directory has this name")
+            raise LoginRefused("not exactly one entry of the directory has this name")
         if texts.is_dn(principal) and principal.lower() != dn.lower() and self._find_user(search, principal) != dn:
             # Two patterns may each have an entry of this name: the password of one must not give the groups of the
             # other.
-            raise Refused(f"the password belongs to {principal}, but the name belongs to {dn}")
+            raise LoginRefused(f"the password belongs to {principal}, but the name belongs to {dn}")
         if self._users and texts.short_name(user).lower() not in self._users:
-            raise Refused("ldap.user_filter does not contain this user")
+            raise LoginRefused("ldap.user_filter does not contain this user")
         if self._groups:
             self._check_groups(search, user, dn)
 
@@ -140,7 +140,7 @@ class LdapUsers:
             for name in (entry.dn, *entry.values):
                 if user.lower() in (name.lower(), _short(name).lower()):
                     return
-        raise Refused("ldap.custom_ldap_query does not find this user")
+        raise LoginRefused("ldap.custom_ldap_query does not find this user")
 
     def _check_groups(self, search: Search, user: str, dn: str) -> None:
         if self._settings.user_membership_key:
@@ -148,7 +148,7 @@ class LdapUsers:
         else:
             is_member = self._is_listed(search, dn)
         if not is_member:
-            raise Refused("this user is in no group of ldap.group_filter")
+            raise LoginRefused("this user is in no group of ldap.group_filter")
 
     def _is_listed(self, search: Search, dn: str) -> bool:
         """Whether a group's entry lists the user."""

@@ -111,7 +111,7 @@ class HttpServer:
             writer.close()
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        requests, idle_seconds = _Requests(reader), REQUEST_SECONDS
+        requests, idle_seconds = _RequestReader(reader), REQUEST_SECONDS
         while True:
             for request in await requests.following(idle_seconds):
                 response = await self._answer(request)
@@ -144,7 +144,7 @@ class HttpServer:
             )
 
 
-class _Requests:
+class _RequestReader:
     """The requests of a connection."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:

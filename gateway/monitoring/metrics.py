@@ -32,7 +32,7 @@ from gateway.tally import Histogram
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-class Lost(Protocol):
+class LostLines(Protocol):
     """The audit file."""
 
     @property
@@ -57,7 +57,7 @@ class Sources:
     lag: LoopLag
     rewrites: Counts
     results: ResultStore
-    audit: Lost | None
+    audit: LostLines | None
 
     @property
     def missing(self) -> list[str]:

@@ -32,7 +32,7 @@ class Receiver(Protocol):
     def upstream_gone(self) -> None: ...
 
 
-class Upstream(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` implements its protocol."""
 
     def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
@@ -110,7 +110,9 @@ class Upstream(asyncio.Protocol):
             self._receiver.upstream_gone()
 
 
-async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
+async def connect(
+    endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None
+) -> UpstreamConnection:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` if Spark cannot be reached or closes the connection.
@@ -119,7 +121,7 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
     usable = False
     try:
         wire = endpoint.connection(login, limits, early=True)
-        protocol = Upstream(wire, traffic if traffic is not None else Traffic())
+        protocol = UpstreamConnection(wire, traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:

@@ -43,8 +43,8 @@ from gateway.service.routing.ways import ListNames, Own, RefreshFirst, Send, Sen
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head
-from gateway.wire.page import Page
-from gateway.wire.reading import Ahead, Reading
+from gateway.wire.page import FittedPage
+from gateway.wire.reading import Ahead, ResultReading
 from gateway.wire.sasl import Login
 from sql.understood import Understood
 
@@ -457,11 +457,11 @@ class Dispatch:
             return Forward(payload)
         if operation.may_lack_columns:
             return Forward(payload, mend=healing.with_column)
-        page = Page(payload, page_bytes, operation.fit)
+        page = FittedPage(payload, page_bytes, operation.fit)
         return Forward(page.request, page=page)
 
     def _page(
-        self, session: Session, operation: ForwardedOperation, reading: Reading, head: Head, payload: bytes
+        self, session: Session, operation: ForwardedOperation, reading: ResultReading, head: Head, payload: bytes
     ) -> Decision:
         """A page of a result whose next page may already have been requested from Spark."""
         call = reading.call(payload)

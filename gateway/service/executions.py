@@ -30,7 +30,7 @@ from gateway.service.routing.ways import FromView, RefreshFirst, Send, Sent, sen
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
-from gateway.wire.reading import Reading
+from gateway.wire.reading import ResultReading
 from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from sql.understood import Understood
 
@@ -325,7 +325,7 @@ class Executions:
         underway.started(operation)
         operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
         if self._may_read_ahead(execution.session, operation):
-            operation.reading = Reading()
+            operation.reading = ResultReading()
         return operation
 
     def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:

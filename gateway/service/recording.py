@@ -38,13 +38,13 @@ async def _read(side: SideConnection, handle: Handle, status: bytes, bytes_max: 
     metadata = await side.forward(request.result_metadata(handle))
     if message.reply_status(metadata).code == STATUS_ERROR:
         raise WireError("Spark does not tell its columns")
-    pages: list[columnar.Page] = []
+    pages: list[columnar.ColumnarPage] = []
     taken, rows_max = len(status) + len(metadata), FIRST_ROWS
     while True:
         answer = await side.forward(request.fetch(handle, FETCH_NEXT, rows_max))
         if message.reply_status(answer).code == STATUS_ERROR:
             raise WireError("Spark does not give its rows")
-        page = await aside(len(answer) // TEXT_BYTES, columnar.Page, answer)
+        page = await aside(len(answer) // TEXT_BYTES, columnar.ColumnarPage, answer)
         if page.rows == 0:
             return Recorded(status, metadata, pages or [page], taken)
         pages.append(page)

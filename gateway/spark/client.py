@@ -21,7 +21,7 @@ from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.spark import older, protocol
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 from gateway.spark.storage_guard import unsigned
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
@@ -63,7 +63,7 @@ RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationOutcome:
     """How an operation ended: its HiveServer2 state (TOperationState), and the error unless it is FINISHED."""
 
     state: int
@@ -166,7 +166,7 @@ class Connection:
 
     async def open_session(
         self, configuration: Mapping[str, str] | None = None, database: str | None = None, user: str = ""
-    ) -> Session:
+    ) -> ServerSession:
         """Opens a session. `configuration` holds Spark settings; HiveServer2's keys (`set:...`) pass unchanged.
 
         On a NOSASL connection only `user` identifies the user. Open one session per connection: Spark closes only the
@@ -177,11 +177,11 @@ class Connection:
             settings["use:database"] = database
         request = ttypes.TOpenSessionReq(protocol.PROTOCOL, user or None, None, settings)
         reply = await self.call("OpenSession", request)
-        return Session(self, protocol.handle_of(reply.sessionHandle))
+        return ServerSession(self, protocol.handle_of(reply.sessionHandle))
 
-    def session(self, handle: Handle) -> Session:
+    def session(self, handle: Handle) -> ServerSession:
         """Returns a session that somebody else has opened, over any connection."""
-        return Session(self, handle)
+        return ServerSession(self, handle)
 
     async def sibling(self) -> Connection:
         """Opens a new connection to the same server with the same login. Raises as `open`, and UpstreamLost once the
@@ -266,7 +266,7 @@ class Connection:
             await self._writer.wait_closed()
 
 
-class Session:
+class ServerSession:
     """A session on the server, used over one connection."""
 
     def __init__(self, connection: Connection, handle: Handle) -> None:
@@ -274,7 +274,7 @@ class Session:
         self.handle = handle
         self._session_catalog: str | None = None
 
-    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> RowList:
         """Runs a statement to its end and returns its whole result.
 
         `on_start` gets the statement's Spark job group once it has started. Raises StatementFailed with Spark's own
@@ -305,7 +305,7 @@ class Session:
         finally:
             await self._run(f"SET {SESSION_CATALOG_CLASS}={chosen}")
 
-    async def _run(self, sql: str, on_start: Callable[[str], None] | None = None) -> Rows:
+    async def _run(self, sql: str, on_start: Callable[[str], None] | None = None) -> RowList:
         started = asyncio.ensure_future(self.execute(self.connection.sign(sql)))
         try:
             handle = await asyncio.shield(started)
@@ -343,7 +343,7 @@ class Session:
         reply = await self.connection.call("ExecuteStatement", request)
         return protocol.handle_of(reply.operationHandle)
 
-    async def wait(self, handle: Handle) -> Outcome:
+    async def wait(self, handle: Handle) -> OperationOutcome:
         """Waits until the operation has ended."""
         request = ttypes.TGetOperationStatusReq(protocol.operation_handle(handle))
         clock = asyncio.get_running_loop().time
@@ -353,21 +353,21 @@ class Session:
             reply = await self.connection.call("GetOperationStatus", request)
             state: int = reply.operationState
             if state == State.FINISHED_STATE:
-                return Outcome(state, None)
+                return OperationOutcome(state, None)
             if state == State.ERROR_STATE:
                 reason_until = min(reason_until, clock() + REASON_SECONDS)
                 if reply.errorMessage or clock() >= reason_until:
-                    return Outcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
+                    return OperationOutcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
             elif state not in RUNNING_STATES:
                 name = State._VALUES_TO_NAMES.get(state, str(state)).removesuffix("_STATE").lower()
-                return Outcome(
+                return OperationOutcome(
                     state, StatementFailed(f"Spark ended the statement before it was complete ({name}).", "HY008")
                 )
             if clock() - asked < HELD_SECONDS:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, POLL_SECONDS_MAX)
 
-    async def _fetch(self, handle: Handle) -> Rows:
+    async def _fetch(self, handle: Handle) -> RowList:
         operation = protocol.operation_handle(handle)
         metadata = await self.connection.call("GetResultSetMetadata", ttypes.TGetResultSetMetadataReq(operation))
         columns = tuple(column.columnName for column in metadata.schema.columns or ()) if metadata.schema else ()
@@ -378,7 +378,7 @@ class Session:
             page = protocol.rows_of(reply.results)
             # Spark's hasMoreRows is always false: an empty page is the end.
             if not page:
-                return Rows(columns, rows)
+                return RowList(columns, rows)
             rows += page
 
     async def cancel(self, handle: Handle) -> None:
@@ -441,7 +441,7 @@ class EndpointSource(Protocol):
         """Returns Spark's current address and protocol. Raises UpstreamLost."""
 
 
-class PooledSession(Session):
+class PooledSession(ServerSession):
     """A session of a pool.
 
     If the server has ended it since its last loan, as servers do with idle sessions, or the Spark behind the server has
@@ -449,7 +449,9 @@ class PooledSession(Session):
     `on_loss` is called when Kyuubi says that it has lost the Spark.
     """
 
-    def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]], on_loss: Callable[[], None]) -> None:
+    def __init__(
+        self, session: ServerSession, opened: Callable[[], Awaitable[ServerSession]], on_loss: Callable[[], None]
+    ) -> None:
         super().__init__(session.connection, session.handle)
         self._opened = opened
         self._on_loss = on_loss
@@ -476,11 +478,11 @@ class PooledSession(Session):
         with self._noting():
             return await super().execute(sql, run_async=run_async)
 
-    async def _fetch(self, handle: Handle) -> Rows:
+    async def _fetch(self, handle: Handle) -> RowList:
         with self._noting():
             return await super()._fetch(handle)
 
-    async def wait(self, handle: Handle) -> Outcome:
+    async def wait(self, handle: Handle) -> OperationOutcome:
         outcome = await super().wait(handle)
         if outcome.error is not None:
             self._note(outcome.error)
@@ -517,7 +519,7 @@ class SessionPool:
         *,
         password: str = "",
         settings: Mapping[str, str] | None = None,
-        greet: Callable[[Session], Awaitable[None]] | None = None,
+        greet: Callable[[ServerSession], Awaitable[None]] | None = None,
         dialect: Speaking = lambda: NEWEST,
     ) -> None:
         """`configuration` is that of OpenSession. `settings` are set by statements afterwards: Kyuubi starts a Spark
@@ -537,7 +539,7 @@ class SessionPool:
         self._closed = False
 
     @contextlib.asynccontextmanager
-    async def session(self, *, fresh: bool = False) -> AsyncIterator[Session]:
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[ServerSession]:
         """Lends a session; waits while all are lent. A broken session is never lent again, a `fresh` one only once.
         Raises UpstreamLost."""
         async with self._places:
@@ -562,7 +564,7 @@ class SessionPool:
             raise UpstreamLost("The gateway is being stopped. Connect again later.")
         return self._pooled(await self._open())
 
-    def _pooled(self, session: Session) -> PooledSession:
+    def _pooled(self, session: ServerSession) -> PooledSession:
         return PooledSession(session, self._open, self._spoil_idle)
 
     def _spoil_idle(self) -> None:
@@ -570,7 +572,7 @@ class SessionPool:
         for session in self._idle:
             session.spoil()
 
-    async def _open(self) -> Session:
+    async def _open(self) -> ServerSession:
         connection = await Connection.open(
             await self._spark.endpoint(), self._user, self._password, dialect=self._dialect
         )
@@ -588,7 +590,7 @@ class SessionPool:
             raise
         return session
 
-    async def _discard(self, session: Session) -> None:
+    async def _discard(self, session: ServerSession) -> None:
         await session.connection.close()
         if not session.connection.ends_sessions:
             # In the background, because the server may be away.
@@ -624,7 +626,7 @@ def _may_be_repeated(sql: str, error: StatementFailed) -> bool:
     return is_ended(error)
 
 
-async def _end(session: Session) -> None:
+async def _end(session: ServerSession) -> None:
     """Closes a session whose connection is closed."""
     with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
         async with asyncio.timeout(END_SECONDS):

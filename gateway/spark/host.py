@@ -1,15 +1,14 @@
 """The embedded engine's process: PySpark hosts Spark's own Thrift server.
 
-Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). The first line
-of standard output is a JSON object: {"port": n, "warehouse": URI, "derby": true or false} once the server accepts
+Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `HostOptions`). The first
+line of standard output is a JSON object: {"port": n, "warehouse": URI, "derby": true or false} once the server accepts
 connections, or {"error": text}. `derby` says whether the metastore is the embedded Derby. After that, each input line
 is a request, with an id chosen by the parent:
 
 - {"id": n, "group": text}, with a Spark job group, is answered by {"id": n, "progress": ...}: null, or the fields of
-  `JobProgress`.
-- The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted later.
-- {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session as
-  `plan_writing` writes it, or by {"id": n, "error": text}.
+`JobProgress`. - The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted
+later. - {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session
+as   `plan_writing` writes it, or by {"id": n, "error": text}.
 
 The process ends when standard input ends, so it never outlives its parent, however that died. The JVM in turn ends with
 this process, because PySpark's Java side ends with its own standard input.
@@ -86,7 +85,7 @@ class HostError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class HostOptions:
     """The parent's options."""
 
     data_dir: Path
@@ -98,7 +97,7 @@ class Options:
     """Spark's settings for the guard of the storage database. Empty: there is none."""
 
     @classmethod
-    def read(cls, line: bytes) -> Options:
+    def read(cls, line: bytes) -> HostOptions:
         raw = json.loads(line)
         guard = raw.get("guard", {})
         return cls(Path(raw["data_dir"]), raw["master"], raw["driver_memory"], raw["parent"], raw["spark"], guard)
@@ -108,7 +107,7 @@ class Options:
         return self.data_dir / data_directory.SCRATCH
 
 
-def spark_settings(options: Options) -> dict[str, str]:
+def spark_settings(options: HostOptions) -> dict[str, str]:
     """Returns all Spark settings of the engine; the user's settings take precedence."""
     data = options.data_dir
     java = {
@@ -194,7 +193,7 @@ def _escaped(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def lock_data_dir(options: Options) -> int:
+def lock_data_dir(options: HostOptions) -> int:
     """Locks the data directory and returns the lock's file descriptor, which the JVM inherits.
 
     Derby allows one JVM. The lock lasts while any process holds the descriptor, that is until the JVM of a killed
@@ -231,7 +230,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def prepare_data_dir(options: Options) -> None:
+def prepare_data_dir(options: HostOptions) -> None:
     """Removes what a killed engine left behind, and creates the directories that Java expects. The lock must be
     held."""
     shutil.rmtree(options.scratch, ignore_errors=True)
@@ -248,7 +247,7 @@ PLANS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ThriftServer:
     """A running Thrift server, and the Spark that it serves."""
 
     port: int
@@ -260,7 +259,7 @@ class Server:
     """Whether the metastore is a Derby in this process."""
 
 
-def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> Server:
+def start_server(options: HostOptions, lock: int, jvm: list[subprocess.Popen[bytes]]) -> ThriftServer:
     """Starts Spark and its Thrift server. Adds the JVM's process to `jvm` at once."""
     for name in INHERITED_SETTINGS:
         os.environ.pop(name, None)
@@ -284,7 +283,7 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
         warehouse = session.conf.get("spark.sql.warehouse.dir") or ""
-        return Server(port, session.sparkContext, server, warehouse, _uses_derby(session))
+        return ThriftServer(port, session.sparkContext, server, warehouse, _uses_derby(session))
 
 
 def _uses_derby(session: SparkSession) -> bool:
@@ -381,7 +380,7 @@ class StatusStore:
         return json.loads(self._mapper.writeValueAsString(figures))
 
 
-class Report:
+class ChildReport:
     """Standard output, one line for each answer, from several threads."""
 
     def __init__(self, out: TextIO) -> None:
@@ -393,7 +392,7 @@ class Report:
             print(json.dumps(answer), file=self._out, flush=True)
 
 
-def _answer(requests: queue.Queue[bytes], server: Server, report: Report) -> None:
+def _answer(requests: queue.Queue[bytes], server: ThriftServer, report: ChildReport) -> None:
     """Answers one request after the other. If anything fails, the answer is null: the asker can do without it."""
     store: StatusStore | None = None
     reported = False
@@ -424,7 +423,7 @@ def _answer(requests: queue.Queue[bytes], server: Server, report: Report) -> Non
         report.send({"id": request["id"], "progress": asdict(progress) if progress is not None else None})
 
 
-def _answer_plans(requests: queue.Queue[dict[str, Any]], server: Server, report: Report) -> None:
+def _answer_plans(requests: queue.Queue[dict[str, Any]], server: ThriftServer, report: ChildReport) -> None:
     writing: PlanWriting | None = None
     while True:
         request = requests.get()
@@ -497,8 +496,8 @@ def _print_to(path: Path) -> None:
 def main() -> int:
     """Runs the engine until standard input ends."""
     lines = _lines(0)
-    options = Options.read(next(lines, b""))
-    report = Report(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    options = HostOptions.read(next(lines, b""))
+    report = ChildReport(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     jvm: list[subprocess.Popen[bytes]] = []
     requests: queue.Queue[bytes] = queue.Queue(REQUESTS_MAX)
     try:

@@ -20,14 +20,14 @@ from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.model.properties import CREATOR_SETTINGS, UnreadableProperties, read_creator_settings
 from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.printed_description import Description, read_description, type_of
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.lexed import Cursor, Lexed
 from sql.releases import Dialect
 from sql.texts.maintenance import VERSION_COLUMN
 from sql.texts.rewrite import string_token
 
-Run = Callable[[str], Awaitable[Rows]]
+Run = Callable[[str], Awaitable[RowList]]
 
 _DESCRIBE, _AS_JSON = "DESCRIBE TABLE EXTENDED ", " AS JSON"
 _FORMATS = frozenset({"binaryFile", "text", "parquet"})
@@ -65,7 +65,7 @@ class OnFiles:
     drops: tuple[str, ...]
 
 
-async def run(dialect: Dialect, sql: str, plainly: Run) -> Rows:
+async def run(dialect: Dialect, sql: str, plainly: Run) -> RowList:
     """Runs a statement of the gateway's. `plainly` runs one that this Spark understands. Raises what Spark raises."""
     if not dialect.describes_as_json and sql.startswith(_DESCRIBE) and sql.endswith(_AS_JSON):
         return await _describe(sql.removesuffix(_AS_JSON), plainly)
@@ -74,7 +74,7 @@ async def run(dialect: Dialect, sql: str, plainly: Run) -> Rows:
     return await plainly(sql)
 
 
-async def _run_on_files(found: OnFiles, plainly: Run) -> Rows:
+async def _run_on_files(found: OnFiles, plainly: Run) -> RowList:
     made = list[str]()
     try:
         for text, drop in zip(found.makes, found.drops, strict=True):
@@ -138,7 +138,7 @@ def _relation_with_options(cursor: Cursor) -> str | None:
 # --- DESCRIBE --------------------------------------------------------------------------------------------
 
 
-async def _describe(sql: str, plainly: Run) -> Rows:
+async def _describe(sql: str, plainly: Run) -> RowList:
     """The answer to the same statement AS JSON, as far as the gateway reads it. Raises StatementFailed with
     NOT_SUPPORTED for a table of another catalog, as Spark 4 does."""
     found = read_description((await plainly(sql)).rows)
@@ -153,7 +153,7 @@ async def _describe(sql: str, plainly: Run) -> Rows:
         known["table_properties"] = stored = {str(key): str(value) for key, value, *_ in rows}
         if CREATOR_SETTINGS in stored:
             known[_CREATION] = _settings(stored)
-    return Rows(("json_metadata",), [(json.dumps(known),)])
+    return RowList(("json_metadata",), [(json.dumps(known),)])
 
 
 def _known(found: Description) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable, SqlSession
-from gateway.spark.client import Session
+from gateway.spark.client import ServerSession
 from sql.proof import plan_json
 from sql.proof.plan import Plan
 
@@ -20,7 +20,7 @@ PLAN_SECONDS = 30.0
 """How long to wait for a plan. Nobody's statement waits for it."""
 
 
-class Engine(Protocol):
+class PlanEngine(Protocol):
     async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any] | None: ...
 
 
@@ -29,12 +29,12 @@ class EnginePlans:
 
     in_place = True
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PlanEngine) -> None:
         self._engine = engine
 
     @asynccontextmanager
     async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
-        assert isinstance(session, Session)
+        assert isinstance(session, ServerSession)
         yield session.handle.guid
 
     async def optimized(self, session: bytes, text: str) -> Plan:

@@ -74,7 +74,7 @@ class Restarts(Protocol):
         """Ends that process, so that another one is started."""
 
 
-class Watch:
+class LoginWatch:
     """Restarts a Spark that accepts no login for `seconds` although its process lives."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowList:
     """A whole result: column names and rows. Decimals, dates, timestamps and nested values are strings."""
 
     columns: tuple[str, ...]

@@ -12,7 +12,7 @@ from sqlalchemy.engine import default
 
 from gateway.sqlalchemy import driver as pyhive_driver
 from gateway.sqlalchemy.column_types import INTERVAL_DAY_TIME, TIME, UnknownType, columns, parsed
-from gateway.sqlalchemy.rendering import Identifiers, Statements, Tables, Types
+from gateway.sqlalchemy.rendering import Identifiers, Statements, TableCompiler, TypeCompiler
 
 BINARY_PORT = 10000
 HTTP_PORT = 10001
@@ -53,9 +53,9 @@ class FreshgateDialect(default.DefaultDialect):
     default_paramstyle = pyhive_driver.paramstyle
     preparer = Identifiers  # type: ignore[assignment] # SQLAlchemy declares a variable of its own class.
     statement_compiler = Statements
-    type_compiler = Types
-    type_compiler_cls = Types
-    ddl_compiler = Tables
+    type_compiler = TypeCompiler
+    type_compiler_cls = TypeCompiler
+    ddl_compiler = TableCompiler
     colspecs = {types.Interval: INTERVAL_DAY_TIME, types.Time: TIME}  # noqa: RUF012 # SQLAlchemy's own declaration
     # The text of a statement depends on nothing but the statement.
     supports_statement_cache = True

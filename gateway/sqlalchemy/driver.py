@@ -26,11 +26,11 @@ from thrift.Thrift import TException
 from gateway.sqlalchemy.values import READERS, literal
 
 __all__ = [
-    "Connection",
     "ConnectionLost",
-    "Cursor",
     "DataError",
     "DatabaseError",
+    "DriverConnection",
+    "DriverCursor",
     "Error",
     "InterfaceError",
     "InternalError",
@@ -74,7 +74,7 @@ class Refused(OperationalError):  # type: ignore[misc]
         self.sqlstate = sqlstate
 
 
-class Cursor(hive.Cursor):  # type: ignore[misc]
+class DriverCursor(hive.Cursor):  # type: ignore[misc]
     """Values of parameters become Spark's literals. DATE, TIMESTAMP, DECIMAL and INTERVAL DAY TO SECOND become Python's
     objects. Text is the result for arrays, maps, structs and INTERVAL YEAR TO MONTH."""
 
@@ -136,11 +136,11 @@ class Cursor(hive.Cursor):  # type: ignore[misc]
             self._state = self._STATE_FINISHED
 
 
-class Connection(hive.Connection):  # type: ignore[misc]
+class DriverConnection(hive.Connection):  # type: ignore[misc]
     """A session."""
 
-    def cursor(self, *arguments: Any, **options: Any) -> Cursor:
-        return Cursor(self, *arguments, **options)
+    def cursor(self, *arguments: Any, **options: Any) -> DriverCursor:
+        return DriverCursor(self, *arguments, **options)
 
     def rollback(self) -> None:
         """Does nothing: a session has no transaction that could be rolled back."""
@@ -150,10 +150,10 @@ class Connection(hive.Connection):  # type: ignore[misc]
             super().close()
 
 
-def connect(**options: Any) -> Connection:
+def connect(**options: Any) -> DriverConnection:
     """Opens a session; options are those of `pyhive.hive.connect`. Raises Error."""
     with _connected():
-        return Connection(**options)
+        return DriverConnection(**options)
 
 
 @contextlib.contextmanager

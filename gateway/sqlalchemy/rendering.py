@@ -93,7 +93,7 @@ class Statements(compiler.SQLCompiler):
         return f"regexp_replace({', '.join(self.process(part, **kw) for part in parts)})"
 
 
-class Types(compiler.GenericTypeCompiler):
+class TypeCompiler(compiler.GenericTypeCompiler):
     """Types in CAST and CREATE TABLE."""
 
     def visit_INTEGER(self, type_: Any, **kw: Any) -> str:
@@ -159,7 +159,7 @@ class Types(compiler.GenericTypeCompiler):
         return "TIME"
 
 
-class Tables(compiler.DDLCompiler):
+class TableCompiler(compiler.DDLCompiler):
     """CREATE TABLE and its comments. Spark's own tables have no keys, so these are left out."""
 
     def get_column_specification(self, column: schema.Column[Any], **kw: Any) -> str:

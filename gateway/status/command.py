@@ -24,7 +24,7 @@ BEYOND_ASCII = "█░…"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class StatusOptions:
     """The options of the command line."""
 
     target: Target
@@ -35,7 +35,7 @@ class Options:
     as_json: bool = False
 
 
-def run(options: Options) -> None:
+def run(options: StatusOptions) -> None:
     """Prints the status once, or until Ctrl-C. Raises StatusFailed if the first attempt fails, KeyboardInterrupt on
     Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -50,7 +50,7 @@ def run(options: Options) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _print_once(options: Options) -> None:
+def _print_once(options: StatusOptions) -> None:
     client = Client.connect(options.target)
     try:
         _show(client.status(options.database), options)
@@ -58,7 +58,7 @@ def _print_once(options: Options) -> None:
         client.close()
 
 
-def _watch(options: Options, seconds: float) -> None:
+def _watch(options: StatusOptions, seconds: float) -> None:
     # A shell starts background processes with SIGINT ignored; this one must end on it all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     client: Client | None = None
@@ -86,7 +86,7 @@ def _watch(options: Options, seconds: float) -> None:
             client.close()
 
 
-def _show(status: Status, options: Options) -> None:
+def _show(status: Status, options: StatusOptions) -> None:
     now = datetime.now(UTC)
     watching = options.watch_seconds is not None
     if options.as_json:
@@ -100,7 +100,7 @@ def _show(status: Status, options: Options) -> None:
         print(*lines, *[""] * watching, sep="\n", flush=True)
 
 
-def _redraws(options: Options) -> bool:
+def _redraws(options: StatusOptions) -> bool:
     return options.watch_seconds is not None and not options.as_json and sys.stdout.isatty()
 
 

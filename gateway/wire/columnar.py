@@ -47,7 +47,7 @@ class _Values:
     """The bits of NULLs; the lowest one is the first row's."""
 
 
-class Page:
+class ColumnarPage:
     """The rows of one FetchResults reply."""
 
     __slots__ = ("_columns", "bytes", "head", "rows", "tail")
@@ -101,7 +101,7 @@ _TAIL = bytes((STOP, STOP, STOP))
 """The ends of TRowSet, of TFetchResultsResp, and of the reply."""
 
 
-def page(pages: Sequence[Page], start: int, count: int) -> bytes:
+def page(pages: Sequence[ColumnarPage], start: int, count: int) -> bytes:
     """The body of a FetchResults reply with at most `count` rows from `start` on; `pages` are all rows in order."""
     first = pages[0]
     parts = list(_parts(pages, start, count))
@@ -110,7 +110,7 @@ def page(pages: Sequence[Page], start: int, count: int) -> bytes:
     return _SUCCESS + head + columns + first.tail
 
 
-def _parts(pages: Sequence[Page], start: int, count: int) -> Iterator[tuple[Page, int, int]]:
+def _parts(pages: Sequence[ColumnarPage], start: int, count: int) -> Iterator[tuple[ColumnarPage, int, int]]:
     """The pages with these rows, each with its first row and how many of it."""
     for each in pages:
         if start < each.rows and count > 0:
@@ -124,7 +124,7 @@ def _parts(pages: Sequence[Page], start: int, count: int) -> Iterator[tuple[Page
     yield pages[0], 0, 0
 
 
-def _encoded(parts: Sequence[tuple[Page, int, int]], number: int) -> bytes:
+def _encoded(parts: Sequence[tuple[ColumnarPage, int, int]], number: int) -> bytes:
     found = [each.part(number, start, count) for each, start, count in parts]
     column = found[0][0]
     if any((other.member, other.kind) != (column.member, column.kind) for other, *_ in found):

@@ -146,7 +146,7 @@ class ReplyStatus(NamedTuple):
     message: str | None
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place of a value: its type, its first byte (including a string's length), and the byte after it."""
 
     kind: int
@@ -198,7 +198,7 @@ def statement(payload: bytes) -> ExecuteCall:
     )
 
 
-def _statement_fields(payload: bytes) -> dict[int, Place]:
+def _statement_fields(payload: bytes) -> dict[int, ValuePlace]:
     """The fields of an ExecuteStatement request; without the session's if they are in the usual order."""
     base = 12 + int.from_bytes(payload[4:8], "big")
     if (
@@ -319,7 +319,7 @@ def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
         while start < old.end:
             middle = start + 4 + _length(payload, start)
             end = middle + 4 + _length(payload, middle)
-            if _text(payload, Place(STRING, start, middle)) not in values:
+            if _text(payload, ValuePlace(STRING, start, middle)) not in values:
                 pairs += payload[start:end]
                 count += 1
             start = end
@@ -333,7 +333,7 @@ def with_names(payload: bytes, user: str, password: str) -> bytes:
     return _with_field(payload, _request_fields(payload), 3, STRING, _encoded(password))
 
 
-def _with_field(payload: bytes, fields: Mapping[int, Place], number: int, kind: int, value: bytes) -> bytes:
+def _with_field(payload: bytes, fields: Mapping[int, ValuePlace], number: int, kind: int, value: bytes) -> bytes:
     """Returns the request with one field of its struct set; a field of another type with this id is replaced."""
     if (place := fields.get(number)) is not None:
         return payload[: place.start - 3] + _header(kind, number) + value + payload[place.end :]
@@ -436,7 +436,7 @@ def execute_handle(reply: bytes) -> Handle | None:
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None
 
 
-def results(reply: bytes) -> Place | None:
+def results(reply: bytes) -> ValuePlace | None:
     """The place of the TRowSet in a FetchResults reply; None in an error."""
     return locate(reply, (0, 3), STRUCT) if peek(reply).kind != EXCEPTION else None
 
@@ -450,14 +450,14 @@ def opened(reply: bytes) -> tuple[Handle, int] | None:
     return None if handle is None or protocol is None else (handle, protocol)
 
 
-def locate(payload: bytes, path: Sequence[int], kind: int) -> Place | None:
+def locate(payload: bytes, path: Sequence[int], kind: int) -> ValuePlace | None:
     """The place of the value that a path of field ids leads to from the body; None if it is missing or of another type.
 
     Fields of a request are at (1, id), those of a reply at (0, id).
     """
     start = _struct_above(payload, path)
     found = None if start is None else find_field(payload, start, path[-1], kind)
-    return None if found is None else Place(kind, found, value_end(payload, found, kind))
+    return None if found is None else ValuePlace(kind, found, value_end(payload, found, kind))
 
 
 # --- walking ---------------------------------------------------------------------------------------------
@@ -483,17 +483,17 @@ def _struct_above(payload: bytes, path: Sequence[int]) -> int | None:
     return start
 
 
-def _fields_at(payload: bytes, path: Sequence[int]) -> dict[int, Place] | None:
+def _fields_at(payload: bytes, path: Sequence[int]) -> dict[int, ValuePlace] | None:
     """The fields of the struct at the end of a path; None if it is missing."""
     start = _struct_above(payload, (*path, 0))
     return None if start is None else _fields(payload, start)
 
 
-def _request_fields(payload: bytes) -> dict[int, Place]:
+def _request_fields(payload: bytes) -> dict[int, ValuePlace]:
     return _fields_at(payload, (1,)) or {}
 
 
-def _handle_places(payload: bytes, path: Sequence[int] = (1, 1, 1)) -> tuple[Place, Place] | None:
+def _handle_places(payload: bytes, path: Sequence[int] = (1, 1, 1)) -> tuple[ValuePlace, ValuePlace] | None:
     """Guid and secret of a THandleIdentifier."""
     fields = _fields_at(payload, path) or {}
     guid, secret = _of_kind(fields, 1, STRING), _of_kind(fields, 2, STRING)
@@ -505,20 +505,20 @@ def _reply_handle(reply: bytes, path: Sequence[int]) -> Handle | None:
     return Handle(*(_bytes(reply, each) for each in places)) if places else None
 
 
-def _of_kind(fields: Mapping[int, Place], number: int, kind: int) -> Place | None:
+def _of_kind(fields: Mapping[int, ValuePlace], number: int, kind: int) -> ValuePlace | None:
     """Returns a field; None if it is of another type, because generated readers skip such a field."""
     place = fields.get(number)
     return place if place and place.kind == kind else None
 
 
-def _fields(payload: bytes, start: int) -> dict[int, Place]:
+def _fields(payload: bytes, start: int) -> dict[int, ValuePlace]:
     """The fields of the struct that begins at `start`, by id. Of a duplicate field the last counts, as in Java."""
-    fields: dict[int, Place] = {}
+    fields: dict[int, ValuePlace] = {}
     try:
         while (kind := payload[start]) != STOP:
             number = (payload[start + 1] << 8) | payload[start + 2]
             end = value_end(payload, start + 3, kind)
-            fields[number] = Place(kind, start + 3, end)
+            fields[number] = ValuePlace(kind, start + 3, end)
             start = end
     except IndexError:
         raise WireError("the message ends inside a struct") from None
@@ -533,25 +533,25 @@ def _length(payload: bytes, start: int) -> int:
     return length
 
 
-def _bytes(payload: bytes, place: Place) -> bytes:
+def _bytes(payload: bytes, place: ValuePlace) -> bytes:
     return payload[place.start + 4 : place.end]
 
 
-def _text(payload: bytes, place: Place) -> str:
+def _text(payload: bytes, place: ValuePlace) -> str:
     return _bytes(payload, place).decode("utf-8", "replace")
 
 
-def _number(payload: bytes, place: Place | None) -> int | None:
+def _number(payload: bytes, place: ValuePlace | None) -> int | None:
     return int.from_bytes(payload[place.start : place.end], "big", signed=True) if place else None
 
 
-def _text_list(payload: bytes, place: Place) -> tuple[str, ...]:
+def _text_list(payload: bytes, place: ValuePlace) -> tuple[str, ...]:
     if payload[place.start] != STRING:
         return ()
     return tuple(_texts(payload, place.start + 5, place.end))
 
 
-def _text_map(payload: bytes, place: Place) -> dict[str, str]:
+def _text_map(payload: bytes, place: ValuePlace) -> dict[str, str]:
     if payload[place.start : place.start + 2] != bytes((STRING, STRING)):
         return {}
     texts = _texts(payload, place.start + 6, place.end)
@@ -563,6 +563,6 @@ def _texts(payload: bytes, start: int, end: int) -> list[str]:
     texts: list[str] = []
     while start < end:
         following = start + 4 + _length(payload, start)
-        texts.append(_text(payload, Place(STRING, start, following)))
+        texts.append(_text(payload, ValuePlace(STRING, start, following)))
         start = following
     return texts

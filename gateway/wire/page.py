@@ -31,7 +31,7 @@ class Fit:
         """None: no limit has been needed so far."""
 
 
-class Page:
+class FittedPage:
     """A FetchResults request for rows, and its reply in chunks that include frame headers."""
 
     __slots__ = ("_asked", "_bytes_max", "_fit", "_kept", "_left", "_limited", "_payload", "_state", "request")

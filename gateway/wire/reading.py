@@ -30,7 +30,7 @@ _BEGINNING_BYTES = 512
 _PAGE_BEGINS = frozenset(b"\x80\x01\x00" + bytes((kind,)) for kind in (REPLY, EXCEPTION))
 
 
-class Reading:
+class ResultReading:
     """How the rows of one operation are read. `reader` identifies the connection that reads them."""
 
     __slots__ = ("_back", "_call", "_may", "_reader", "_rows", "_tail", "ahead", "lost")
@@ -114,7 +114,7 @@ class ReadPage:
 
     __slots__ = ("_frame", "_reading", "call", "claims", "payload")
 
-    def __init__(self, reading: Reading, payload: bytes, call: FetchCall, claims: Ahead | None) -> None:
+    def __init__(self, reading: ResultReading, payload: bytes, call: FetchCall, claims: Ahead | None) -> None:
         self._reading = reading
         self._frame = _Frame()
         self.payload = payload
@@ -154,7 +154,7 @@ class Ahead:
         "request",
     )
 
-    def __init__(self, reading: Reading, request: bytes, back: bytes, rows: int) -> None:
+    def __init__(self, reading: ResultReading, request: bytes, back: bytes, rows: int) -> None:
         """`back`: the request to send to Spark if the page is dropped; its reply has as many rows."""
         self._reading = reading
         self._page = _Frame()

@@ -14,8 +14,8 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.wire.envelope import enveloped
 from gateway.wire.frame import WireError
-from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, Place
-from gateway.wire.rowset import Column, table_schema
+from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, ValuePlace
+from gateway.wire.rowset import ResultColumn, table_schema
 
 SUCCESS = 0
 
@@ -157,7 +157,7 @@ def info(seqid: int, kind: InfoKind, value: str | int) -> bytes:
     return _reply("GetInfo", seqid, ttypes.TGetInfoResp(_success(), ttypes.TGetInfoValue(**{kind.value: value})))
 
 
-def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:
+def result_metadata(seqid: int, columns: Sequence[ResultColumn]) -> bytes:
     return _reply("GetResultSetMetadata", seqid, ttypes.TGetResultSetMetadataResp(_success(), table_schema(columns)))
 
 
@@ -166,7 +166,7 @@ def fetch(seqid: int, rows: Any) -> bytes:
     return _reply("FetchResults", seqid, ttypes.TFetchResultsResp(_success(), False, rows))
 
 
-def read_rows(reply: bytes, place: Place) -> Any:
+def read_rows(reply: bytes, place: ValuePlace) -> Any:
     """Reads the TRowSet at a place in a FetchResults reply. Raises `WireError` if it is malformed."""
     row_set = ttypes.TRowSet()
     try:
@@ -176,7 +176,7 @@ def read_rows(reply: bytes, place: Place) -> Any:
     return row_set
 
 
-def with_rows(reply: bytes, place: Place, row_set: Any) -> bytes:
+def with_rows(reply: bytes, place: ValuePlace, row_set: Any) -> bytes:
     """Returns the FetchResults reply with another TRowSet at that place; all other bytes are unchanged."""
     protocol = TBinaryProtocol(TMemoryBuffer())
     row_set.write(protocol)

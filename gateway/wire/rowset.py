@@ -30,7 +30,7 @@ class Type(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ResultColumn:
     name: str
     type: Type = Type.STRING
     comment: str | None = None
@@ -58,7 +58,7 @@ _LAYOUTS = {
 _COLUMN_FIELDS = ("boolVal", "byteVal", "i16Val", "i32Val", "i64Val", "doubleVal", "stringVal", "binaryVal")
 
 
-def table_schema(columns: Sequence[Column]) -> Any:
+def table_schema(columns: Sequence[ResultColumn]) -> Any:
     """A TTableSchema; positions count from 1, as Hive's do."""
     return ttypes.TTableSchema(
         [
@@ -73,7 +73,9 @@ def table_schema(columns: Sequence[Column]) -> Any:
     )
 
 
-def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol: int, start_offset: int = 0) -> Any:
+def row_set(
+    columns: Sequence[ResultColumn], rows: Sequence[Sequence[Value]], protocol: int, start_offset: int = 0
+) -> Any:
     """A TRowSet for a session's protocol version (counted from 0). Each row is as long as `columns`."""
     if protocol < COLUMNAR_PROTOCOL:
         return ttypes.TRowSet(start_offset, [_row(columns, row) for row in rows])
@@ -140,7 +142,7 @@ def put_texts(row_set: Any, column: int, texts: Mapping[int, str]) -> None:
 def put_first(row_set: Any, text: str) -> None:
     """Inserts a row before the others of a TRowSet with a single string column."""
     if row_set.columns is None:
-        row_set.rows = [_row([Column("")], [text]), *(row_set.rows or [])]
+        row_set.rows = [_row([ResultColumn("")], [text]), *(row_set.rows or [])]
         return
     (column,) = row_set.columns
     column.stringVal.nulls = _bits([False, *_nulls(column.stringVal)])
@@ -163,7 +165,7 @@ def _column(kind: Type, values: Sequence[Value]) -> Any:
     return ttypes.TColumn(**{layout.column_field: layout.column(filled, null_bits(values))})
 
 
-def _row(columns: Sequence[Column], row: Sequence[Value]) -> Any:
+def _row(columns: Sequence[ResultColumn], row: Sequence[Value]) -> Any:
     values = []
     for column, value in zip(columns, row, strict=True):
         layout = _LAYOUTS[column.type]

@@ -25,14 +25,14 @@ from gateway.mv.refresh.habits import UNSET
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_PRIOR, Handle, peek
-from gateway.wire.rowset import Column, row_set
+from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, PlainServer, negotiation
 from gateway.wire.scanner import MessageScanner
 
 QUERY = re.compile(r"SELECT '([^']*)' AS token, CAST\(id AS STRING\) AS number FROM range\((\d{1,6})\)")
 SETTING = re.compile(r"SET ([\w.]+)")
-COLUMNS = (Column("token"), Column("number"))
-SETTING_COLUMNS = (Column("key"), Column("value"))
+COLUMNS = (ResultColumn("token"), ResultColumn("number"))
+SETTING_COLUMNS = (ResultColumn("key"), ResultColumn("value"))
 NOT_FOUND = "42704"
 GATEWAY = "freshgate"
 """The user of the gateway's own statements."""
@@ -57,7 +57,7 @@ class Session:
 
 
 class Operation:
-    def __init__(self, protocol: int, columns: tuple[Column, ...], rows: Rows) -> None:
+    def __init__(self, protocol: int, columns: tuple[ResultColumn, ...], rows: Rows) -> None:
         self.protocol = protocol
         self.columns = columns
         self.rows = rows
@@ -197,7 +197,7 @@ class Spark:
             return self._execute(head.seqid, session, message.statement(request).statement)
         if head.name in message.METADATA_METHODS:
             rows = [[f"{head.name} {number}", str(number), "t", "TABLE"] for number in range(3)]
-            columns = tuple(Column(name) for name in ("a", "b", "c", "d"))
+            columns = tuple(ResultColumn(name) for name in ("a", "b", "c", "d"))
             handle = self._begin(session, columns, rows)
             return _begun(head.name, head.seqid, handle)
         if head.name == "GetInfo":
@@ -222,7 +222,7 @@ class Spark:
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], []))
         return reply.error("ExecuteStatement", seqid, f"Not known here: {sql[:100]}", NOT_FOUND)
 
-    def _begin(self, session: Session, columns: tuple[Column, ...], rows: Rows) -> Handle:
+    def _begin(self, session: Session, columns: tuple[ResultColumn, ...], rows: Rows) -> Handle:
         handle = _new_handle()
         session.operations.add(handle.guid)
         self._operations[handle.guid] = Operation(session.protocol, columns, rows)
@@ -249,7 +249,7 @@ class Spark:
 
     def _fetch(self, seqid: int, operation: Operation, call: message.FetchCall) -> bytes:
         if call.fetch_type == 1:
-            return reply.fetch(seqid, row_set([Column("log")], [], operation.protocol))
+            return reply.fetch(seqid, row_set([ResultColumn("log")], [], operation.protocol))
         if call.orientation == FETCH_PRIOR:
             self.counts["ways back at Spark"] += 1
         begins = {FETCH_FIRST: 0, FETCH_PRIOR: operation.start - call.rows_max}

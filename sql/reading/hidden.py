@@ -20,7 +20,7 @@ _DATABASE_WORDS = tuple(map(str.lower, _DATABASES))
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class HiddenChanges:
     """What a text may change. `told`, `told_databases`: the names of all views, or all databases, are known."""
 
     views: frozenset[Parts] = frozenset()
@@ -28,8 +28,8 @@ class Changes:
     told: bool = True
     told_databases: bool = True
 
-    def __or__(self, other: Changes) -> Changes:
-        return Changes(
+    def __or__(self, other: HiddenChanges) -> HiddenChanges:
+        return HiddenChanges(
             self.views | other.views,
             self.databases | other.databases,
             self.told and other.told,
@@ -37,17 +37,17 @@ class Changes:
         )
 
 
-def changes(text: Lexed) -> Changes:
+def changes(text: Lexed) -> HiddenChanges:
     """The views and databases that statements anywhere in `text` drop, alter or replace; its strings are included if it
     contains EXECUTE IMMEDIATE."""
-    found = Changes()
+    found = HiddenChanges()
     for each in _texts(text):
         if not _holds(each.text, "drop", "alter", "create"):
             continue
         if _is_torn(each):
             escapes = "\\" in each.text  # They may spell any word.
             views, databases = _holds(each.text, "view"), _holds(each.text, *_DATABASE_WORDS)
-            found |= Changes(told=not (escapes or views), told_databases=not (escapes or databases))
+            found |= HiddenChanges(told=not (escapes or views), told_databases=not (escapes or databases))
             continue
         pieces = each.pieces
         for index, piece in enumerate(pieces):
@@ -184,25 +184,25 @@ def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
     return not any(sign in literal.text[1:-1] for sign in SIGNS)
 
 
-def _change(pieces: Sequence[Lexeme]) -> Changes:
+def _change(pieces: Sequence[Lexeme]) -> HiddenChanges:
     """The changes by the statement that begins with the first piece, if it is one of the four kinds."""
     words = [piece.text.upper() if piece.kind in ("word", "symbol") else "" for piece in pieces]
     place = 1
     if words[0] == "CREATE":
         if words[1:3] != ["OR", "REPLACE"]:
-            return Changes()
+            return HiddenChanges()
         place = 3
     kind = words[place] if place < len(words) else ""
     is_database = words[0] == "DROP" and kind in _DATABASES
     if kind != "VIEW" and not is_database:
-        return Changes()
+        return HiddenChanges()
     place += 1
     if words[place : place + 2] == ["IF", "EXISTS"]:
         place += 2
     name = _name(pieces[place:])
     if name is None:
-        return Changes(told_databases=False) if is_database else Changes(told=False)
-    return Changes(databases=frozenset({name})) if is_database else Changes(views=frozenset({name}))
+        return HiddenChanges(told_databases=False) if is_database else HiddenChanges(told=False)
+    return HiddenChanges(databases=frozenset({name})) if is_database else HiddenChanges(views=frozenset({name}))
 
 
 def _name(pieces: Sequence[Lexeme]) -> Parts | None:

@@ -28,13 +28,13 @@ class Doubt(Exception):
     """The text is not understood exactly."""
 
 
-class _Steps(threading.local):
+class _StepBudget(threading.local):
     """The steps that remain for the current parse of this thread. Without one, sqlglot is used by another program."""
 
     left: float = float("inf")
 
 
-_steps = _Steps()
+_steps = _StepBudget()
 
 
 def _step() -> None:

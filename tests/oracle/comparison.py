@@ -233,10 +233,10 @@ class Ours:
         return hidden.temporaries(Lexed(self.whole))
 
     @cached_property
-    def changes(self) -> hidden.Changes:
+    def changes(self) -> hidden.HiddenChanges:
         """The changes by statements within the statement. The gateway does not search them in a statement that only
         reads."""
-        return hidden.changes(Lexed(self.whole)) if self.may_write else hidden.Changes()
+        return hidden.changes(Lexed(self.whole)) if self.may_write else hidden.HiddenChanges()
 
 
 class _Variables:

@@ -13,7 +13,7 @@ from gateway.service.decision import Decision, Forward
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, fetch_call, peek, reply_status
-from gateway.wire.reading import Ahead, Reading
+from gateway.wire.reading import Ahead, ResultReading
 from gateway.wire.reply import closed
 from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
@@ -28,7 +28,7 @@ class Reads:
     """A dispatcher for one result that any number of connections read, each with its own reader."""
 
     def __init__(self) -> None:
-        self.reading = Reading()
+        self.reading = ResultReading()
 
     def service(self) -> Service:
         reader = object()

@@ -15,7 +15,7 @@ from gateway.wire import reply as replies
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
-from gateway.wire.rowset import Column, row_set
+from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, negotiation, refusal
 from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo, echo_of, gateway, login_bytes, until
 from tests.wire import calls
@@ -126,7 +126,7 @@ async def test_early_requests_wait_for_the_login() -> None:
 @MECHANISMS
 @UPSTREAMS
 async def test_bytes_are_forwarded_unchanged(client_mechanism: str, spark_mechanism: str) -> None:
-    page = replies.fetch(1, row_set([Column("a"), Column("b")], [("x" * 40_000, None)] * 100, 9))
+    page = replies.fetch(1, row_set([ResultColumn("a"), ResultColumn("b")], [("x" * 40_000, None)] * 100, 9))
     seen: list[bytes] = []
 
     async def script(peer: Peer) -> None:
@@ -408,7 +408,7 @@ async def test_a_request_waits_for_the_decision_before_it() -> None:
 async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism: str) -> None:
     """While the client does not read, Spark can send little more than the sockets and one buffer hold."""
     row = "x" * 1_000_000
-    page = replies.fetch(1, row_set([Column("a")], [(row,)] * 60, 9))
+    page = replies.fetch(1, row_set([ResultColumn("a")], [(row,)] * 60, 9))
     sent = 0
 
     async def script(peer: Peer) -> None:
@@ -465,7 +465,7 @@ async def test_a_client_with_too_many_pipelined_requests_is_not_read() -> None:
 
 
 async def test_a_client_that_does_not_read_gets_no_further_answers() -> None:
-    answer = replies.fetch(1, row_set([Column("a")], [("x" * 100_000,)], 9))
+    answer = replies.fetch(1, row_set([ResultColumn("a")], [("x" * 100_000,)], 9))
     async with gateway(service=service(lambda _: Answer(answer))) as gate:
         peer = await gate.client()
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -709,7 +709,7 @@ async def test_unsolicited_bytes_of_spark_end_its_connection(client_mechanism: s
 
 
 async def test_a_reply_too_long_to_collect_is_an_error() -> None:
-    page = replies.fetch(1, row_set([Column("a")], [("x" * 10_000,)] * 10, 9))
+    page = replies.fetch(1, row_set([ResultColumn("a")], [("x" * 10_000,)] * 10, 9))
 
     async def script(peer: Peer) -> None:
         while True:

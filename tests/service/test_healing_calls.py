@@ -16,7 +16,7 @@ from gateway.config import Healing
 from gateway.service.answers import healing
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError
-from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, row_set
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, row_set
 from gateway.wire.scanner import message_end
 from sql.names import Namespace
 from sql.understood import Understood
@@ -173,8 +173,8 @@ def test_a_column_where_there_is_none() -> None:
     "answer",
     [
         reply.fetch(3, ttypes.TRowSet(0, [])),
-        reply.fetch(3, row_set([Column("a")], [], COLUMNAR_PROTOCOL)),
-        reply.fetch(3, row_set([Column("a")], [["x"]], COLUMNAR_PROTOCOL)),
+        reply.fetch(3, row_set([ResultColumn("a")], [], COLUMNAR_PROTOCOL)),
+        reply.fetch(3, row_set([ResultColumn("a")], [["x"]], COLUMNAR_PROTOCOL)),
         reply.error("FetchResults", 3, "no", "HY000"),
         reply.exception("FetchResults", 3, "no"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.service.operations.operation import ROW_VALUES_MAX, ROWS_MAX, VALUES_MAX, Operation, Result, new_handle
 from gateway.wire.message import FETCH_FIRST, FetchCall
-from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, rows_of
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, rows_of
 from tests.wire import calls
 
 FETCH_NEXT = 0
@@ -16,7 +16,9 @@ FETCH_NEXT = 0
 
 async def of_rows(rows: list[tuple[int, ...]], protocol: int) -> Operation:
     async def work() -> Result:
-        return Result(tuple(Column(f"c{place}") for place in range(len(rows[0]))), [tuple(map(str, r)) for r in rows])
+        return Result(
+            tuple(ResultColumn(f"c{place}") for place in range(len(rows[0]))), [tuple(map(str, r)) for r in rows]
+        )
 
     operation = Operation(new_handle(), protocol)
     operation.start(work())

@@ -16,8 +16,8 @@ from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost
 from gateway.spark import client
-from gateway.spark.client import Connection, Session, SessionPool
-from gateway.spark.row_list import Rows
+from gateway.spark.client import Connection, ServerSession, SessionPool
+from gateway.spark.row_list import RowList
 from gateway.wire import reply as replies
 from gateway.wire import request
 from gateway.wire.endpoint import Endpoint
@@ -48,7 +48,7 @@ def at(engine: Engine) -> Endpoint:
 
 
 @contextlib.asynccontextmanager
-async def session_at(engine: Engine, **configuration: str) -> AsyncIterator[Session]:
+async def session_at(engine: Engine, **configuration: str) -> AsyncIterator[ServerSession]:
     async with asyncio.timeout(DEADLINE_SECONDS):
         connection = await Connection.open(at(engine), "tester")
         try:
@@ -79,7 +79,7 @@ def test_all_pages_are_fetched_and_statements_without_rows_return_none(engine: E
             result = await session.run("SELECT id, IF(id % 3 = 0, NULL, id) AS n FROM range(2500)")
             assert result.rows == [(i, None if i % 3 == 0 else i) for i in range(2500)]
             assert (await session.run("CREATE OR REPLACE TEMPORARY VIEW pages AS SELECT 1 AS a")).rows == []
-            assert await session.run("SELECT * FROM pages WHERE a = 2") == Rows(("a",), [])
+            assert await session.run("SELECT * FROM pages WHERE a = 2") == RowList(("a",), [])
 
     asyncio.run(check())
 
@@ -132,7 +132,7 @@ def test_a_session_can_be_used_over_another_connection(engine: Engine) -> None:
     asyncio.run(check())
 
 
-async def _started(session: Session, sql: str = ENDLESS) -> tuple[asyncio.Task[Rows], Handle]:
+async def _started(session: ServerSession, sql: str = ENDLESS) -> tuple[asyncio.Task[RowList], Handle]:
     """Starts a statement; returns its task and its handle."""
     statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     handles: list[Handle] = []
@@ -207,12 +207,12 @@ class FailingLate:
 
 
 async def test_a_failed_statement_is_polled_until_spark_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(cast(Connection, FailingLate(early=3)), Handle(b"g" * 16, b"s" * 16))
+    session = ServerSession(cast(Connection, FailingLate(early=3)), Handle(b"g" * 16, b"s" * 16))
     outcome = await session.wait(Handle(b"o" * 16, b"s" * 16))
     assert outcome.error is not None
     assert (outcome.error.sqlstate, "SCHEMA_NOT_FOUND" in str(outcome.error)) == ("42704", True)
     monkeypatch.setattr(client, "REASON_SECONDS", 0.05)
-    session = Session(cast(Connection, FailingLate(early=1_000)), Handle(b"g" * 16, b"s" * 16))
+    session = ServerSession(cast(Connection, FailingLate(early=1_000)), Handle(b"g" * 16, b"s" * 16))
     outcome = await session.wait(Handle(b"o" * 16, b"s" * 16))
     assert str(outcome.error) == "Spark gave no reason."
 
@@ -298,7 +298,7 @@ def test_a_connection_lost_during_a_statement_fails_the_statement(engine: Engine
 
 
 @contextlib.asynccontextmanager
-async def silent_spark() -> AsyncIterator[Session]:
+async def silent_spark() -> AsyncIterator[ServerSession]:
     """A session of a server that neither answers nor reads after OpenSession."""
     over, ended = asyncio.Event(), asyncio.Event()
 
@@ -486,9 +486,9 @@ def test_the_pool_limits_its_sessions_and_replaces_lost_ones(engine: Engine) -> 
 class ServerlessPool(SessionPool):
     """Opens sessions without a server."""
 
-    async def _open(self) -> Session:
+    async def _open(self) -> ServerSession:
         connection = SimpleNamespace(alive=True, ends_sessions=True, close=_nothing)
-        return Session(cast(Connection, connection), Handle(b"g" * 16, b"s" * 16))
+        return ServerSession(cast(Connection, connection), Handle(b"g" * 16, b"s" * 16))
 
 
 class OverLostSpark:
@@ -535,7 +535,7 @@ def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine,
         name = "spark.sql.sources.partitionOverwriteMode"
         greeted = list[str]()
 
-        async def greet(session: Session) -> None:
+        async def greet(session: ServerSession) -> None:
             greeted.append(str((await session.run(f"SET {name}")).rows[0][1]))
 
         pool = SessionPool(FixedSpark(at(engine)), "service", 1, settings={name: value}, greet=greet)
@@ -554,8 +554,8 @@ class PoolOf(SessionPool):
         super().__init__(FixedSpark(Endpoint("nowhere", 1)), "service", size)
         self.unused = list(connections)
 
-    async def _open(self) -> Session:
-        return Session(cast(Connection, self.unused.pop(0)), Handle(b"g" * 16, b"s" * 16))
+    async def _open(self) -> ServerSession:
+        return ServerSession(cast(Connection, self.unused.pop(0)), Handle(b"g" * 16, b"s" * 16))
 
 
 @pytest.mark.parametrize(("sqlstate", "sql"), [("08003", "INSERT INTO t VALUES (1)"), ("08007", "SHOW TABLES")])
@@ -603,7 +603,7 @@ async def test_the_idle_sessions_of_a_lost_spark_are_not_lent_again() -> None:
 
 
 async def test_a_new_session_for_which_kyuubi_finds_no_spark_counts_as_a_lost_server(engine: Engine) -> None:
-    async def greet(_: Session) -> None:
+    async def greet(_: ServerSession) -> None:
         raise SparkLost("Connection reset", "08003")
 
     pool = SessionPool(FixedSpark(at(engine)), "service", 1, greet=greet)
@@ -640,7 +640,7 @@ async def test_a_fresh_session_is_new_and_never_reused() -> None:
         assert again is first
 
 
-async def _same_session(pool: SessionPool) -> Session:
+async def _same_session(pool: SessionPool) -> ServerSession:
     async with pool.session() as session:
         assert (await session.run("SELECT 1")).rows == [(1,)]
         return session

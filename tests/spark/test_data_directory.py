@@ -15,8 +15,8 @@ def rights(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def options(directory: Path) -> host.Options:
-    return host.Options(directory, "local[*]", "1g", os.getpid(), {})
+def options(directory: Path) -> host.HostOptions:
+    return host.HostOptions(directory, "local[*]", "1g", os.getpid(), {})
 
 
 def old_directory(place: Path) -> Path:

@@ -25,7 +25,7 @@ from gateway.config import Address, Settings
 from gateway.errors import UpstreamLost
 from gateway.spark.client import Connection
 from gateway.spark.engine import EmbeddedEngine, EngineFailed, ExternalEngine, find_java, storage_notes
-from gateway.spark.host import Options, spark_settings
+from gateway.spark.host import HostOptions, spark_settings
 from gateway.wire.endpoint import Endpoint
 
 PARENT = """
@@ -207,7 +207,7 @@ def test_storage_that_suits_one_machine_only_is_logged(
 )
 def test_the_class_path_has_the_local_jars(jars: str, expected: list[str]) -> None:
     """A colon separates entries of a class path, so a URL in it would become two."""
-    settings = spark_settings(Options(Path("/data"), "yarn", "1g", 1, {"spark.jars": jars}))
+    settings = spark_settings(HostOptions(Path("/data"), "yarn", "1g", 1, {"spark.jars": jars}))
     assert settings.get("spark.driver.extraClassPath", "").split(":") == (expected or [""])
     assert settings["spark.jars"] == jars
 

@@ -14,7 +14,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.ports import UNKNOWN_SETTINGS
 from gateway.spark.metastore import SparkMetastore
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 from sql.names import TableName
 
 NAME = TableName("shop", "orders")
@@ -35,12 +35,12 @@ class Scripted:
     async def session(self) -> AsyncIterator[Scripted]:
         yield self
 
-    async def run(self, sql: str) -> Rows:
+    async def run(self, sql: str) -> RowList:
         answers = next(each for start, each in self._answers.items() if sql.startswith(start))
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, StatementFailed):
             raise answer
-        return Rows((), answer)
+        return RowList((), answer)
 
 
 def metastore(**answers: list[list[tuple[object, ...]] | StatementFailed]) -> SparkMetastore:

@@ -17,7 +17,7 @@ from gateway.mv.refresh.habits import SINGLE_SESSION, Habits, TooOld
 from gateway.spark import older
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.printed_description import read_description
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 from sql.names import TableName
 from sql.releases import NEWEST, SPARK_3_5, Dialect, dialect_of, release_of
 from sql.spark_settings import applied
@@ -59,15 +59,15 @@ class Scripted:
     async def session(self, *, fresh: bool = False) -> AsyncIterator[Scripted]:
         yield self
 
-    async def run(self, sql: str) -> Rows:
+    async def run(self, sql: str) -> RowList:
         return await older.run(self.dialect, sql, self.plainly)
 
-    async def plainly(self, sql: str) -> Rows:
+    async def plainly(self, sql: str) -> RowList:
         self.heard.append(sql)
         answer = next((answer for start, answer in self.answers.items() if sql.startswith(start)), [])
         if isinstance(answer, FreshgateError):
             raise answer
-        return Rows((), answer)
+        return RowList((), answer)
 
 
 def relation_of(spark: Scripted) -> Any:
@@ -196,15 +196,15 @@ def test_two_looks_at_once_do_not_read_each_others_views() -> None:
             super().__init__()
             self.views: dict[str, str] = {}
 
-        async def _plainly(self, sql: str) -> Rows:
+        async def _plainly(self, sql: str) -> RowList:
             await asyncio.sleep(0)
             if sql.startswith("CREATE"):
                 self.views[view_in(sql)] = sql.partition("path '")[2].partition("'")[0]
             elif sql.startswith("DROP"):
                 self.views.pop(sql.rpartition(" ")[2], None)
             else:
-                return Rows(("path",), [(path,) for view, path in self.views.items() if f" {view})" in sql])
-            return Rows((), [])
+                return RowList(("path",), [(path,) for view, path in self.views.items() if f" {view})" in sql])
+            return RowList((), [])
 
     async def look(spark: Views, path: str) -> list[tuple[Any, ...]]:
         return list((await older.run(SPARK_3_5, observation.list_files([path]), spark._plainly)).rows)

@@ -116,7 +116,7 @@ class _Logins:
         self.given_up.append(self.now)
 
     async def look(self, times: int, seconds: float = 40.0) -> None:
-        watch = probe.Watch(self.log_in, self, seconds, clock=lambda: self.now)
+        watch = probe.LoginWatch(self.log_in, self, seconds, clock=lambda: self.now)
         for _ in range(times):
             await watch.check()
             self.now += probe.INTERVAL_SECONDS

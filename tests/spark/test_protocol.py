@@ -17,7 +17,7 @@ from gateway.errors import SparkLost, StatementFailed, UpstreamLost
 from gateway.spark import protocol
 from gateway.wire import reply
 from gateway.wire.message import Handle
-from gateway.wire.rowset import Column, Type, row_set
+from gateway.wire.rowset import ResultColumn, Type, row_set
 from scripts.fuzzing.mutation import mutated
 
 MISSING = (
@@ -196,7 +196,7 @@ def test_truncated_or_mismatched_replies_count_as_a_lost_server() -> None:
 
 
 ROWS = [("a", 3), (None, None)]
-TWO_COLUMNS = [Column("a"), Column("b", Type.INT)]
+TWO_COLUMNS = [ResultColumn("a"), ResultColumn("b", Type.INT)]
 REPLIES = {
     "ExecuteStatement": reply.execute_ok(1, Handle(b"g" * 16, b"s" * 16)),
     "GetOperationStatus": reply.operation_status(1, 2),

@@ -20,7 +20,7 @@ from tiers import EVERYTHING
 
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plan_texts import TextPlans
-from gateway.spark.row_list import Rows
+from gateway.spark.row_list import RowList
 from sql.proof.checker import NotProved, Proved, can_be_stored, prove
 from sql.proof.plan import Plan
 
@@ -60,7 +60,7 @@ def test_texts_of_plans_are_read_as_the_exact_plans(engine: Engine) -> None:
                     assert renumbered(read) == renumbered(exact), text
                     return read
 
-                namespace: list[Rows] = []
+                namespace: list[RowList] = []
                 counts = await Proving(working, plan, pairs).run()
         print(f"seed {SEED}: {dict(counts)}")
         assert counts["proved"] >= PROVED_BY_TEXT_LEAST * counts["right"]

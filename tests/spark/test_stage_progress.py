@@ -20,7 +20,7 @@ from gateway import settings_file
 from gateway.config import Address
 from gateway.mv.ports import JobProgress
 from gateway.mv.refresh.progress import Lines, Progress, followed
-from gateway.spark.client import Connection, Session
+from gateway.spark.client import Connection, ServerSession
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.host import REQUESTS_MAX
 from gateway.spark.ui import SparkUi
@@ -66,7 +66,7 @@ def parent(engine: Engine) -> Parent:
 
 
 @contextlib.asynccontextmanager
-async def session_at(address: Address) -> AsyncIterator[Session]:
+async def session_at(address: Address) -> AsyncIterator[ServerSession]:
     async with asyncio.timeout(DEADLINE_SECONDS):
         connection = await Connection.open(Endpoint(address.host, address.port), "tester")
         try:
@@ -75,7 +75,7 @@ async def session_at(address: Address) -> AsyncIterator[Session]:
             await connection.close()
 
 
-async def started(session: Session, sql: str) -> tuple[asyncio.Task[object], str]:
+async def started(session: ServerSession, sql: str) -> tuple[asyncio.Task[object], str]:
     """Starts a statement; returns its task and its id."""
     statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task: asyncio.Task[object] = asyncio.create_task(session.run(sql, on_start=statement.set_result))

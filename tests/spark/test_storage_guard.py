@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.mv.ports import Rows
-from gateway.spark.row_list import Rows as RowList
+from gateway.spark.row_list import RowList
 from gateway.spark.storage_guard import (
     DATABASE,
     HASH,

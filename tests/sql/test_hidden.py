@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from sql.classify import glance
 from sql.lexed import Lexed
-from sql.reading.hidden import Changes, changes, composes, moves, temporaries
+from sql.reading.hidden import HiddenChanges, changes, composes, moves, temporaries
 from sql.statement import Parts
 
 G = ("global_temp", "g")
 
 
-def views(*names: str) -> Changes:
-    return Changes(views=frozenset(tuple(name.split(".")) for name in names))
+def views(*names: str) -> HiddenChanges:
+    return HiddenChanges(views=frozenset(tuple(name.split(".")) for name in names))
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def views(*names: str) -> Changes:
         ('DROP VIEW "c8"."m"', views("c8.m")),
         ("DROP VIEW c8.IDENTIFIER('m')", views("c8.m")),
         ("DROP VIEW IDENTIFIER('a.c8').IDENTIFIER('m')", views("a.c8.m")),
-        ("DROP VIEW IDENTIFIER('c8').IDENTIFIER(:m)", Changes(told=False)),
+        ("DROP VIEW IDENTIFIER('c8').IDENTIFIER(:m)", HiddenChanges(told=False)),
         ("DROP VIEW IDENTIFIER('c8.\"m\"')", views("c8.m")),
         ("EXECUTE IMMEDIATE \"BEGIN EXECUTE IMMEDIATE 'ALTER VIEW v AS SELECT 1'; END\"", views("v")),
-        ("DROP VIEW IDENTIFIER('s.' || 'mv')", Changes(told=False)),
-        ('DROP VIEW IDENTIFIER("v")', Changes(told=False)),
-        ("DROP VIEW", Changes(told=False)),
+        ("DROP VIEW IDENTIFIER('s.' || 'mv')", HiddenChanges(told=False)),
+        ('DROP VIEW IDENTIFIER("v")', HiddenChanges(told=False)),
+        ("DROP VIEW", HiddenChanges(told=False)),
         (r"EXECUTE IMMEDIATE '\u0044ROP VIEW \166'", views("v")),
-        ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", Changes(databases=frozenset({("d",)}))),
+        ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", HiddenChanges(databases=frozenset({("d",)}))),
         (r"EXECUTE IMMEDIATE 'D\ROP \VIEW s.mv'", views("s.mv")),
         (r"EXECUTE IMMEDIATE 'DROP\nVIEW\ts.mv'", views("s.mv")),
         ("EXECUTE IMMEDIATE 'DROP VI' 'EW s./**/mv'", views("s.mv")),
@@ -47,20 +47,23 @@ def views(*names: str) -> Changes:
         ("BEGIN SELECT /*+ x(' */') */ 1; DROP VIEW mv; -- '\nEND", views("mv")),
         ("EXECUTE IMMEDIATE 'DROP V\u0131EW mv'", views("mv")),
         ("BEGIN DROP V\u0131EW mv; CREATE OR REPLACE VIEW w AS SELECT 1; END", views("mv", "w")),
-        ("DROP SCHEMA IDENTIFIER('a' || 'b')", Changes(told_databases=False)),
-        ("BEGIN SELECT 'DROP VIEW mv'; END", Changes()),
-        ("BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END", Changes()),
-        ("BEGIN ADD JAR'; IF (`--t`) THEN DROP VIEW v; END IF; END", Changes(told=False)),
-        ("BEGIN ADD JAR it's.jar; DROP SCHEMA d; END", Changes(told_databases=False)),
+        ("DROP SCHEMA IDENTIFIER('a' || 'b')", HiddenChanges(told_databases=False)),
+        ("BEGIN SELECT 'DROP VIEW mv'; END", HiddenChanges()),
+        (
+            "BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END",
+            HiddenChanges(),
+        ),
+        ("BEGIN ADD JAR'; IF (`--t`) THEN DROP VIEW v; END IF; END", HiddenChanges(told=False)),
+        ("BEGIN ADD JAR it's.jar; DROP SCHEMA d; END", HiddenChanges(told_databases=False)),
         (
             r"""EXECUTE IMMEDIATE 'BEGIN EXECUTE IMMEDIATE \'DROP\\t\\U00000056IEW \\u0071'' USING 1; END'""",
-            Changes(views=frozenset({("q",)}), told=False, told_databases=False),
+            HiddenChanges(views=frozenset({("q",)}), told=False, told_databases=False),
         ),
-        ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", Changes()),
-        ("SELECT drop, view FROM v", Changes()),
+        ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", HiddenChanges()),
+        ("SELECT drop, view FROM v", HiddenChanges()),
     ],
 )
-def test_changed_views_are_found(text: str, expected: Changes) -> None:
+def test_changed_views_are_found(text: str, expected: HiddenChanges) -> None:
     assert changes(Lexed(text)) == expected
 
 

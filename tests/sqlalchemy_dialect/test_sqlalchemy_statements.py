@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy.schema import CreateTable, SetTableComment
 
 from gateway.sqlalchemy import column_types, values
-from gateway.sqlalchemy.driver import Connection, ConnectionLost, Cursor, ProgrammingError, Refused
+from gateway.sqlalchemy.driver import ConnectionLost, DriverConnection, DriverCursor, ProgrammingError, Refused
 
 ENGINE = fake_session.engine_of(fake_session.Session({}))
 TABLE = sa.Table(
@@ -80,7 +80,7 @@ def test_a_value_without_literal_is_refused() -> None:
     with pytest.raises(ValueError, match="DECIMAL has no value NaN"):
         values.literal(decimal.Decimal("NaN"))
     with pytest.raises(ProgrammingError, match="no literal"):
-        Cursor(None).execute("SELECT %(x)s", {"x": object()})
+        DriverCursor(None).execute("SELECT %(x)s", {"x": object()})
     with pytest.raises(sa.exc.CompileError, match="no literal"):
         compiled(sa.select(sa.literal(object(), sa.String)))
 
@@ -167,13 +167,13 @@ def test_every_name_is_quoted() -> None:
 
 
 def test_parameters_are_placed_where_their_names_are() -> None:
-    cursor = Recorder(Connection.__new__(Connection))
+    cursor = Recorder(DriverConnection.__new__(DriverConnection))
     cursor.execute("SELECT %(a)s, '100%%'", {"a": "%(b)s"})
     cursor.execute("SELECT '100%'")
     assert cursor.texts == ["SELECT '%(b)s', '100%'", "SELECT '100%'"]
 
 
-class Recorder(Cursor):
+class Recorder(DriverCursor):
     """Keeps the statements instead of sending them."""
 
     def __init__(self, connection: Any) -> None:

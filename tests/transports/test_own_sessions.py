@@ -9,7 +9,7 @@ import pytest
 from processes import ThriftServers
 
 from gateway.errors import StatementFailed
-from gateway.spark.client import Connection, Session, SessionPool
+from gateway.spark.client import Connection, ServerSession, SessionPool
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
@@ -30,7 +30,7 @@ class At:
         return self.place
 
 
-async def used(pool: SessionPool) -> Session:
+async def used(pool: SessionPool) -> ServerSession:
     async with pool.session() as session:
         assert (await session.run("SELECT 1")).rows == [(1,)]
         return session

@@ -8,11 +8,11 @@ from TCLIService import ttypes
 
 from gateway.wire import message, reply
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
-from gateway.wire.rowset import Column, Type, row_set, rows_of
+from gateway.wire.rowset import ResultColumn, Type, row_set, rows_of
 from tests.wire import calls
 
 COLUMNAR, ROW_WISE = 9, 4
-COLUMNS = [Column("a"), Column("b", Type.INT)]
+COLUMNS = [ResultColumn("a"), ResultColumn("b", Type.INT)]
 
 
 def fetch(orientation: int, rows_max: int, seqid: int = 7) -> bytes:

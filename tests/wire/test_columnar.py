@@ -48,7 +48,7 @@ def test_any_part_of_a_result(table: Any, one: int, other: int, start: int, coun
     kinds, rows = table
     cuts = sorted({0, min(one, len(rows)), min(other, len(rows)), len(rows)})
     bounds = list(pairwise(cuts)) or [(0, 0)]
-    pages = [columnar.Page(encoded(kinds, rows[first:last], first)) for first, last in bounds]
+    pages = [columnar.ColumnarPage(encoded(kinds, rows[first:last], first)) for first, last in bounds]
     body = columnar.page(pages, start, count)
     assert replied("FetchResults", 7, body) == encoded(kinds, rows[start : start + count], start)
 
@@ -59,8 +59,8 @@ def test_damaged_pages_are_refused_or_differ(table: Any, data: st.DataObject) ->
     whole = encoded(kinds, rows, 0)
     for broken in (whole[:-1], whole + b"\0", whole.replace(b"\x0c\x00\x03", b"\x0c\x00\x04", 1)):
         with pytest.raises(WireError):
-            columnar.Page(broken)
+            columnar.ColumnarPage(broken)
     place = data.draw(st.integers(24, len(whole) - 1))
     broken = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
     with suppress(WireError):
-        columnar.page([columnar.Page(broken)], 0, len(rows))
+        columnar.page([columnar.ColumnarPage(broken)], 0, len(rows))

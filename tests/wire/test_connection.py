@@ -10,7 +10,7 @@ from gateway.wire import reply as replies
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, Event, UpstreamConnection
 from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.message import peek, reply_status, with_seqid
-from gateway.wire.rowset import Column, row_set
+from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, OK, START, Login, LoginRefused, negotiation, refusal
 from tests.wire import calls
 from tests.wire.calls import pieces_of
@@ -21,7 +21,7 @@ HANDSHAKE = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
 ADA = Login("ada", "x", PLAIN)
 CUTS = st.lists(st.integers(0, 100_000), max_size=12)
 REQUESTS = st.lists(st.sampled_from(calls.samples()), max_size=6)
-PAGE = replies.fetch(1, row_set([Column("a")], [("x" * 30,)] * 40, 9))
+PAGE = replies.fetch(1, row_set([ResultColumn("a")], [("x" * 30,)] * 40, 9))
 
 
 def logged_in(transports: frozenset[str] = BOTH) -> ClientConnection:
@@ -235,7 +235,7 @@ def test_a_collected_reply_may_span_frames() -> None:
 def test_a_collected_reply_is_bounded(mechanism: str) -> None:
     connection = upstream(mechanism)
     connection.send(calls.fetch())
-    page = replies.fetch(1, row_set([Column("a")], [("x" * 3_000,)] * 2, 9))
+    page = replies.fetch(1, row_set([ResultColumn("a")], [("x" * 3_000,)] * 2, 9))
     with pytest.raises(WireError, match="limit of 5000"):
         connection.collect(on_the_wire(page, mechanism == PLAIN))
 

@@ -23,9 +23,9 @@ from gateway.wire import rowset
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, UpstreamConnection
 from gateway.wire.frame import FrameReader, WireError, WireLimits, frame
 from gateway.wire.http_connection import HTTP, HttpUpstreamConnection
-from gateway.wire.message import Head, Place
+from gateway.wire.message import Head, ValuePlace
 from gateway.wire.repeat import Repeat
-from gateway.wire.rowset import Column, row_set
+from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, START, Login, LoginRefused, NegotiationReader, negotiation
 from gateway.wire.scanner import MessageScanner, message_end
 from scripts.fuzzing.mutation import mutated, pieces, reordered
@@ -43,7 +43,7 @@ REQUESTS = [
     calls.call("GetFunctions", ttypes.TGetFunctionsReq(calls.session(), None, "d", "abs")),
 ]
 PAGE = [("x", 1, True), ("ö" * 40, None, False), (None, 3, None)]
-COLUMNS = [Column("a"), Column("b", rowset.Type.INT), Column("c", rowset.Type.BOOLEAN)]
+COLUMNS = [ResultColumn("a"), ResultColumn("b", rowset.Type.INT), ResultColumn("c", rowset.Type.BOOLEAN)]
 OK = ttypes.TStatus(0)
 REPLIES = [
     replies.fetch(7, row_set(COLUMNS, PAGE, 9)),
@@ -467,7 +467,7 @@ def test_located_fields_are_within_the_message(random: Random) -> None:
     for path in ((1,), (0,), (1, 1), (1, 1, 1), (0, 2, 1), (0, 3)):
         for kind in (11, 12, 13, 15):
             try:
-                place: Place | None = messages.locate(request, path, kind)
+                place: ValuePlace | None = messages.locate(request, path, kind)
             except WireError:
                 continue
             assert place is None or 0 < place.start <= place.end <= len(request)

@@ -27,7 +27,7 @@ from gateway.wire import reply as replies
 from gateway.wire import rowset
 from gateway.wire.frame import WireError
 from gateway.wire.message import FetchCall
-from gateway.wire.rowset import Column, Type, Value, row_set
+from gateway.wire.rowset import ResultColumn, Type, Value, row_set
 from sql.names import TableName
 from tests.wire import calls
 
@@ -35,14 +35,14 @@ STORAGE = "hidden"
 MATERIALIZED = {TableName("sales", "daily"), TableName("nyc", "delays")}
 NEXT, PRIOR, FIRST = 0, 1, 4
 COLUMNS = [
-    Column("TABLE_CAT"),
-    Column("TABLE_SCHEM"),
-    Column("TABLE_NAME"),
-    Column("TABLE_TYPE"),
-    Column("REMARKS"),
-    Column("big", Type.BIGINT),
-    Column("flag", Type.BOOLEAN),
-    Column("ratio", Type.DOUBLE),
+    ResultColumn("TABLE_CAT"),
+    ResultColumn("TABLE_SCHEM"),
+    ResultColumn("TABLE_NAME"),
+    ResultColumn("TABLE_TYPE"),
+    ResultColumn("REMARKS"),
+    ResultColumn("big", Type.BIGINT),
+    ResultColumn("flag", Type.BOOLEAN),
+    ResultColumn("ratio", Type.DOUBLE),
 ]
 COLUMNAR, ROW_WISE = 9, 4
 Row = tuple[Value, ...]
@@ -70,7 +70,7 @@ PROTOCOLS = st.sampled_from([COLUMNAR, ROW_WISE])
 class Spark:
     """Returns rows like Spark's Thrift server: an empty page is the end, and `hasMoreRows` is always false."""
 
-    def __init__(self, rows: Sequence[Row], columns: Sequence[Column], protocol: int) -> None:
+    def __init__(self, rows: Sequence[Row], columns: Sequence[ResultColumn], protocol: int) -> None:
         self._rows, self._columns, self._protocol = rows, columns, protocol
         self._position = self._last = 0
         self.replies: list[bytes] = []
@@ -191,7 +191,7 @@ def test_a_changed_page_differs_only_in_its_rows(rows: list[Row], protocol: int,
 @given(st.lists(st.sampled_from(["TABLE", "VIEW"]), unique=True), PROTOCOLS, st.integers(1, 4))
 def test_table_types_begin_with_materialized_view(types: list[str], protocol: int, rows_max: int) -> None:
     for orientation in (NEXT, FIRST):
-        listing, spark = TableTypes(), Spark([(each,) for each in types], [Column("TABLE_TYPE")], protocol)
+        listing, spark = TableTypes(), Spark([(each,) for each in types], [ResultColumn("TABLE_TYPE")], protocol)
         assert read(fetch(listing, spark, 0)) == []
         first = read(fetch(listing, spark, rows_max, orientation))
         assert len(first) <= rows_max
@@ -318,7 +318,7 @@ def test_an_error_of_spark_is_forwarded(listing: Listing) -> None:
 def test_unknown_fields_around_the_rows_are_kept() -> None:
     """A later Spark may send such fields."""
     unknown, another = (b"\x0b\x7f" + bytes((number,)) + b"\x00\x00\x00\x02hi" for number in (1, 2))
-    page = replies.fetch(7, row_set([Column("TABLE_SCHEM")], [("a",), (STORAGE,), ("b",)], COLUMNAR, 5))
+    page = replies.fetch(7, row_set([ResultColumn("TABLE_SCHEM")], [("a",), (STORAGE,), ("b",)], COLUMNAR, 5))
     place = messages.results(page)
     assert place is not None
     before, behind = page[: place.start - 3] + unknown, another + page[place.end :]
@@ -333,7 +333,7 @@ def test_unknown_fields_around_the_rows_are_kept() -> None:
 
 
 def test_a_row_is_inserted_before_nulls() -> None:
-    rows = row_set([Column("TABLE_TYPE")], [(None,), ("TABLE",), (None,)], COLUMNAR)
+    rows = row_set([ResultColumn("TABLE_TYPE")], [(None,), ("TABLE",), (None,)], COLUMNAR)
     rowset.put_first(rows, "VIEW")
     assert rowset.rows_of(rows) == [("VIEW",), (None,), ("TABLE",), (None,)]
 
@@ -349,8 +349,8 @@ def test_a_bitmap_shorter_than_its_column_is_read() -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        row_set([Column("n", Type.INT)], [(1,)], COLUMNAR),
-        row_set([Column("n", Type.INT)], [(1,)], ROW_WISE),
+        row_set([ResultColumn("n", Type.INT)], [(1,)], COLUMNAR),
+        row_set([ResultColumn("n", Type.INT)], [(1,)], ROW_WISE),
         ttypes.TRowSet(0, [], []),
     ],
 )
@@ -371,7 +371,7 @@ def test_damaged_rows_are_refused(cut: int, end: bytes) -> None:
     assert place is not None
     damaged = page[: place.start + cut % (place.end - place.start)] + end
     with pytest.raises(WireError):
-        replies.read_rows(damaged, messages.Place(place.kind, place.start, len(damaged)))
+        replies.read_rows(damaged, messages.ValuePlace(place.kind, place.start, len(damaged)))
 
 
 @given(st.none() | TEXTS, TEXTS)

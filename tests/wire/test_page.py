@@ -10,7 +10,7 @@ from TCLIService import ttypes
 from gateway.wire import message, reply
 from gateway.wire.frame import HEADER_BYTES, WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
-from gateway.wire.page import Fit, Page, rows_in
+from gateway.wire.page import Fit, FittedPage, rows_in
 from tests.wire import calls
 from tests.wire.spark_result import COLUMNAR, ROW_WISE, SparkResult, fetch, results
 
@@ -21,7 +21,7 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=4)
 
 def exchange(spark: SparkResult, payload: bytes, fit: Fit, cuts: list[int], limit: int = LIMIT) -> bytes:
     """The reply that the client gets, without the frame."""
-    page = Page(payload, limit, fit)
+    page = FittedPage(payload, limit, fit)
     request: bytes | None = page.request
     got = b""
     while request is not None:
@@ -65,7 +65,7 @@ def test_pages_that_fit_are_forwarded_unchanged(lengths: list[int], rows_max: in
         payload = fetch(orientation, rows_max)
         assert exchange(spark, payload, fit, cuts, 1 << 30) == plain.answer(payload)
     assert spark.asked == plain.asked
-    assert Page(payload, 1 << 30, fit).request is payload
+    assert FittedPage(payload, 1 << 30, fit).request is payload
 
 
 def test_the_fitting_number_of_rows_is_remembered_and_grows_again() -> None:
@@ -103,12 +103,12 @@ def test_a_too_long_row_is_delivered_alone() -> None:
 
 def test_an_error_of_spark_is_forwarded() -> None:
     error = reply.error("FetchResults", 7, "it failed", "HY000")
-    page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
+    page = FittedPage(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     assert page.receive(frame(error)) == (frame(error), None)
 
 
 def test_an_error_of_the_step_back_is_forwarded() -> None:
-    page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
+    page = FittedPage(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     passed, again = page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     assert passed == b""
     assert again == fetch(FETCH_PRIOR, 0)
@@ -121,14 +121,14 @@ def test_an_error_of_the_step_back_is_forwarded() -> None:
     "answer", [frame(b"x" * 20), b"\x7f\xff\xff\xff", frame(reply.closed("CloseOperation", 7)) * 2]
 )
 def test_an_unexpected_answer_to_the_step_back_is_refused(answer: bytes) -> None:
-    page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
+    page = FittedPage(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     with pytest.raises(WireError):
         page.receive(answer)
 
 
 def test_bytes_after_a_page_are_refused() -> None:
-    page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
+    page = FittedPage(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     with pytest.raises(WireError, match="after a page"):
         page.receive(frame(SparkResult([500] * 10).answer(page.request)) + b"x")
 

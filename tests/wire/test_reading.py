@@ -14,7 +14,7 @@ from TCLIService import ttypes
 from gateway.wire import reading, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
-from gateway.wire.reading import Ahead, Reading
+from gateway.wire.reading import Ahead, ResultReading
 from tests.wire import calls
 from tests.wire.spark_result import ROW_WISE, SparkResult, fetch, results
 
@@ -41,7 +41,7 @@ class Connection:
 class Gateway:
     """Reads a result over several connections as the relay and the dispatcher do."""
 
-    reading: Reading
+    reading: ResultReading
     connections: list[Connection]
     taken: int = 0
 
@@ -105,7 +105,7 @@ class Gateway:
 
 
 def gateway_of(spark: SparkResult, connections: int = 1) -> Gateway:
-    return Gateway(Reading(), [Connection(spark) for _ in range(connections)])
+    return Gateway(ResultReading(), [Connection(spark) for _ in range(connections)])
 
 
 STEPS = st.lists(

@@ -12,10 +12,10 @@ from TCLIService import ttypes
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire.reply import METHODS
-from gateway.wire.rowset import Column, Type, Value, null_bits, row_set, rows_of, table_schema
+from gateway.wire.rowset import ResultColumn, Type, Value, null_bits, row_set, rows_of, table_schema
 from tests.wire import calls
 
-COLUMNS = [Column(kind.name.lower(), kind, "what it is") for kind in Type]
+COLUMNS = [ResultColumn(kind.name.lower(), kind, "what it is") for kind in Type]
 ROW = st.tuples(
     st.none() | st.booleans(),
     st.none() | st.integers(-(1 << 31), (1 << 31) - 1),
@@ -104,7 +104,7 @@ def test_a_missing_null_bit_means_not_null() -> None:
 
 
 def test_a_timestamp_has_the_format_of_java() -> None:
-    rows = row_set([Column("at", Type.TIMESTAMP)], [(datetime(2026, 1, 31, 12, 5, 0, 250),)], 9)
+    rows = row_set([ResultColumn("at", Type.TIMESTAMP)], [(datetime(2026, 1, 31, 12, 5, 0, 250),)], 9)
     assert rows_of(rows) == [("2026-01-31 12:05:00.000250",)]
 
 

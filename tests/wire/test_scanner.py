@@ -12,7 +12,7 @@ from TCLIService import ttypes
 
 from gateway.wire import reply as replies
 from gateway.wire.frame import WireError
-from gateway.wire.rowset import Column, Type, row_set
+from gateway.wire.rowset import ResultColumn, Type, row_set
 from gateway.wire.scanner import MessageScanner, message_end
 from tests.wire import calls
 
@@ -32,12 +32,12 @@ def scan(pieces: list[bytes]) -> int | None:
 
 
 def result_page() -> bytes:
-    columns = [Column("text"), Column("number", Type.BIGINT), Column("flag", Type.BOOLEAN)]
+    columns = [ResultColumn("text"), ResultColumn("number", Type.BIGINT), ResultColumn("flag", Type.BOOLEAN)]
     rows = [(f"row {index}" * (index % 5), index, None) for index in range(50)]
     return replies.fetch(1, row_set(columns, rows, 9))
 
 
-MESSAGES = [*calls.samples(), result_page(), replies.fetch(1, row_set([Column("a")], [("x",), (None,)], 0))]
+MESSAGES = [*calls.samples(), result_page(), replies.fetch(1, row_set([ResultColumn("a")], [("x",), (None,)], 0))]
 
 
 @pytest.mark.parametrize("message", MESSAGES)

@@ -17,7 +17,7 @@ from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
-from gateway.wire.rowset import Column
+from gateway.wire.rowset import ResultColumn
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import TableName
 from sql.statement import (
@@ -108,7 +108,7 @@ class Commands:
         """Spark's answer to SHOW DATABASES, without the storage database."""
         answer = await (await session.sql()).run(text)
         rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]
-        return Result(tuple(Column(name) for name in answer.columns), rows)
+        return Result(tuple(ResultColumn(name) for name in answer.columns), rows)
 
     async def _view(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
         """The view that a name means in a session. Raises NoSuchView. `verb`: as for `Names.no_such_view`."""

@@ -14,7 +14,7 @@ from gateway.service.operations.operation import Result
 from gateway.wire import message, reply
 from gateway.wire.message import Head, OpenCall
 from gateway.wire.reply import InfoKind
-from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Type, row_set
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, Type, row_set
 from sql.names import SESSION_CATALOG, Namespace
 from sql.understood import Understood
 
@@ -158,7 +158,7 @@ async def names_first(statement: str, session: Session) -> Result:
     answer = await (await session.sql()).run(statement)
     order = [1, 0, *range(2, len(answer.columns))]
     types = (Type.STRING, Type.STRING, Type.BOOLEAN)
-    columns = tuple(Column(answer.columns[place], kind) for place, kind in zip(order, types, strict=True))
+    columns = tuple(ResultColumn(answer.columns[place], kind) for place, kind in zip(order, types, strict=True))
     return Result(columns, [[row[place] for place in order] for row in answer.rows])
 
 
@@ -223,4 +223,4 @@ def with_column(answer: bytes) -> bytes:
     rows = reply.read_rows(answer, place)
     if rows.columns != [] or rows.rows:
         return answer
-    return reply.with_rows(answer, place, row_set([Column("Result")], [], COLUMNAR_PROTOCOL, rows.startRowOffset))
+    return reply.with_rows(answer, place, row_set([ResultColumn("Result")], [], COLUMNAR_PROTOCOL, rows.startRowOffset))

@@ -13,7 +13,7 @@ from gateway.mv.refresh.proposal import Proposal, Standing
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
 from gateway.service.operations.operation import Result
-from gateway.wire.rowset import Column, Type
+from gateway.wire.rowset import ResultColumn, Type
 from sql import wildcards
 from sql.grammar import view_properties
 from sql.lexed import Lexed
@@ -24,41 +24,43 @@ from sql.texts import create_text, indentation
 from sql.texts.maintenance import PartitionKey
 
 SHOW_COLUMNS = (
-    Column("database_name", comment="Database of the materialized view"),
-    Column("name", comment="Name of the materialized view"),
-    Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, UNKNOWN, or DAMAGED"),
-    Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
-    Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
-    Column("owner", comment="Owner of the materialized view"),
-    Column("mode", comment="What starts a refresh, and for how long the rows count as valid, in Hive's words"),
-    Column("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
+    ResultColumn("database_name", comment="Database of the materialized view"),
+    ResultColumn("name", comment="Name of the materialized view"),
+    ResultColumn(
+        "freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, UNKNOWN, or DAMAGED"
+    ),
+    ResultColumn("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
+    ResultColumn("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
+    ResultColumn("owner", comment="Owner of the materialized view"),
+    ResultColumn("mode", comment="What starts a refresh, and for how long the rows count as valid, in Hive's words"),
+    ResultColumn("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
 )
 PARTITION_COLUMNS = (
-    Column("PartitionId", Type.BIGINT),
-    Column("PartitionName"),
-    Column("VisibleVersion", Type.BIGINT),
-    Column("VisibleVersionTime"),
-    Column("State"),
-    Column("PartitionKey"),
-    Column("Range"),
-    Column("SyncWithBaseTables", Type.BOOLEAN),
-    Column("UnsyncTables"),
-    Column("RowCount", Type.BIGINT),
+    ResultColumn("PartitionId", Type.BIGINT),
+    ResultColumn("PartitionName"),
+    ResultColumn("VisibleVersion", Type.BIGINT),
+    ResultColumn("VisibleVersionTime"),
+    ResultColumn("State"),
+    ResultColumn("PartitionKey"),
+    ResultColumn("Range"),
+    ResultColumn("SyncWithBaseTables", Type.BOOLEAN),
+    ResultColumn("UnsyncTables"),
+    ResultColumn("RowCount", Type.BIGINT),
 )
 VERSION_COLUMNS = (
-    Column("version", Type.BIGINT, "Number of the version, for VERSION AS OF"),
-    Column("state", comment="CURRENT, KEPT, or WRITING while a refresh writes it"),
-    Column("refresh_method", comment="How it was computed"),
-    Column("started_at", Type.TIMESTAMP, "When its refresh began to read, UTC"),
-    Column("published_at", Type.TIMESTAMP, "When it became visible to reads, UTC"),
-    Column("retired_at", Type.TIMESTAMP, "When the next version replaced it, UTC"),
-    Column("row_count", Type.BIGINT, "Number of rows"),
-    Column("size_bytes", Type.BIGINT, "Bytes of its files; versions share the files of unchanged partitions"),
-    Column("readers", Type.BIGINT, "Open statements and transactions that may read it, through this gateway"),
+    ResultColumn("version", Type.BIGINT, "Number of the version, for VERSION AS OF"),
+    ResultColumn("state", comment="CURRENT, KEPT, or WRITING while a refresh writes it"),
+    ResultColumn("refresh_method", comment="How it was computed"),
+    ResultColumn("started_at", Type.TIMESTAMP, "When its refresh began to read, UTC"),
+    ResultColumn("published_at", Type.TIMESTAMP, "When it became visible to reads, UTC"),
+    ResultColumn("retired_at", Type.TIMESTAMP, "When the next version replaced it, UTC"),
+    ResultColumn("row_count", Type.BIGINT, "Number of rows"),
+    ResultColumn("size_bytes", Type.BIGINT, "Bytes of its files; versions share the files of unchanged partitions"),
+    ResultColumn("readers", Type.BIGINT, "Open statements and transactions that may read it, through this gateway"),
 )
-DESCRIBE_COLUMNS = (Column("col_name"), Column("data_type"), Column("comment"))
-PROPERTY_COLUMNS = (Column("key"), Column("value"))
-PLAN_COLUMNS = (Column("plan"),)
+DESCRIBE_COLUMNS = (ResultColumn("col_name"), ResultColumn("data_type"), ResultColumn("comment"))
+PROPERTY_COLUMNS = (ResultColumn("key"), ResultColumn("value"))
+PLAN_COLUMNS = (ResultColumn("plan"),)
 
 
 # --- SHOW MATERIALIZED VIEWS ---------------------------------------------------------------------------
@@ -175,8 +177,10 @@ def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) 
     """
     text = create_statement(view, frozen=frozen)
     if statement.kind == "MATERIALIZED VIEW":
-        return Result((Column("Materialized View"), Column("Create Materialized View")), [(view.name.table, text)])
-    return Result((Column("createtab_stmt"),), [(text,)])
+        return Result(
+            (ResultColumn("Materialized View"), ResultColumn("Create Materialized View")), [(view.name.table, text)]
+        )
+    return Result((ResultColumn("createtab_stmt"),), [(text,)])
 
 
 def create_statement(view: MaterializedView, *, frozen: bool) -> str:

@@ -14,7 +14,7 @@ from gateway.mv.statements.rights import Rights
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
-from gateway.wire.rowset import Column, Type
+from gateway.wire.rowset import ResultColumn, Type
 from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView
 from sql.texts import maintenance
 
@@ -53,7 +53,7 @@ class Upkeep:
             await self._publication.empty(view.id, cause)
             return NO_ROWS
         if not command.wait:
-            return Result((Column("TaskId", Type.BIGINT),), [(await self._tasks.begin(view.id, cause),)])
+            return Result((ResultColumn("TaskId", Type.BIGINT),), [(await self._tasks.begin(view.id, cause),)])
         await self._tasks.refresh(view.id, cause, report)
         return NO_ROWS
 

@@ -14,12 +14,12 @@ from typing import Protocol
 from gateway.errors import FreshgateError
 from gateway.mv.refresh.progress import Progress
 from gateway.service.operations.progress_bar import progress_update
-from gateway.service.results.recorded import Cursor, Recorded
+from gateway.service.results.recorded import FetchPosition, Recorded
 from gateway.wire import reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
 from gateway.wire.page import Fit
-from gateway.wire.reading import Reading
-from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Value, row_set
+from gateway.wire.reading import ResultReading
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, Value, row_set
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ TERMINAL_STATES = frozenset(
 )
 """An operation in one of these states never changes its state again."""
 
-LOG_COLUMNS = (Column("operation_log"),)
+LOG_COLUMNS = (ResultColumn("operation_log"),)
 BAR_SECONDS = 1.0
 """The longest time that a status call is held while the client draws a bar, which it redraws only after an answer."""
 ROWS_MAX = 10_000
@@ -72,11 +72,11 @@ VALUES_MAX, ROW_VALUES_MAX = 40_000, 8_000
 class Result:
     """The rows of one of the gateway's own statements."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     rows: Sequence[Sequence[Value]] = ()
 
 
-NO_ROWS = Result((Column("Result"),))
+NO_ROWS = Result((ResultColumn("Result"),))
 """Spark's result of DDL: one column without rows, so that clients that fetch after DDL keep working."""
 
 
@@ -133,7 +133,7 @@ class ForwardedOperation:
     """Whether its end is known."""
     fit: Fit = field(default_factory=Fit)
     """The number of its rows that fit into a page."""
-    reading: Reading | None = None
+    reading: ResultReading | None = None
     """Reads its rows, if pages may be requested ahead."""
     statement: Watcher | None = None
     """None for an operation that is not a statement."""
@@ -237,7 +237,7 @@ class Operation:
         self.report = OperationReport()
         self._protocol = protocol
         self._result = NO_ROWS
-        self._cursor: Cursor | None = None
+        self._cursor: FetchPosition | None = None
         """For a result of Spark's that is given from memory."""
         self._position = 0
         self._fraction = 0.0
@@ -279,7 +279,7 @@ class Operation:
             if isinstance(outcome, ForwardedOperation):
                 self.continued = outcome
             elif isinstance(outcome, Recorded):
-                self._cursor = Cursor(outcome)
+                self._cursor = FetchPosition(outcome)
                 self.state = OperationState.FINISHED
             else:
                 self._result = outcome

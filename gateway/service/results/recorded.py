@@ -25,7 +25,7 @@ class Recorded:
     """To GetOperationStatus, when it had ended."""
     metadata: bytes
     """To GetResultSetMetadata."""
-    pages: Sequence[columnar.Page]
+    pages: Sequence[columnar.ColumnarPage]
     """All rows in order; at least one page, which may have no rows."""
     bytes: int
     """How much memory it takes, about."""
@@ -35,7 +35,7 @@ class Recorded:
         return sum(page.rows for page in self.pages)
 
 
-class Cursor:
+class FetchPosition:
     """Where a client is in a recorded result. Spark's IterableFetchIterator moves alike."""
 
     def __init__(self, recorded: Recorded) -> None:

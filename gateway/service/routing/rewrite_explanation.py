@@ -12,7 +12,7 @@ from gateway.mv.rewriting.verdicts import Considered, Verdict
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import Result
 from gateway.service.routing.rewrites import CHARACTERS_MAX, FIRST_WORDS, Rewrites
-from gateway.wire.rowset import Column
+from gateway.wire.rowset import ResultColumn
 from sql.definition.bases import bases
 from sql.names import TableName
 from sql.rewriting.shape import Shape, shape_of
@@ -21,10 +21,10 @@ from sql.texts.indentation import indented
 from sql.understood import Understood
 
 COLUMNS = (
-    Column("view", comment="Materialized view; NULL if none takes part that reads a table of the query"),
-    Column("verdict", comment="CHOSEN, USABLE, STALE, NOT PROVED, REJECTED or CONSIDERING"),
-    Column("reason"),
-    Column("text", comment="The query on the view; NULL if there is none"),
+    ResultColumn("view", comment="Materialized view; NULL if none takes part that reads a table of the query"),
+    ResultColumn("verdict", comment="CHOSEN, USABLE, STALE, NOT PROVED, REJECTED or CONSIDERING"),
+    ResultColumn("reason"),
+    ResultColumn("text", comment="The query on the view; NULL if there is none"),
 )
 CONSIDERED_SECONDS = 30.0
 """How long the statement waits until the shape has been considered."""
