@@ -32,7 +32,6 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
-from gateway.mv.catalog.watches import Watches
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
@@ -369,14 +368,13 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
     fence = Fence(metastore, settings.storage.database, here)
     catalog = Catalog(settings.storage.database, fence)
-    watches = Watches()
-    restoration = Restoration(catalog, watches, metastore, restored)
+    restoration = Restoration(catalog, metastore, restored)
     settlement = Settlement(catalog, metastore, fence, restoration.restore)
-    guard = Guard(catalog, watches, settlement, restoration, metastore, fence)
+    guard = Guard(catalog, settlement, restoration, metastore, fence)
     relations = Relations(catalog, metastore)
     schemas = Schemas(catalog, metastore)
     observer = Observer(metastore, spark.looks)
-    storages = StorageLooks(catalog, settlement, watches, StoredFiles(observer.listings))
+    storages = StorageLooks(catalog, settlement, StoredFiles(observer.listings))
     inspector = Inspector(catalog, relations, observer, settlement, storages, settings.staleness.probe_interval)
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
     quarantine = Quarantine()
@@ -539,7 +537,7 @@ def routed(
     refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
     prover = Prover(spark.plans, refreshes.surroundings, refreshers)
     proof_sessions = ProofSessions(spark.plans)
-    standing = Standing(catalog, views.inspector, views.schemas, views.quarantine, reads.see_writes_to)
+    standing = Standing(catalog, views.inspector, views.schemas, views.quarantine)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
     canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, proof_sessions)
     partly_stale = PartlyStale(

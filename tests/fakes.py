@@ -41,9 +41,8 @@ from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
-from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.model.view import Cause, MaterializedView, Version
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.relations import Relations, definition_reads
@@ -619,15 +618,15 @@ class World:
         self.catalog = Catalog(STORAGE, cast(Any, fence))
         self.restored: list[Restored] = []
         """Views that the guard has restored."""
-        watches, audit = Watches(), Audit()
+        audit = Audit()
 
         def report(restored: Restored) -> None:
             self.restored.append(restored)
             audit.restored(restored)
 
-        restoration = Restoration(self.catalog, watches, self.metastore, report)
+        restoration = Restoration(self.catalog, self.metastore, report)
         self.settlement = Settlement(self.catalog, self.metastore, cast(Any, fence), restoration.restore)
-        self.guard = Guard(self.catalog, watches, self.settlement, restoration, self.metastore, cast(Any, fence))
+        self.guard = Guard(self.catalog, self.settlement, restoration, self.metastore, cast(Any, fence))
         self.relations = Relations(self.catalog, self.metastore, 3_600)
         self.schemas = Schemas(self.catalog, self.metastore, 3_600)
         self.catalog.news.moved.add(self.relations.forget_sources, self.schemas.forget)
@@ -656,7 +655,7 @@ class World:
         suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
         tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
         self.quarantine = Quarantine()
-        standing = Standing(self.catalog, inspector, self.schemas, self.quarantine, reads.see_writes_to)
+        standing = Standing(self.catalog, inspector, self.schemas, self.quarantine)
         self.canary = Canary(
             self.catalog,
             inspector,
@@ -754,9 +753,10 @@ class World:
 
     def write(self, dotted: str) -> None:
         """Notes a finished write to a table through the gateway."""
-        write = self.catalog.writes.begin(frozenset({"insert"}), [named(dotted)])
-        self.catalog.begin_write(write)
-        self.catalog.end_write(write)
+        write = TablesWritten(frozenset({"insert"}), frozenset({named(dotted)}))
+        self.catalog.writes.begin(write)
+        self.catalog.writes.send(write)
+        self.catalog.writes.end(write)
 
     @property
     def refreshed(self) -> list[str]:

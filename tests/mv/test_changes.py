@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,7 +13,9 @@ from views import given, view_of
 
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.freshness.ledger import WORKED_OUT_MAX, Ledger, OpenWrites
+from gateway.mv.freshness.ledger import Ledger, TablesWritten
+from gateway.mv.freshness.news import News
+from gateway.mv.freshness.pending import WORKED_OUT_MAX, PendingWrites
 from gateway.mv.model.contents import Contents
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version
@@ -21,17 +24,20 @@ from sql.statement import Clauses
 from sql.texts.maintenance import UNPARTITIONED
 
 
-@dataclass(eq=False)
-class _Write:
-    number: int
-    ended: bool = False
+def insert(*words: str) -> TablesWritten:
+    return TablesWritten(frozenset({"insert", *words}), frozenset())
+
+
+def no_views() -> PendingWrites:
+    """There are none that could note a write."""
+    return PendingWrites({}, lambda _: [], lambda _: [], News(), lambda: 0)
 
 
 @dataclass(eq=False)
 class _Refresh:
     """What a refresh saw when it began: the writes that had ended. Open ones may be missing from what it read."""
 
-    contained: frozenset[int]
+    contained: frozenset[TablesWritten]
     contains: int
 
 
@@ -44,20 +50,19 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = Ledger()
-        self.ended: set[int] = set()
-        self.begun = 0
-        self.current = frozenset[int]()
+        self.ended: set[TablesWritten] = set()
+        self.current = frozenset[TablesWritten]()
 
     @rule(target=writes)
-    def begin(self) -> _Write:
-        self.begun += 1
-        self.ledger.begin(self.begun)
-        return _Write(self.begun)
+    def begin(self) -> TablesWritten:
+        write = insert()
+        self.ledger.begin(write)
+        return write
 
     @rule(write=writes)
-    def end(self, write: _Write) -> None:
-        self.ledger.end(write.number)
-        self.ended.add(write.number)
+    def end(self, write: TablesWritten) -> None:
+        self.ledger.end(write)
+        self.ended.add(write)
 
     @rule(target=refreshes)
     def start_refresh(self) -> _Refresh:
@@ -84,29 +89,31 @@ TestLedger = LedgerMachine.TestCase
 
 def test_a_reader_during_an_open_write_needs_no_refresh() -> None:
     """A long write must not make every read recompute: until it ends, what is published is right."""
-    ledger = Ledger()
-    ledger.begin(1)
+    ledger, write = Ledger(), insert()
+    ledger.begin(write)
     assert not ledger.stale
-    ledger.end(1)
+    ledger.end(write)
     assert ledger.stale
 
 
 def test_open_writes_are_found_by_table_or_by_word() -> None:
-    writes = OpenWrites()
+    writes = no_views()
     orders, other = TableName("sales", "orders"), TableName("sales", "other")
-    exact = writes.begin(frozenset({"insert", "orders"}), [orders])
-    vague = writes.begin(frozenset({"merge", "orders"}), None)
-    writes.begin(frozenset({"insert", "orders"}), [other])
+    exact = TablesWritten(frozenset({"insert", "orders"}), frozenset({orders}))
+    vague = TablesWritten(frozenset({"merge", "orders"}), None)
+    for each in (exact, vague, TablesWritten(frozenset({"insert", "orders"}), frozenset({other}))):
+        writes.begin(each)
     assert writes.touching(frozenset({orders})) == [exact, vague]
     writes.end(exact)
     assert writes.touching(frozenset({orders})) == [vague]
     assert writes.touching(frozenset()) == []
-    writes.begin(frozenset({"create", "orders", "copy"}), None, targets=lambda: frozenset({other}))
+    copies = TablesWritten(frozenset({"create", "orders", "copy"}), None, targets=lambda: frozenset({other}))
+    writes.begin(copies)
     assert writes.touching(frozenset({orders})) == [vague]
 
 
 def test_the_tables_of_few_open_writes_are_worked_out_at_once() -> None:
-    writes, asked = OpenWrites(), 0
+    writes, asked = no_views(), 0
 
     def targets() -> frozenset[TableName]:
         nonlocal asked
@@ -114,7 +121,7 @@ def test_the_tables_of_few_open_writes_are_worked_out_at_once() -> None:
         return frozenset()
 
     for _ in range(3 * WORKED_OUT_MAX):
-        writes.begin(frozenset({"create", "orders"}), None, targets=targets)
+        writes.begin(TablesWritten(frozenset({"create", "orders"}), None, targets=targets))
     assert len(writes.touching(frozenset({TableName("sales", "orders")}))) == 2 * WORKED_OUT_MAX
     assert asked == WORKED_OUT_MAX
 
@@ -147,13 +154,14 @@ def test_a_cancelled_write_stays_suspect() -> None:
         versions_reserved=2,
     )
     entry = catalog.reserve(view)
-    write = catalog.writes.begin(frozenset(), [table])
-    catalog.begin_write(write)
-    late = catalog.suspect_write(write)
+    write = TablesWritten(frozenset(), frozenset({table}))
+    catalog.writes.begin(write)
+    catalog.writes.send(write)
+    catalog.writes.lose(write)
     assert entry.ledger.stale
     entry.ledger.contains = entry.ledger.events  # a refresh that began now
     assert not entry.ledger.stale
-    catalog.end_write(late)
+    catalog.writes.end(write)
     assert entry.ledger.stale
 
 
@@ -178,25 +186,27 @@ def test_a_write_ends_with_the_views_with_which_it_was_noted(monkeypatch: pytest
     catalog, asked = stage(50), Counter[str]()
     end, forget = Ledger.end, Ledger.forget
 
-    def counted_end(ledger: Ledger, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> bool:
+    def counted_end(ledger: Ledger, write: TablesWritten, *rest: Any) -> bool:
         asked["end"] += 1
-        return end(ledger, write, at, tables)
+        return end(ledger, write, *rest)
 
-    def counted_forget(ledger: Ledger, write: int) -> None:
+    def counted_forget(ledger: Ledger, write: TablesWritten) -> None:
         asked["forget"] += 1
         forget(ledger, write)
 
     monkeypatch.setattr(Ledger, "end", counted_end)
     monkeypatch.setattr(Ledger, "forget", counted_forget)
     catalog.show(catalog.reserve(reading("w", T)))
-    for tables, views in ((None, 0), ([TableName("d", "x")], 0), ([T], 1)):
-        writes = [catalog.writes.begin(frozenset({"insert"}), tables) for _ in range(3)]
-        for each in writes:
-            catalog.begin_write(each)
+    for tables, views in ((None, 0), (frozenset({TableName("d", "x")}), 0), (frozenset({T}), 1)):
+        ended, forgotten, lost = (TablesWritten(frozenset({"insert"}), tables) for _ in range(3))
+        for each in (ended, forgotten, lost):
+            catalog.writes.begin(each)
+            catalog.writes.send(each)
         asked.clear()
-        catalog.end_write(writes[0])
-        catalog.forget_write(writes[1])
-        catalog.end_write(catalog.suspect_write(writes[2]))
+        catalog.writes.end(ended)
+        catalog.writes.forget(forgotten)
+        catalog.writes.lose(lost)
+        catalog.writes.end(lost)
         assert asked == Counter({"end": 3 * views, "forget": views})
         assert catalog.entry("w").ledger.open == {}
 
@@ -206,21 +216,22 @@ def test_a_view_that_comes_to_read_a_table_hears_of_the_end_of_its_open_writes(e
     catalog, stale, touched = stage(1), list[str](), set[TableName]()
     catalog.news.stale.add(lambda ids, _: stale.extend(ids))
     catalog.news.touched.add(touched.update)
-    write = catalog.writes.begin(frozenset({"insert", "t"}), [T] if exact else None)
-    catalog.begin_write(write)
+    write = TablesWritten(frozenset({"insert", "t"}), frozenset({T}) if exact else None)
+    catalog.writes.begin(write)
+    catalog.writes.send(write)
     made = catalog.reserve(reading("made", T))
     replaced = catalog.entry("v0")
     given(replaced, tables=frozenset({T, U}))
     gone = catalog.reserve(reading("gone", T))
     catalog.remove(gone)
     assert [entry.ledger.stale for entry in (made, replaced)] == [False, False]
-    late = catalog.suspect_write(write)
+    catalog.writes.lose(write)
     assert [entry.ledger.stale for entry in (made, replaced)] == [True, True]
     assert touched == {T} if exact else {T, U}
     for entry in (made, replaced):
         entry.ledger.publish(entry.ledger.events)
     another = catalog.reserve(reading("another", T))
-    catalog.end_write(late)
+    catalog.writes.end(write)
     assert [entry.ledger.stale for entry in (made, replaced, another)] == [True, True, True]
     assert sorted(stale) == ["another", "made", "v0"]
     assert not gone.ledger.stale
@@ -228,21 +239,19 @@ def test_a_view_that_comes_to_read_a_table_hears_of_the_end_of_its_open_writes(e
 
 def test_a_write_that_takes_rows_away_beside_a_refresh_is_told() -> None:
     """A table may look again as before, though what was read in between was not."""
-    writes = OpenWrites()
-    adding = writes.begin(frozenset({"insert", "into", "t"}), None)
-    removing = writes.begin(frozenset({"truncate", "table", "t"}), None)
+    adding, removing = insert("into", "t"), TablesWritten(frozenset({"truncate", "table", "t"}), None)
     assert (adding.removes, removing.removes) == (False, True)
     ledger = Ledger()
-    ledger.begin(1, removes=True)
-    ledger.end(1)
+    ledger.begin(removing)
+    ledger.end(removing)
     began = ledger.events
     assert not ledger.removed_since(began)
-    ledger.begin(2)
-    ledger.end(2)
+    ledger.begin(adding)
+    ledger.end(adding)
     assert not ledger.removed_since(began)
-    ledger.begin(3, removes=True)
+    ledger.begin(removing)
     assert ledger.removed_since(ledger.events)
-    ledger.end(3)
+    ledger.end(removing)
     assert ledger.removed_since(began)
     assert not ledger.removed_since(ledger.events)
     before = Contents(Snapshot("t", "empty"), ((0, {"u": Snapshot("u", "empty")}),))

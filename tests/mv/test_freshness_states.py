@@ -18,6 +18,7 @@ from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
@@ -119,12 +120,13 @@ class World:
         await Loading(self.catalog, cast(Any, self), 1).load()
 
     async def begin_write(self, table: TableName = SALES) -> None:
-        self.write = self.catalog.writes.begin(cast(Any, frozenset({"insert"})), [table])
-        self.catalog.begin_write(self.write)
+        self.write = TablesWritten(frozenset({"insert"}), frozenset({table}))
+        self.catalog.writes.begin(self.write)
+        self.catalog.writes.send(self.write)
 
     async def write_to(self, table: TableName = SALES) -> None:
         await self.begin_write(table)
-        self.catalog.end_write(self.write)
+        self.catalog.writes.end(self.write)
 
     async def write_within_grace(self) -> None:
         given(self.entry, properties={"grace_period": str(GRACE_SECONDS)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -17,14 +17,10 @@ from gateway.mv.catalog import guard as guarding
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.restoration import Restored
-from gateway.mv.catalog.watches import Suspect
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from sql.texts.maintenance import shown_rows
-
-MALLORY = Suspect(
-    "mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), changes_properties=True
-)
 
 
 class Stage:
@@ -56,6 +52,13 @@ class Stage:
 
     def is_right(self, view: MaterializedView) -> bool:
         return self.text(str(view.name)) == shown_rows(view.storage, view.columns, view.current.shown, view.layout)
+
+    def endanger(self, views: Iterable[str]) -> ViewsEndangered:
+        """mallory's statement is sent, which may change these views."""
+        by, words = ("mallory", "session", 7, "EXECUTE IMMEDIATE x"), frozenset({"immediate", "other"})
+        effect = ViewsEndangered(frozenset(views), *by, words, changes_properties=True)
+        self.guard.begin(effect)
+        return effect
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
@@ -93,13 +96,13 @@ def _name(text: str) -> object:
 async def test_a_dropped_view_is_put_back_when_its_statement_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     view = await stage.view(a="b")
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     stage.metastore.drop(view.name)
     with caplog.at_level(logging.ERROR):
-        stage.guard.end(watch)
+        stage.guard.end(effect)
         await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
-    assert stage.restored == [Restored(view.name, "was dropped", (MALLORY,))]
+    assert stage.restored == [Restored(view.name, "was dropped", (effect,))]
     assert "s.mv was dropped" in caplog.text
     assert "mallory: EXECUTE IMMEDIATE x" in caplog.text
     (created,) = [text for text in stage.metastore.answers.heard if text.startswith("CREATE VIEW")]
@@ -110,9 +113,9 @@ async def test_a_dropped_view_is_put_back_when_its_statement_has_ended(caplog: p
 async def test_a_forged_view_is_put_back_before_it_is_read(text: str) -> None:
     stage = Stage()
     view = await stage.view()
-    stage.guard.begin(MALLORY, [view.id])
+    stage.endanger([view.id])
     stage.forge(text)
-    assert stage.guard.watches([view.id])
+    assert stage.guard.must_confirm([view.id])
     await stage.guard.confirm([view.id])
     assert stage.is_right(view)
     assert [each.problem for each in stage.restored]
@@ -124,9 +127,9 @@ async def test_a_forged_view_is_put_back_before_it_is_read(text: str) -> None:
 async def test_a_text_that_only_looks_like_a_published_one_is_forged() -> None:
     stage = Stage()
     view = await stage.view()
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     stage.forge(f"SELECT `m` AS `n` FROM {view.storage.quoted} WHERE freshgate_version = 1")
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
     assert [each.problem for each in stage.restored] == ["did not have its published text"]
@@ -137,7 +140,7 @@ async def test_an_earlier_release_left_the_catalog_out() -> None:
     view = await stage.view()
     stage.forge(str(stage.text()).replace("`spark_catalog`.", ""))
     before = stage.text()
-    stage.guard.end(stage.guard.begin(MALLORY, [view.id]))
+    stage.guard.end(stage.endanger([view.id]))
     await stage.until(lambda: not stage.guard.active)
     assert (stage.restored, stage.text()) == ([], before)
 
@@ -145,9 +148,9 @@ async def test_an_earlier_release_left_the_catalog_out() -> None:
 async def test_a_table_in_its_place_is_set_aside() -> None:
     stage = Stage()
     view = await stage.view()
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     stage.metastore.add(Relation(view.name, RelationKind.TABLE))
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
     assert [name for name in stage.metastore.relations if name.table.startswith("mv__")]
@@ -156,10 +159,10 @@ async def test_a_table_in_its_place_is_set_aside() -> None:
 async def test_a_renamed_view_is_not_left_under_its_other_name() -> None:
     stage = Stage()
     view = await stage.view()
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     stage.forge(str(stage.text()), "s.other")
     stage.metastore.drop(view.name)
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
     assert stage.text("s.other") is None
@@ -169,7 +172,7 @@ async def test_properties_are_put_back() -> None:
     stage = Stage()
     view = await stage.view(a="b")
     stage.metastore.stored[view.name] = {"a": "c", "x": "y", "transient_lastDdlTime": "1"}
-    stage.guard.end(stage.guard.begin(MALLORY, [view.id]))
+    stage.guard.end(stage.endanger([view.id]))
     await stage.until(lambda: not stage.guard.active)
     changed = [text for text in stage.metastore.answers.heard if "TBLPROPERTIES" in text]
     assert [("UNSET" in text, "'x'" in text, "'a' = 'b'" in text) for text in changed] == [
@@ -191,11 +194,11 @@ async def test_of_many_views_only_the_forged_ones_are_asked_for() -> None:
             ]
         ),
     )
-    watch = stage.guard.begin(MALLORY, [view.id for view in views])
+    effect = stage.endanger([view.id for view in views])
     stage.forge("SELECT 666", "s.v7")
     stage.metastore.drop(named("s.v8"))
     stage.metastore.asked.clear()
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert all(map(stage.is_right, views))
     assert {str(each.view) for each in stage.restored} == {"s.v7", "s.v8"}
@@ -205,12 +208,12 @@ async def test_of_many_views_only_the_forged_ones_are_asked_for() -> None:
 async def test_what_may_still_be_done_is_looked_at_again() -> None:
     stage = Stage()
     view = await stage.view()
-    watch = stage.guard.begin(MALLORY, [view.id])
-    stage.guard.end(watch, surely=False)
+    effect = stage.endanger([view.id])
+    stage.guard.end(effect, surely=False)
     await stage.until(lambda: ("relation", view.name) in stage.metastore.asked)
-    assert stage.guard.watches([view.id])
+    assert stage.guard.must_confirm([view.id])
     stage.metastore.drop(view.name)  # by a statement that was cancelled
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
 
@@ -219,9 +222,9 @@ async def test_a_view_whose_refresh_is_published_meanwhile_is_right() -> None:
     stage = Stage()
     view = await stage.view()
     entry = stage.world.entry("s.mv")
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     async with entry.lock:
-        stage.guard.end(watch)
+        stage.guard.end(effect)
         newer = replace(view.current, number=2, shown=type(view.current.shown).only(2))
         stage.forge(shown_rows(view.storage, view.columns, newer.shown, view.layout))
         await turns()
@@ -234,11 +237,11 @@ async def test_a_view_whose_refresh_is_published_meanwhile_is_right() -> None:
 async def test_a_view_that_is_dropped_in_order_stays_so() -> None:
     stage = Stage()
     view = await stage.view()
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     entry = stage.world.entry("s.mv")
     async with entry.lock:  # as DROP MATERIALIZED VIEW holds it
         stage.metastore.drop(view.name)
-        stage.guard.end(watch)
+        stage.guard.end(effect)
         await turns()
         stage.world.catalog.remove(entry)
     await stage.until(lambda: not stage.guard.active)
@@ -248,7 +251,7 @@ async def test_a_view_that_is_dropped_in_order_stays_so() -> None:
 async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     stage = Stage()
     view = await stage.view()
-    stage.guard.begin(MALLORY, [view.id])
+    stage.endanger([view.id])
     entry = stage.world.entry("s.mv")
     stage.metastore.stored[view.storage] = {}  # DROP MATERIALIZED VIEW has begun
     stage.metastore.drop(view.name)
@@ -273,7 +276,7 @@ async def test_a_superseded_gateway_puts_nothing_back() -> None:
         raise Superseded("another gateway")
 
     stage.world.fence.check = check  # type: ignore[method-assign]
-    stage.guard.begin(MALLORY, [view.id])
+    stage.endanger([view.id])
     stage.forge()
     with pytest.raises(Superseded):
         await stage.guard.confirm([view.id])
@@ -292,9 +295,9 @@ async def test_a_spark_that_does_not_answer_is_asked_again(monkeypatch: pytest.M
         return await relation(name)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stage.metastore, "relation", answer)
-    watch = stage.guard.begin(MALLORY, [view.id])
+    effect = stage.endanger([view.id])
     stage.forge()
-    stage.guard.end(watch)
+    stage.guard.end(effect)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
 
@@ -302,7 +305,7 @@ async def test_a_spark_that_does_not_answer_is_asked_again(monkeypatch: pytest.M
 async def test_one_look_serves_all_readers_that_wait() -> None:
     stage = Stage()
     view = await stage.view()
-    stage.guard.begin(MALLORY, [view.id])
+    stage.endanger([view.id])
     stage.metastore.answering.clear()
     readers = [asyncio.create_task(stage.guard.confirm([view.id])) for _ in range(20)]
     await turns()

@@ -11,6 +11,7 @@ from views import given
 from warehouse import House, WarehouseSession
 
 from gateway.mv.freshness.drift import Drift
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.rewriting.partly_stale import STALE_MAX, TOO_MANY, WRITTEN, Mixture, PartlyStale
 from sql.names import Namespace, TableName
@@ -56,9 +57,10 @@ class Place:
     def entry(self) -> Any:
         return self.house.entry("s.m")
 
-    def begin(self, words: str = "insert into s t") -> Any:
-        write = self.house.catalog.writes.begin(frozenset(words.split()), {BASE})
-        self.house.catalog.begin_write(write)
+    def begin(self, words: str = "insert into s t") -> TablesWritten:
+        write = TablesWritten(frozenset(words.split()), frozenset({BASE}))
+        self.house.catalog.writes.begin(write)
+        self.house.catalog.writes.send(write)
         return write
 
     def asked(self) -> list[str]:
@@ -190,7 +192,7 @@ async def test_a_write_under_way_and_one_that_has_ended() -> None:
     write = place.begin()
     place.warehouse.write_days(1)
     assert await place.found() == WRITTEN
-    place.house.catalog.end_write(write)
+    place.house.catalog.writes.end(write)
     assert await place.partly.of(place.entry.view.id) == WRITTEN  # Not observed since.
     assert (await place.mixture()).stale == 1
 
@@ -202,7 +204,7 @@ async def test_an_answer_holds_until_the_next_write_begins() -> None:
     assert place.partly.holds(found)
     write = place.begin()
     assert not place.partly.holds(found)
-    place.house.catalog.end_write(write)
+    place.house.catalog.writes.end(write)
     assert not place.partly.holds(found)
     assert place.partly.holds(await place.mixture())
 

@@ -13,6 +13,7 @@ from views import SALES, SHOPS, given, view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
 from gateway.mv.model.view import Version
 from gateway.mv.observation.inspection import Inspector
@@ -38,9 +39,12 @@ class Tables:
         return {table: Look(self.seen[table], self.looks) for table in tables}
 
 
+WRITE = TablesWritten(frozenset({"insert"}), frozenset())
+
+
 def write(entry: Entry) -> None:
-    entry.ledger.begin(1)
-    entry.ledger.end(1)
+    entry.ledger.begin(WRITE)
+    entry.ledger.end(WRITE)
 
 
 def say(entry: Entry) -> None:
@@ -59,7 +63,7 @@ def publish(entry: Entry) -> None:
     ("change", "at", "equal"),
     [
         (lambda entry: None, "v", True),
-        (lambda entry: entry.ledger.begin(1), "v", True),
+        (lambda entry: entry.ledger.begin(WRITE), "v", True),
         (write, "v", False),
         (write, "below", False),
         (say, "v", False),

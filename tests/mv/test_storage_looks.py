@@ -15,11 +15,13 @@ from fakes import Answer, named
 from warehouse import House, Report, Rows, Thing, Warehouse
 
 from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, Freshness, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
-from gateway.service.routing.stale_reads import Read, StaleReads
+from gateway.service.routing.facts import ViewsRead
+from gateway.service.routing.stale_reads import StaleReads
 from sql.names import Namespace, TableName
 from sql.texts.maintenance import Shown
 
@@ -156,18 +158,14 @@ async def test_rows_that_are_as_published_again_are_sound_again(stage: Stage) ->
 @staged
 async def test_a_statement_of_this_gateway_is_named(stage: Stage) -> None:
     found: list[str] = []
-    looks = stage.house.views.storages
-    looks._watches.suspects = lambda _: (cast(Any, _Suspect()),)  # type: ignore[method-assign]
+    by = frozenset({stage.view.id}), "eve", "session", 7, "INSERT INTO x"
+    stage.house.catalog.endangered.begin(ViewsEndangered(*by))
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("gateway.mv.observation.storage_looks").addHandler(handler)
     stage.files["part-evil"] = 666
     await stage.look()
     assert "eve: INSERT INTO x" in found[0]
-
-
-class _Suspect:
-    user, text = "eve", "INSERT INTO x"
 
 
 @staged
@@ -192,7 +190,10 @@ async def test_a_look_of_a_read_asks_for_each_thing_once_and_lists_files_once(st
     inspector, nobody = stage.house.views.inspector, cast(Any, None)
     reads = StaleReads(stage.house.catalog, inspector, nobody, nobody)
     texts = stage.warehouse.texts
-    for look in (partial(inspector.check, [stage.view.id], NOW), partial(reads.look, Read(frozenset([stage.view.id])))):
+    for look in (
+        partial(inspector.check, [stage.view.id], NOW),
+        partial(reads.look, ViewsRead(frozenset([stage.view.id]))),
+    ):
         await inspector.check([stage.view.id], NOW)
         inspector._probe_seconds = 0
         del texts[:]

@@ -20,7 +20,7 @@ from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, Refres
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.history import History
@@ -157,9 +157,10 @@ class World:
 
     async def write(self) -> None:
         """d.t is written through the gateway."""
-        write = self.catalog.writes.begin(frozenset({"insert", "t"}), [TABLE])
-        self.catalog.begin_write(write)
-        self.catalog.end_write(write)
+        write = TablesWritten(frozenset({"insert", "t"}), frozenset({TABLE}))
+        self.catalog.writes.begin(write)
+        self.catalog.writes.send(write)
+        self.catalog.writes.end(write)
 
     def told(self, view_id: str) -> list[tuple[str, str]]:
         """Trigger and status of each of the view's tasks."""

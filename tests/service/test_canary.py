@@ -13,6 +13,7 @@ from test_rewrites import QUERY, closed, sent, stage
 
 from gateway.config import Rewrite
 from gateway.errors import StatementFailed, UpstreamLost
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.rewriting.usage import Missed
 from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End
@@ -132,7 +133,9 @@ def write(world: World) -> None:
 
 
 def open_write(world: World) -> None:
-    world.catalog.begin_write(world.catalog.writes.begin(frozenset({"insert"}), [world.table("s.t").name]))
+    write = TablesWritten(frozenset({"insert"}), frozenset({world.table("s.t").name}))
+    world.catalog.writes.begin(write)
+    world.catalog.writes.send(write)
 
 
 def set_something(world: World) -> None:

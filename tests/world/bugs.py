@@ -13,15 +13,15 @@ from typing import Any
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence
-from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.ledger import Ledger, Write
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.freshness.pending import PendingWrites
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.storage_looks import StorageLooks
-from gateway.mv.refresh import preparation
+from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.clients import aftermath
@@ -67,11 +67,7 @@ def _errors_are_believed() -> None:
 def _no_late_commits() -> None:
     """A mark was lost: Spark may still commit what it was told to cancel."""
 
-    def suspect_write(self: Catalog, write: Write) -> Write:
-        self.end_write(write)
-        return write
-
-    _instead(Catalog, "suspect_write", suspect_write)
+    _instead(PendingWrites, "lose", PendingWrites.end)
 
 
 @_bug("a synchronous write ends with its connection", "ed8926d", "synchronous")
@@ -81,7 +77,7 @@ def _threads_hear_of_their_connection() -> None:
 
 @_bug("a write that nobody polls has not ended", "a3358cc", "unpolled")
 def _unpolled_writes_are_open() -> None:
-    _instead(Reads, "_unseen_writes", lambda *_: {})
+    _instead(Reads, "_may_miss_writes", lambda *_: False)
 
 
 @_bug("rows that went beside a refresh were never there", "7cc24ef", "empty tables")
@@ -128,7 +124,7 @@ def _names_are_looked_up_once() -> None:
     async def prepare(self: Any, first: RefreshFirst, report: Report) -> Send:
         first = await self.exactly(first)
         await self._gatekeeper.confirm(first.read.sure)
-        await self._see_writes(first.unpinned)
+        await self._ask_for_writes(first.unpinned)
         await self._stale_reads.look(first.unpinned)
         wanted = self._wanted(first)
         await self._make_fresh(first, wanted, report)
@@ -155,9 +151,9 @@ def _rows_are_not_doubted() -> None:
 def _refreshes_see_no_writes() -> None:
     """Each one counted as written beside, and its view as stale, until the client's session ended."""
 
-    async def see_writes(*_: object) -> None: ...
+    async def nothing(*_: object) -> None: ...
 
-    _instead(preparation, "see_writes", see_writes)
+    _instead(Preparation, "_ask_for_writes", nothing)
 
 
 @_bug("foreign rows are read", "this one", "spoils")

@@ -45,7 +45,8 @@ class Session:
         running = self._spark.submit(self.at_spark, sql)
         if on_start is not None:
             on_start("1")
-        return Rows(await ended(self._spark, running) or [])
+        columns = ("id",) if running.text.startswith("DESCRIBE DETAIL") else ()
+        return Rows(await ended(self._spark, running) or [], columns)
 
     def spoil(self) -> None:
         self.at_spark.alive = False

@@ -634,6 +634,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),
     ("look", rf"EXPLAIN (SELECT 1 FROM {NAME} WHERE freshgate_version .*)", _explain_storage),
     ("look", rf"EXPLAIN SELECT 1 FROM {NAME} WHERE .*", _explain_partitions),
+    ("look", rf"DESCRIBE DETAIL {NAME}", lambda *_: [("1",)]),
     ("look", rf"DESCRIBE HISTORY {NAME} LIMIT (\d+)", _delta_history),
     ("look", r"SELECT kind, detail.*", _delta_commits),
     ("look", r"SELECT grouping\(path\) = 1, .*", _delta_actions),

@@ -19,9 +19,9 @@ from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import Restoration, published_text
 from gateway.mv.catalog.settlement import Settlement
-from gateway.mv.catalog.watches import Suspect, Watch, Watches
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model.damage import NO_VIEW
 from gateway.mv.ports import Metastore
 from sql.texts import descriptions, maintenance
@@ -37,19 +37,18 @@ TOGETHER = 200
 
 
 class Guard:
-    """Watches views while statements run that may change them."""
+    """Confirms views that statements endanger."""
 
     def __init__(
         self,
         catalog: Catalog,
-        watches: Watches,
         settlement: Settlement,
         restoration: Restoration,
         metastore: Metastore,
         fence: Fence,
     ) -> None:
         self._catalog = catalog
-        self._watches = watches
+        self._endangered = catalog.endangered
         self._settlement = settlement
         self._restoration = restoration
         self._metastore = metastore
@@ -62,26 +61,24 @@ class Guard:
 
     # --- statements --------------------------------------------------------------------------------
 
-    def begin(self, suspect: Suspect, views: Iterable[str]) -> Watch:
-        """Registers a statement that is about to be sent and may change these views. The caller must call `end`."""
-        watch = Watch(suspect, frozenset(views))
-        self._watches.add(watch)
-        return watch
+    def begin(self, effect: ViewsEndangered) -> None:
+        """A statement is about to be sent. The caller must call `end`."""
+        self._endangered.begin(effect)
 
-    def end(self, watch: Watch, *, surely: bool = True) -> None:
-        """Records that the statement has ended. Not `surely`: Spark may continue it; the caller ends it again."""
-        self._look_at(watch.views)
+    def end(self, effect: ViewsEndangered, *, surely: bool = True) -> None:
+        """The statement has ended. Not `surely`: Spark may continue it; the caller ends it again."""
+        self._look_at(effect.views)
         if surely:
-            watch.ended_at = self._watches.moment()
+            self._endangered.end(effect)
 
     @property
     def active(self) -> bool:
-        """Whether any view is watched."""
-        return len(self._watches) > 0
+        """Whether any view is endangered."""
+        return len(self._endangered) > 0
 
-    def watches(self, views: Iterable[str]) -> bool:
+    def must_confirm(self, views: Iterable[str]) -> bool:
         """Whether one of the views must be confirmed before it is read."""
-        return any(view_id in self._watches for view_id in views)
+        return any(view_id in self._endangered for view_id in views)
 
     async def stop(self) -> None:
         """Stops the background checks; pending ones are not done."""
@@ -92,27 +89,27 @@ class Guard:
     # --- looking -----------------------------------------------------------------------------------
 
     async def confirm(self, views: Iterable[str]) -> None:
-        """Returns when, since this call, the metastore has shown that the watched ones of these views are as they were
-        published, or when they have been restored.
+        """Returns when, since this call, the metastore has shown that the endangered ones of these views are as they
+        were published, or when they have been restored.
 
         Raises Superseded if another gateway would have to restore them, and what the metastore raises.
         """
-        asked = self._watches.moment()
-        watched = [view_id for view_id in views if view_id in self._watches]
-        await asyncio.gather(*(self._confirm(view_id, asked) for view_id in watched))
+        asked = self._endangered.moment()
+        endangered = [view_id for view_id in views if view_id in self._endangered]
+        await asyncio.gather(*(self._confirm(view_id, asked) for view_id in endangered))
 
     async def _confirm(self, view_id: str, asked: int) -> None:
         """One check serves all callers that came before it began."""
-        watched = self._watches.find(view_id)
-        if watched is None:
+        endangered = self._endangered.find(view_id)
+        if endangered is None:
             return
-        async with watched.lock:
-            if watched.confirmed > asked:
+        async with endangered.lock:
+            if endangered.confirmed > asked:
                 return
-            began = self._watches.moment()
+            began = self._endangered.moment()
             if (entry := self._catalog.find(view_id)) is not None and entry.visible:
                 await unbroken(self._check(entry))
-            self._watches.confirm(view_id, watched, began)
+            self._endangered.confirm(view_id, endangered, began)
 
     async def _check(self, entry: Entry) -> None:
         while True:
@@ -136,8 +133,8 @@ class Guard:
             await self._fence.check()
             await self._restoration.restore_text(view, relation)
             return
-        properties_suspected = any(suspect.changes_properties for suspect in self._watches.suspects(view.id))
-        if properties_suspected and await self._restoration.has_other_properties(view):
+        may_be_other = any(effect.changes_properties for effect in self._endangered.effects_on(view.id))
+        if may_be_other and await self._restoration.has_other_properties(view):
             await self._fence.check()
             await self._restoration.restore_properties(view)
 
@@ -167,7 +164,7 @@ class Guard:
 
     async def _look(self) -> None:
         """Checks the views that are due. Only views that do not match are asked for one by one."""
-        began = self._watches.moment()
+        began = self._endangered.moment()
         # Those for which a statement ends meanwhile become due again.
         left, self._due = self._due, {}
         try:
@@ -180,14 +177,14 @@ class Guard:
         for view_id in [each for each in left if self._catalog.find(each) is None]:
             self._forget(view_id)
             del left[view_id]
-        due = [entry for view_id in left if (entry := self._catalog.find(view_id)) and view_id in self._watches]
+        due = [entry for view_id in left if (entry := self._catalog.find(view_id)) and view_id in self._endangered]
         right = set[str]()
         if len(due) > 1:
             for database, entries in _by_database(due):
                 right |= await self._right(database, entries)
         for view_id in right:
-            if (watched := self._watches.find(view_id)) is not None and not watched.lock.locked():
-                self._watches.confirm(view_id, watched, began)
+            if (endangered := self._endangered.find(view_id)) is not None and not endangered.lock.locked():
+                self._endangered.confirm(view_id, endangered, began)
         for view_id in list(left):
             if view_id not in right:
                 await self._confirm_or_give_up(view_id)
@@ -196,7 +193,7 @@ class Guard:
     async def _confirm_or_give_up(self, view_id: str) -> None:
         """Confirms a view. If Spark refuses repeatedly to have it restored, reports it as damaged."""
         try:
-            await self._confirm(view_id, self._watches.moment())
+            await self._confirm(view_id, self._endangered.moment())
             self._refused.pop(view_id, None)
         except StatementFailed as error:
             self._refused[view_id] = self._refused.get(view_id, 0) + 1
@@ -208,7 +205,7 @@ class Guard:
             self._forget(view_id)
 
     def _forget(self, view_id: str) -> None:
-        self._watches.forget(view_id)
+        self._endangered.forget(view_id)
         self._due.pop(view_id, None)
         self._refused.pop(view_id, None)
 

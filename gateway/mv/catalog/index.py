@@ -17,11 +17,11 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.name_index import NameIndex
 from gateway.mv.catalog.name_locks import NameLocks
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
-from gateway.mv.catalog.news import News
 from gateway.mv.freshness.drift import NOT_LOOKED, unseen
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
-from gateway.mv.freshness.ledger import OpenWrites, Write
+from gateway.mv.freshness.news import News
+from gateway.mv.freshness.pending import EndangeredViews, PendingWrites
 from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
@@ -59,7 +59,8 @@ class Catalog:
         self.building: set[str] = set()
         """Storage tables of views that CREATE is building."""
         self.storage_database = storage_database
-        self.writes = OpenWrites()
+        self.writes = PendingWrites(self._entries, self.dependents, self.reads, self.news, now_ms)
+        self.endangered = EndangeredViews()
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -227,77 +228,13 @@ class Catalog:
                 pending.extend(entry.view.views)
         return frozenset(found)
 
-    # --- noted writes ------------------------------------------------------------------------------
-
-    def begin_write(self, write: Write) -> None:
-        """Notes a write that is about to be forwarded for every view that depends on its tables."""
-        for entry in self.dependents(write.tables or ()):
-            _note(write, entry)
-
-    def _noted(self, write: Write) -> list[Entry]:
-        """The entries that noted the write and in which it is still open."""
-        entries = map(self._entries.get, sorted(write.noted))
-        return [entry for entry in entries if entry is not None and write.number in entry.ledger.open]
-
-    def _note_open(self, entry: Entry, tables: frozenset[TableName]) -> None:
-        """Notes open writes that may change one of the tables, for a view that did not read it before."""
-        for write in self.writes.touching(tables):
-            if write.number not in entry.ledger.open:
-                _note(write, entry)
-
-    def end_write(self, write: Write) -> None:
-        """Records that a write has ended."""
-        self.writes.end(write)
-        self._touched(write)
-        at, tables = self._now_ms(), write.tables or frozenset()
-        noted = self._noted(write)
-        stale = [entry.view.id for entry in noted if entry.ledger.end(write.number, at, tables)]
-        if stale:
-            self.news.stale.tell(stale, ", ".join(map(str, sorted(tables))))
-
-    def _touched(self, write: Write) -> None:
-        """Invalidates earlier observations of the tables that the write may have changed."""
-        tables = set(write.tables or ())
-        if write.tables is None:
-            tables.update(*(entry.view.tables for entry in self._noted(write)))
-        self.news.touched.tell(tables)
-
-    def forget_write(self, write: Write) -> None:
-        """Removes a write that Spark could not even parse."""
-        self.writes.end(write)
-        for entry in self._noted(write):
-            entry.ledger.forget(write.number)
-
-    def doubt_write(self, number: int) -> None:
-        """Handles an open write whose outcome is unknown: the views that noted it must be checked."""
-        write = self.writes.find(number)
-        if write is None:
-            return
-        self._touched(write)
-        noted = self._noted(write)
-        for entry in noted:
-            entry.ledger.touch(self._now_ms(), write.tables or frozenset())
-
-    def suspect_write(self, write: Write) -> Write:
-        """Records that a write was cancelled or lost: it counts as ended and as a new one that is still open.
-
-        Spark may commit a cancelled statement a few seconds later.
-        """
-        late = self.writes.begin(write.words, write.tables, anything=write.anything, targets=write.targets)
-        self._touched(write)
-        for entry in self._noted(write):
-            entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
-            _note(late, entry)
-        self.writes.end(write)
-        return late
-
     # --- changing ----------------------------------------------------------------------------------
 
     def add(self, view: MaterializedView, history: History) -> None:
         """Adds a view that was found in the storage database. Its base tables have not been observed yet."""
         entry = Entry(view, history, drift=unseen(view) or NOT_LOOKED, changed=self._reread)
         # If the view is found late, writes may be under way.
-        self._note_open(entry, view.triggers)
+        self.writes.note(entry, view.triggers)
         self._entries[view.id] = entry
         self._by_name.give(view.name, entry)
         self.forget_damage(view.name)
@@ -307,7 +244,7 @@ class Catalog:
     def reserve(self, view: MaterializedView) -> Entry:
         """Adds a view that CREATE is building. From now on writes are noted for it; open ones count as begun."""
         entry = Entry(view, reserved=True, changed=self._reread)
-        self._note_open(entry, view.triggers)
+        self.writes.note(entry, view.triggers)
         self._entries[view.id] = entry
         self._reindexed(self._reads.put(view))
         return entry
@@ -398,7 +335,7 @@ class Catalog:
 
     def _reread(self, entry: Entry, before: MaterializedView) -> None:
         """Handles a view that reads other tables or views than before, or other changes of them count."""
-        self._note_open(entry, entry.view.triggers - before.triggers)
+        self.writes.note(entry, entry.view.triggers - before.triggers)
         if self._entries.get(entry.view.id) is entry:
             self._reindexed(self._reads.put(entry.view))
 
@@ -414,11 +351,6 @@ def _gone_message(name: TableName, *, replaced: bool) -> str:
     if replaced:
         return f"The materialized view {name} was replaced in the meantime. Run the statement again."
     return f"The materialized view {name} was dropped in the meantime."
-
-
-def _note(write: Write, entry: Entry) -> None:
-    write.noted.add(entry.view.id)
-    entry.ledger.begin(write.number, removes=write.removes)
 
 
 def _blind(entry: Entry) -> bool:

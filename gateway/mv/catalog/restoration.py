@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gateway.errors import StatementFailed
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.watches import Suspect, Watches
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, Relation, RelationKind
@@ -33,19 +33,17 @@ class Restored:
 
     view: TableName
     problem: str
-    suspects: tuple[Suspect, ...]
+    by: tuple[ViewsEndangered, ...]
 
 
 class Restoration:
     """Restores the text, comment and properties of a public view from the catalog. The caller holds the lock of the
     view's entry."""
 
-    def __init__(
-        self, catalog: Catalog, watches: Watches, metastore: Metastore, report: Callable[[Restored], None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, metastore: Metastore, report: Callable[[Restored], None]) -> None:
         """`report` is called for each restored view."""
         self._catalog = catalog
-        self._watches = watches
+        self._endangered = catalog.endangered
         self._metastore = metastore
         self._report = report
 
@@ -64,7 +62,7 @@ class Restoration:
         shown = maintenance.read_published(relation.view_text) if relation is not None else None
         if shown != (view.storage, view.current.number):
             altered = relation is not None and relation.kind is RelationKind.VIEW and relation.created == created != ""
-            if view.id not in self._watches and not altered:
+            if view.id not in self._endangered and not altered:
                 return False
             if shown is not None and self._catalog.find(shown[0].table) is not None:
                 return False
@@ -76,23 +74,23 @@ class Restoration:
 
     async def restore_text(self, view: MaterializedView, relation: Relation | None) -> None:
         """Publishes the view's current version again. `relation` is the object that now has the view's name."""
-        problem, suspects = _problem(view, relation), self._watches.suspects(view.id)
+        problem, by = _problem(view, relation), self._endangered.effects_on(view.id)
         if relation is not None and relation.kind is RelationKind.TABLE:
             await self._set_aside(view.name)
             relation = None
         if relation is None:
             await self._metastore.run(naming.create_public(view))
-            await self._drop_renamed(view, suspects)
+            await self._drop_renamed(view, by)
         else:
             await self._metastore.run(naming.publish(view.name, view, view.current.shown))
             await self._restore_differences(view)
         self._catalog.news.moved.tell([view.name])
-        self._tell(view, problem, suspects)
+        self._tell(view, problem, by)
 
     async def restore_properties(self, view: MaterializedView) -> None:
         """Restores comment and properties."""
         await self._restore_differences(view)
-        self._tell(view, "had other properties", self._watches.suspects(view.id))
+        self._tell(view, "had other properties", self._endangered.effects_on(view.id))
 
     async def has_other_properties(self, view: MaterializedView) -> bool:
         """Whether comment or properties of the public view differ from the catalog's."""
@@ -111,29 +109,29 @@ class Restoration:
         await self._metastore.run(maintenance.rename_table(name, aside))
         log.error("the table %s had the name of a materialized view and was renamed to %s", name, aside)
 
-    async def _drop_renamed(self, view: MaterializedView, suspects: Iterable[Suspect]) -> None:
+    async def _drop_renamed(self, view: MaterializedView, by: Iterable[ViewsEndangered]) -> None:
         """Drops the view under the name that a statement gave it: nothing would keep it fresh there."""
         try:
             there = await self._metastore.views(view.name.database)
-            names = sorted(frozenset[str]().union(*(suspect.words & there for suspect in suspects)))
+            names = sorted(frozenset[str]().union(*(effect.words & there for effect in by)))
             for name in [TableName(view.name.database, each, view.name.catalog) for each in names[:NAMES_MAX]]:
                 if self._catalog.named(name) is None and await naming.shown_as(self._metastore, name) == view.id:
                     await self._metastore.run(maintenance.drop_view(name))
         except StatementFailed as error:
             log.warning("%s may have been renamed and may also exist under another name: %s", view.name, error)
 
-    def _tell(self, view: MaterializedView, problem: str, suspects: tuple[Suspect, ...]) -> None:
+    def _tell(self, view: MaterializedView, problem: str, by: tuple[ViewsEndangered, ...]) -> None:
         if not problem:
             log.warning("the materialized view %s was published again: its text dated from before a restart", view.name)
             return
-        who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in suspects)
+        who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in by)
         log.error(
             "the materialized view %s %s and has been restored; statements that may have done this: %s",
             view.name,
             problem,
             who or UNKNOWN,
         )
-        self._report(Restored(view.name, problem, suspects))
+        self._report(Restored(view.name, problem, by))
 
 
 def published_text(view: MaterializedView) -> str:

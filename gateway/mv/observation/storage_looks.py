@@ -14,7 +14,6 @@ from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import SHOWN_CHARACTERS, UNKNOWN
 from gateway.mv.catalog.settlement import Settlement
-from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.marks import Fold
@@ -36,13 +35,11 @@ class StorageLooks:
         self,
         catalog: Catalog,
         settlement: Settlement,
-        watches: Watches,
         files: StoredFiles,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
         self._settlement = settlement
-        self._watches = watches
         self._files = files
         self._clock = clock
         self._kept: dict[tuple[str, int], tuple[float, bool]] = {}
@@ -166,7 +163,7 @@ class StorageLooks:
         return found
 
     def _tell(self, view: MaterializedView, damage: str) -> None:
-        suspects = self._watches.suspects(view.id)
+        suspects = self._catalog.endangered.effects_on(view.id)
         who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in suspects)
         log.error(
             "the materialized view %s is damaged: %s. It is not read again before a refresh has computed its rows "

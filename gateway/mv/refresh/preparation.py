@@ -11,7 +11,6 @@ from gateway.errors import RefreshFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.open_writes import see_writes
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
@@ -81,7 +80,7 @@ class Preparation:
             await self._guard.confirm(present.views)
             # What a client's statement removes while the rows are read makes the version doubtful, unless it had ended
             # before; clients need not ask for its end.
-            await see_writes(self._catalog, [before.id])
+            await self._ask_for_writes(before.id)
             async with self._sessions.of(before) as session:
                 start = self._start_of(entry, present)
                 # Both waits may have been long. A later change of a name is an event that `start` does not contain.
@@ -91,6 +90,9 @@ class Preparation:
                     break
         # The observation has asked the metastore as well.
         self._fence.raise_if_lost()
+
+    async def _ask_for_writes(self, view_id: str) -> None:
+        await self._catalog.writes.ask([view_id])
 
     def _start_of(self, entry: Entry, present: MaterializedView) -> Start:
         versions = {base: self._catalog.current(base) for base in present.views}

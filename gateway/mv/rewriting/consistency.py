@@ -6,7 +6,7 @@ A rewriting never causes a refresh: a view that may not answer is left alone, an
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
@@ -39,15 +39,13 @@ class Standing:
         inspector: Inspector,
         schemas: Schemas,
         quarantine: Quarantine,
-        see_writes_to: Callable[[str], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`see_writes_to`: finds out which open writes to a view's base tables have ended. `clock`: the observer's."""
+        """`clock`: the observer's."""
         self._catalog = catalog
         self._inspector = inspector
         self._schemas = schemas
         self._quarantine = quarantine
-        self._see_writes_to = see_writes_to
         self._clock = clock
         self._cheap: dict[str, tuple[Version, bool]] = {}
         """For the versions of views whether all of their base tables are CHEAP."""
@@ -88,7 +86,7 @@ class Standing:
 
     async def _objection(self, entry: Entry, came: float) -> str | None:
         view_id, level = entry.view.id, await self.level(entry.view)
-        await self._see_writes_to(view_id)
+        await self._catalog.writes.ask([view_id])
         looked = await self._look(view_id, level, came)
         if entry.damage:
             return f"the view is damaged: {entry.damage}"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.open_writes import see_writes
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
@@ -54,7 +53,7 @@ class Building:
         if entry.view.built:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
-        await see_writes(self._catalog, [view.id])
+        await self._catalog.writes.ask([view.id])
         contains, started_at = entry.ledger.events, _now_ms()
         views = {base: self._catalog.entry(base).view.current.number for base in view.views}
         await self._drafting.check_same_sources(view)

@@ -359,15 +359,15 @@ class Audit:
         if self._write is None:
             return
         at = _time(time.time())
-        for suspect in restored.suspects:
+        for effect in restored.by:
             line: Line = {
                 "time": at,
                 "event": "view_restored",
-                **_whose(Origin(suspect.user, suspect.session), ""),
-                "statement": suspect.statement or "",
+                **_whose(Origin(effect.user, effect.session), ""),
+                "statement": effect.statement or "",
                 "views": [str(restored.view)],
                 "error": f"{restored.view} {restored.problem}",
-                "text": suspect.text[: self.characters],
+                "text": effect.text[: self.characters],
             }
             self._write(_filled(line))
 

@@ -15,7 +15,7 @@ from gateway.errors import NotAllowed, StatementFailed
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.watches import Suspect
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session
@@ -23,7 +23,7 @@ from gateway.service.routing.facts import Facts
 from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.protection import Protection
-from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst, TemporaryViewLeaves, ViewsEndangered
+from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst, TemporaryViewLeaves
 from gateway.service.routing.written_out import Untold, written_out
 from sql.names import Namespace, TableName
 from sql.reading import paths
@@ -94,7 +94,7 @@ class Gatekeeper:
             yield MeaningsMove()
             yield claim or TemporaryViewLeaves()
         if facts.writes and not self._catalog.idle and (views := self._endangered(facts)):
-            yield ViewsEndangered(_suspect(facts), tuple(views))
+            yield _danger(facts, views)
 
     def _may_drop(self, facts: Facts) -> bool:
         statement, look = facts.statement, facts.look
@@ -154,9 +154,9 @@ class Gatekeeper:
 
     # --- what is watched ---------------------------------------------------------------------------
 
-    def watches(self, views: Iterable[str]) -> bool:
+    def must_confirm(self, views: Iterable[str]) -> bool:
         """Whether a read of these views, or of those below them, must wait for `confirm`."""
-        return self._guard.watches(self._below(views)) if self._guard.active else False
+        return self._guard.must_confirm(self._below(views)) if self._guard.active else False
 
     async def confirm(self, views: Iterable[str]) -> None:
         """Returns when these views are as they were published. Raises the error that prevents this from being known."""
@@ -191,7 +191,8 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
         return False
 
 
-def _suspect(facts: Facts) -> Suspect:
+def _danger(facts: Facts, views: Iterable[str]) -> ViewsEndangered:
     words, session, number = facts.look.words, facts.session, ORIGIN.get().statement
     dresses = not facts.statement.exact or "tblproperties" in words
-    return Suspect(session.user, session.handle.public_id, number, facts.known.shown, words, dresses)
+    by = session.user, session.handle.public_id, number, facts.known.shown
+    return ViewsEndangered(frozenset(views), *by, words, dresses)

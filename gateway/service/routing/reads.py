@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.open_writes import see_writes, unseen_writes
-from gateway.mv.freshness.ledger import Ending
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.model.view import Cause, TriggerMode
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.progress import Report
@@ -24,7 +23,7 @@ from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads, Wanted
 from gateway.service.routing.version_reads import VersionReads
-from gateway.service.routing.ways import RefreshFirst, Send, Source, TablesWritten, VersionsHeld
+from gateway.service.routing.ways import RefreshFirst, Send, Source, VersionsHeld
 from sql.statement import WhenStale
 from sql.texts import maintenance
 
@@ -69,11 +68,11 @@ class Reads:
         if first.transaction is not None and self._version_reads.due(first.facts.session.transaction, first.read):
             return True
         unpinned = first.unpinned
-        return bool(self._unseen_writes(unpinned)) or self._stale_reads.due(unpinned) or self._wanted(first).anything
+        return self._may_miss_writes(unpinned) or self._stale_reads.due(unpinned) or self._wanted(first).anything
 
     def is_watched(self, read: ViewsRead) -> bool:
         """Whether the names of the views may soon mean something else, or mean it already."""
-        return self._readers.is_held(read.all) or self._gatekeeper.watches(read.sure)
+        return self._readers.is_held(read.all) or self._gatekeeper.must_confirm(read.sure)
 
     async def prepare(self, first: RefreshFirst, report: Report) -> Send:
         """Observes and refreshes, until the statement's names mean the views that were refreshed."""
@@ -87,7 +86,7 @@ class Reads:
             first = await self.exactly(first)
             await self._readers.admission(first.read.all)
             await self._gatekeeper.confirm(first.read.sure)
-            await self._see_writes(first.unpinned)
+            await self._ask_for_writes(first.unpinned)
             for unchanged in await self._stale_reads.look(first.unpinned):
                 self._tasks.note_unchanged(unchanged, _cause(first))
             if first.transaction is not None:
@@ -122,7 +121,7 @@ class Reads:
 
     def _may_want(self, views: Iterable[str]) -> bool:
         read = ViewsRead(perhaps=frozenset(views))
-        if self._unseen_writes(read) or self._stale_reads.due(read):
+        if self._may_miss_writes(read) or self._stale_reads.due(read):
             return True
         return any(self._catalog.is_stale(view_id) for view_id in views)
 
@@ -131,18 +130,12 @@ class Reads:
         pinned = first.transaction is not None
         return self._stale_reads.wanted(first.facts, first.unpinned, pinned=pinned, foreign=first.foreign)
 
-    # --- writes whose end has not been noticed -----------------------------------------------------
+    def _may_miss_writes(self, read: ViewsRead) -> bool:
+        """Whether pending writes to the views' base tables may have ended unnoticed."""
+        return bool(self._catalog.writes.to_ask(self._stale_reads.mattering(read.all)))
 
-    def _unseen_writes(self, read: ViewsRead) -> dict[int, Ending | None]:
-        """The open writes to the views' base tables that may have ended unnoticed."""
-        return unseen_writes(self._catalog, self._stale_reads.mattering(read.all))
-
-    async def _see_writes(self, read: ViewsRead) -> None:
-        await see_writes(self._catalog, self._stale_reads.mattering(read.all))
-
-    async def see_writes_to(self, view_id: str) -> None:
-        """Finds out which writes to a view's base tables have ended, also for a view that is served in any case."""
-        await see_writes(self._catalog, [view_id])
+    async def _ask_for_writes(self, read: ViewsRead) -> None:
+        await self._catalog.writes.ask(self._stale_reads.mattering(read.all))
 
     # --- making fresh ------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.watches import Watch
-from gateway.mv.freshness.ledger import Write
+from gateway.mv.freshness.ledger import TablesWritten
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients import aftermath, own_settings
@@ -29,12 +29,10 @@ from gateway.service.routing.ways import (
     SettingsChanged,
     SparkViewsChanged,
     TablesRedefined,
-    TablesWritten,
     TemporaryViewLeaves,
     TemporaryViewsChanged,
     TemporaryViewsSuspected,
     VersionsHeld,
-    ViewsEndangered,
 )
 from sql.mentioned import Mentioned
 
@@ -81,7 +79,7 @@ class Effects:
 class Underway:
     """One statement, from its decision until its rows can no longer be fetched. Each event counts once."""
 
-    __slots__ = ("_closed", "_ended", "_late", "_session", "_to", "_watch", "_write", "send", "unseen")
+    __slots__ = ("_closed", "_ended", "_late", "_sent", "_session", "_to", "send", "unseen")
 
     def __init__(self, to: Effects, session: Session, send: Send) -> None:
         self.send = send
@@ -90,9 +88,7 @@ class Underway:
         self._to = to
         self._session = session
         self._late: aftermath.Late = aftermath.soon
-        self._write: Write | None = None
-        self._watch: Watch | None = None
-        self._ended = self._closed = False
+        self._sent = self._ended = self._closed = False
         for effect in send.effects:
             self._begin(effect)
 
@@ -104,7 +100,7 @@ class Underway:
 
     def sent(self, late: aftermath.Late = aftermath.soon) -> None:
         """Spark gets it now. `late` calls back when a statement whose end was not seen can no longer take effect."""
-        self._late = late
+        self._late, self._sent = late, True
         for effect in self.send.effects:
             self._send(effect)
 
@@ -145,10 +141,8 @@ class Underway:
 
     def _begin(self, effect: Effect) -> None:
         match effect:
-            case TablesWritten(words, tables, anything, targets):
-                writes = self._to.catalog.writes
-                self._write = writes.begin(words, tables, anything=anything, targets=targets)
-                writes.watch(self._write, self._watched())
+            case TablesWritten():
+                self._to.catalog.writes.begin(effect, self._watched())
             case SparkViewsChanged(_, lists=True):
                 self._watched()
             case MeaningsMove(moves, words, use):
@@ -168,16 +162,16 @@ class Underway:
     def _send(self, effect: Effect) -> None:
         to, session = self._to, self._session
         match effect:
-            case TablesWritten() if self._write is not None:
-                to.catalog.begin_write(self._write)
+            case TablesWritten():
+                to.catalog.writes.send(effect)
             case TablesRedefined(tables):
                 to.schemas.forget(tables)
             case MeaningsChanged(named):
                 to.forget_meanings(named)
             case SparkViewsChanged(databases, lists=True) if self.unseen is not None:
                 to.scope.begin_change(self.unseen, databases)
-            case ViewsEndangered(suspect, views):
-                self._watch = to.guard.begin(suspect, views)
+            case ViewsEndangered():
+                to.guard.begin(effect)
             case RightsChanged():
                 to.results.suspend(effect)
             case _:
@@ -199,16 +193,16 @@ class Underway:
     def _end(self, effect: Effect, end: End) -> None:
         to, session = self._to, self._session
         match effect:
-            case TablesWritten() if self._write is not None:
-                self._end_write(self._write, end)
+            case TablesWritten():
+                self._end_write(effect, end)
             case TablesRedefined(tables):
                 to.schemas.forget(tables)
             case MeaningsChanged(named):
                 to.forget_meanings(named)
             case SparkViewsChanged(databases, _):
                 to.scope.end_change(self.unseen, databases)
-            case ViewsEndangered() if self._watch is not None:
-                self._end_watch(self._watch, end)
+            case ViewsEndangered() if self._sent:
+                self._end_danger(effect, end)
             case RightsChanged():
                 to.results.resume(effect)
             case VersionsHeld(read) if read.views:
@@ -233,18 +227,18 @@ class Underway:
             case OwnSettingsChanged(values) if end is End.SUCCEEDED:
                 own_settings.apply(session, values)
 
-    def _end_write(self, write: Write, end: End) -> None:
-        catalog = self._to.catalog
+    def _end_write(self, write: TablesWritten, end: End) -> None:
+        writes = self._to.catalog.writes
         if end is End.REFUSED:
-            catalog.forget_write(write)
+            writes.forget(write)
         elif end is End.UNKNOWN:
-            late = catalog.suspect_write(write)
-            self._late(lambda: catalog.end_write(late))
+            writes.lose(write)
+            self._late(lambda: writes.end(write))
         else:
-            catalog.end_write(write)
+            writes.end(write)
 
-    def _end_watch(self, watch: Watch, end: End) -> None:
+    def _end_danger(self, effect: ViewsEndangered, end: End) -> None:
         guard = self._to.guard
-        guard.end(watch, surely=end is not End.UNKNOWN)
+        guard.end(effect, surely=end is not End.UNKNOWN)
         if end is End.UNKNOWN:
-            self._late(lambda: guard.end(watch))
+            self._late(lambda: guard.end(effect))

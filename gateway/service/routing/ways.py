@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from gateway.mv.catalog.watches import Suspect
-from gateway.mv.freshness.ledger import Targets, unknown_targets
+from gateway.mv.freshness.ledger import TablesWritten
+from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.rewriting.partly_stale import Mixture
 from gateway.mv.rewriting.usage import Usage
 from gateway.mv.rewriting.verdicts import Answer, Key
@@ -27,16 +27,6 @@ from sql.understood import Understood
 from sql.words import Words
 
 # --- what a statement does -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TablesWritten:
-    """It may write to these tables: the views that depend on them become stale. The fields are those of `Write`."""
-
-    words: Words
-    tables: frozenset[TableName] | None
-    anything: bool = False
-    targets: Targets = unknown_targets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,14 +51,6 @@ class SparkViewsChanged:
 
     databases: frozenset[str]
     lists: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ViewsEndangered:
-    """It may change these materialized views, given by id, if it was misunderstood: they are watched."""
-
-    suspect: Suspect
-    views: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

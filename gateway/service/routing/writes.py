@@ -9,11 +9,11 @@ from functools import partial
 from gateway.errors import NotAllowed
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.ledger import TablesWritten
 from gateway.service.clients.session import Session
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.long_texts import LONG_CHARACTERS
 from gateway.service.routing.scope import Scope, folded
-from gateway.service.routing.ways import TablesWritten
 from sql.definition.bases import function_name
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import Namespace, TableName
