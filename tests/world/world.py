@@ -352,6 +352,7 @@ class World:
         self.choices = Choices()
         self.spark.armed.clear()
         self.tell("fate", "nothing happens any more")
+        self._pass(0.0)  # A thread may still run a statement to its end.
         self._pass(CALM_SECONDS)
         if settles:
             self._settle()
