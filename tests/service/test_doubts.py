@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import World
+from fakes import Answer, World
 
 DEFINITION = "SELECT count(*) AS n FROM s.t"
 
@@ -47,6 +47,40 @@ async def test_any_other_text_may_write_to_every_table(statement: str) -> None:
     world.spark.holds(statement)
     await bob.execute(statement)
     assert world.ledger("s.other").removed_since(0)
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+@pytest.mark.parametrize(
+    ("statement", "asked", "value", "sent"),
+    [
+        # A string, or with double-quoted identifiers a variable.
+        (
+            'EXECUTE IMMEDIATE "REFRESH"',
+            r'^SELECT \("REFRESH"\)$',
+            "TRUNCATE TABLE s.u",
+            "EXECUTE IMMEDIATE 'TRUNCATE TABLE s.u'",
+        ),
+        (
+            "EXECUTE IMMEDIATE '${verb} TABLE IDENTIFIER(:n)' USING 's.u' AS n",
+            "^SET `verb`$",
+            ("verb", "TRUNCATE"),
+            "EXECUTE IMMEDIATE 'TRUNCATE TABLE  `s`.`u` ' USING 's.u' AS n",
+        ),
+    ],
+)
+async def test_a_text_that_looks_harmless_counts_as_what_spark_makes_of_it(
+    statement: str, asked: str, value: object, sent: str, truncates: bool
+) -> None:
+    """It is sent with that text, so that it cannot become another one."""
+    world = await stage()
+    bob = await world.client("bob")
+    if truncates:
+        world.spark.answers.say(asked, Answer([value if isinstance(value, tuple) else (value,)]))
+    world.spark.holds(sent)
+    await bob.execute(statement)
+    assert statement not in world.spark.texts
+    assert (sent in world.spark.texts) is truncates
+    assert bool(world.ledger("s.other").removed_since(0)) is truncates
 
 
 @pytest.mark.parametrize(

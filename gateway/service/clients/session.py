@@ -35,7 +35,6 @@ PROGRESS_KEY = "set:hiveconf:hive.server2.in.place.progress"
 INCREMENTAL_COLLECT = "incrementalcollect"
 """Part of the name of spark.sql.thriftServer.incrementalCollect, and, without its points, of
 kyuubi.operation.incremental.collect."""
-_OF_KYUUBI = ("kyuubi", "incremental", "collect")
 CLOSE_SECONDS = 10.0
 """Time for closing a session at Spark."""
 ENDED_TOGETHER = 64
@@ -72,7 +71,7 @@ class Place:
 
 def may_collect_in_parts(words: Words) -> bool:
     """Whether a statement with these lower-case words may change that setting."""
-    return INCREMENTAL_COLLECT in words or all(word in words for word in _OF_KYUUBI)
+    return INCREMENTAL_COLLECT in words or ("kyuubi" in words and "incremental" in words and "collect" in words)
 
 
 class Session:

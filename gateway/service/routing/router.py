@@ -33,6 +33,7 @@ from gateway.service.routing.scope import RELATION_WORDS, Scope, may_move
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.service.routing.ways import (
+    UNCHANGED,
     Effect,
     FromView,
     Hit,
@@ -156,6 +157,8 @@ class Router:
         if _may_change_namespace(look):
             effects.append(may_move(known))
         effects += self._meanings(known)
+        if took is None and not effects:
+            return UNCHANGED
         return Send(effects=tuple(effects), runs_others=_runs_others(look), took=took)
 
     # --- the thorough way --------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
@@ -18,6 +19,7 @@ from gateway.service.results.store import ResultStore
 from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.ways import (
+    UNCHANGED,
     Effect,
     MeaningsChanged,
     MeaningsMove,
@@ -34,7 +36,6 @@ from gateway.service.routing.ways import (
     TemporaryViewsSuspected,
     VersionsHeld,
 )
-from sql.mentioned import Mentioned
 
 
 class Effects:
@@ -71,10 +72,6 @@ class Effects:
                 case VersionsHeld(read):
                     self.readers.release(read)
 
-    def forget_meanings(self, named: Mentioned) -> None:
-        self.schemas.forget_named(named)
-        self.rewrites.forget(named)
-
 
 class Underway:
     """One statement, from its decision until its rows can no longer be fetched. Each event counts once."""
@@ -90,7 +87,8 @@ class Underway:
         self._late: aftermath.Late = aftermath.soon
         self._sent = self._ended = self._closed = False
         for effect in send.effects:
-            self._begin(effect)
+            if (begin := _BEGUN.get(type(effect))) is not None:
+                begin(self, effect)
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -102,7 +100,8 @@ class Underway:
         """Spark gets it now. `late` calls back when a statement whose end was not seen can no longer take effect."""
         self._late, self._sent = late, True
         for effect in self.send.effects:
-            self._send(effect)
+            if (send := _SENT.get(type(effect))) is not None:
+                send(self, effect)
 
     def started(self, operation: ForwardedOperation) -> None:
         """Spark runs it as this operation, which tells its end and its close."""
@@ -119,9 +118,11 @@ class Underway:
             self.unseen.end(end)
         effects = self.send.effects
         for effect in effects:
-            self._end(effect, end)
+            if (finish := _ENDED.get(type(effect))) is not None:
+                finish(self, effect, end)
         # Its texts may be long, and its rows may be fetched for hours.
-        self.send = Send(effects=tuple(effect for effect in effects if isinstance(effect, VersionsHeld)))
+        held = tuple([effect for effect in effects if isinstance(effect, VersionsHeld)])
+        self.send = Send(effects=held) if held else UNCHANGED
 
     def closed(self) -> None:
         """Its rows can no longer be fetched."""
@@ -137,95 +138,14 @@ class Underway:
         self.ended(end)
         self.closed()
 
-    # --- effects -----------------------------------------------------------------------------------
+    # --- writes ------------------------------------------------------------------------------------
 
-    def _begin(self, effect: Effect) -> None:
-        match effect:
-            case TablesWritten():
-                self._to.catalog.writes.begin(effect, self._watched())
-            case SparkViewsChanged(_, lists=True):
-                self._watched()
-            case MeaningsMove(moves, words, use):
-                unseen = self._watched()
-                if moves:
-                    unseen.moves, unseen.words, unseen.used = True, words, use
-            case TemporaryViewLeaves():
-                self._session.temporary.leaving.add(effect)
-            case RowsCollectedInParts():
-                self._session.collects_in_parts = True
+    def _begin_write(self, write: TablesWritten) -> None:
+        self._to.catalog.writes.begin(write, self._watched())
 
-    def _watched(self) -> Unseen:
-        if self.unseen is None:
-            self.unseen = Unseen(self._session.spare)
-        return self.unseen
-
-    def _send(self, effect: Effect) -> None:
-        to, session = self._to, self._session
-        match effect:
-            case TablesWritten():
-                to.catalog.writes.send(effect)
-            case TablesRedefined(tables):
-                to.schemas.forget(tables)
-            case MeaningsChanged(named):
-                to.forget_meanings(named)
-            case SparkViewsChanged(databases, lists=True) if self.unseen is not None:
-                to.scope.begin_change(self.unseen, databases)
-            case ViewsEndangered():
-                to.guard.begin(effect)
-            case RightsChanged():
-                to.results.suspend(effect)
-            case _:
-                self._send_in(session, effect)
-
-    def _send_in(self, session: Session, effect: Effect) -> None:
-        """What concerns only the session."""
-        match effect:
-            case MeaningsMove() if self.unseen is not None:
-                session.watch(self.unseen)
-            case TemporaryViewsChanged(among, change):
-                among.begin(change)
-            case TemporaryViewsSuspected(among, names, reads):
-                for name in names:
-                    among.suspect(name, reads)
-            case SettingsChanged(text, constant):
-                session.settings.note(text, constant=constant, change=effect)
-
-    def _end(self, effect: Effect, end: End) -> None:
-        to, session = self._to, self._session
-        match effect:
-            case TablesWritten():
-                self._end_write(effect, end)
-            case TablesRedefined(tables):
-                to.schemas.forget(tables)
-            case MeaningsChanged(named):
-                to.forget_meanings(named)
-            case SparkViewsChanged(databases, _):
-                to.scope.end_change(self.unseen, databases)
-            case ViewsEndangered() if self._sent:
-                self._end_danger(effect, end)
-            case RightsChanged():
-                to.results.resume(effect)
-            case VersionsHeld(read) if read.views:
-                to.readers.planned(read)
-            case QueryAnswered(hit, query, words) if end is End.SUCCEEDED:
-                to.rewrites.succeeded(session, words, query, hit)
-            case _:
-                self._end_in(session, effect, end)
-
-    def _end_in(self, session: Session, effect: Effect, end: End) -> None:
-        match effect:
-            case MeaningsMove() if self.unseen is not None:
-                session.ended(self.unseen, end)
-            case TemporaryViewsChanged(among, change):
-                among.end(change, end)
-            case TemporaryViewLeaves() if end is End.UNKNOWN:
-                self._late(lambda: session.temporary.leaving.discard(effect))
-            case TemporaryViewLeaves():
-                session.temporary.leaving.discard(effect)
-            case SettingsChanged():
-                session.settings.ended(effect, certainly=end is End.SUCCEEDED)
-            case OwnSettingsChanged(values) if end is End.SUCCEEDED:
-                own_settings.apply(session, values)
+    def _send_write(self, write: TablesWritten) -> None:
+        if write.tables:
+            self._to.catalog.writes.send(write)
 
     def _end_write(self, write: TablesWritten, end: End) -> None:
         writes = self._to.catalog.writes
@@ -237,8 +157,135 @@ class Underway:
         else:
             writes.end(write)
 
+    def _watched(self) -> Unseen:
+        if self.unseen is None:
+            self.unseen = Unseen(self._session.spare)
+        return self.unseen
+
+    # --- what all sessions share -------------------------------------------------------------------
+
+    def _redefine(self, effect: TablesRedefined, _: End | None = None) -> None:
+        self._to.schemas.forget(effect.tables)
+
+    def _forget_meanings(self, effect: MeaningsChanged, _: End | None = None) -> None:
+        self._to.schemas.forget_named(effect.named)
+        self._to.rewrites.forget(effect.named)
+
+    def _watch_lists(self, effect: SparkViewsChanged) -> None:
+        if effect.lists:
+            self._watched()
+
+    def _begin_lists(self, effect: SparkViewsChanged) -> None:
+        if effect.lists and self.unseen is not None:
+            self._to.scope.begin_change(self.unseen, effect.databases)
+
+    def _end_lists(self, effect: SparkViewsChanged, _: End) -> None:
+        self._to.scope.end_change(self.unseen, effect.databases)
+
+    def _endanger(self, effect: ViewsEndangered) -> None:
+        self._to.guard.begin(effect)
+
     def _end_danger(self, effect: ViewsEndangered, end: End) -> None:
         guard = self._to.guard
+        if not self._sent:
+            return
         guard.end(effect, surely=end is not End.UNKNOWN)
         if end is End.UNKNOWN:
             self._late(lambda: guard.end(effect))
+
+    def _suspend_results(self, effect: RightsChanged) -> None:
+        self._to.results.suspend(effect)
+
+    def _resume_results(self, effect: RightsChanged, _: End) -> None:
+        self._to.results.resume(effect)
+
+    def _planned(self, effect: VersionsHeld, _: End) -> None:
+        if effect.read.views:
+            self._to.readers.planned(effect.read)
+
+    def _answered(self, effect: QueryAnswered, end: End) -> None:
+        if end is End.SUCCEEDED:
+            self._to.rewrites.succeeded(self._session, effect.words, effect.query, effect.hit)
+
+    # --- its session -------------------------------------------------------------------------------
+
+    def _may_move(self, effect: MeaningsMove) -> None:
+        unseen = self._watched()
+        if effect.moves:
+            unseen.moves, unseen.words, unseen.used = True, effect.words, effect.use
+
+    def _watch_session(self, _: MeaningsMove) -> None:
+        self._session.watch(self._watched())
+
+    def _end_session_watch(self, _: MeaningsMove, end: End) -> None:
+        self._session.ended(self._watched(), end)
+
+    def _begin_temporary(self, effect: TemporaryViewsChanged) -> None:
+        effect.among.begin(effect.change)
+
+    def _end_temporary(self, effect: TemporaryViewsChanged, end: End) -> None:
+        effect.among.end(effect.change, end)
+
+    def _suspect_temporary(self, effect: TemporaryViewsSuspected) -> None:
+        for name in effect.names:
+            effect.among.suspect(name, effect.reads)
+
+    def _begin_leaving(self, effect: TemporaryViewLeaves) -> None:
+        self._session.temporary.leaving.add(effect)
+
+    def _end_leaving(self, effect: TemporaryViewLeaves, end: End) -> None:
+        leaving = self._session.temporary.leaving
+        if end is End.UNKNOWN:
+            self._late(lambda: leaving.discard(effect))
+        else:
+            leaving.discard(effect)
+
+    def _collect_in_parts(self, _: RowsCollectedInParts) -> None:
+        self._session.collects_in_parts = True
+
+    def _note_settings(self, effect: SettingsChanged) -> None:
+        self._session.settings.note(effect.text, constant=effect.constant, change=effect)
+
+    def _end_settings(self, effect: SettingsChanged, end: End) -> None:
+        self._session.settings.ended(effect, certainly=end is End.SUCCEEDED)
+
+    def _set_own(self, effect: OwnSettingsChanged, end: End) -> None:
+        if end is End.SUCCEEDED:
+            own_settings.apply(self._session, effect.values)
+
+
+# What each effect does when it is decided, when the statement is sent, and when it has ended.
+_BEGUN: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
+    TablesWritten: Underway._begin_write,
+    SparkViewsChanged: Underway._watch_lists,
+    MeaningsMove: Underway._may_move,
+    TemporaryViewLeaves: Underway._begin_leaving,
+    RowsCollectedInParts: Underway._collect_in_parts,
+}
+_SENT: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
+    TablesWritten: Underway._send_write,
+    TablesRedefined: Underway._redefine,
+    MeaningsChanged: Underway._forget_meanings,
+    SparkViewsChanged: Underway._begin_lists,
+    ViewsEndangered: Underway._endanger,
+    RightsChanged: Underway._suspend_results,
+    MeaningsMove: Underway._watch_session,
+    TemporaryViewsChanged: Underway._begin_temporary,
+    TemporaryViewsSuspected: Underway._suspect_temporary,
+    SettingsChanged: Underway._note_settings,
+}
+_ENDED: Mapping[type[Effect], Callable[[Underway, Any, End], None]] = {
+    TablesWritten: Underway._end_write,
+    TablesRedefined: Underway._redefine,
+    MeaningsChanged: Underway._forget_meanings,
+    SparkViewsChanged: Underway._end_lists,
+    ViewsEndangered: Underway._end_danger,
+    RightsChanged: Underway._resume_results,
+    VersionsHeld: Underway._planned,
+    QueryAnswered: Underway._answered,
+    MeaningsMove: Underway._end_session_watch,
+    TemporaryViewsChanged: Underway._end_temporary,
+    TemporaryViewLeaves: Underway._end_leaving,
+    SettingsChanged: Underway._end_settings,
+    OwnSettingsChanged: Underway._set_own,
+}

@@ -188,6 +188,10 @@ class Send:
     """Receives the seconds until its success is known, for statistics of queries."""
 
 
+UNCHANGED = Send()
+"""Spark gets the client's own text, which does nothing that the gateway must know."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefreshFirst:
     """Spark gets the statement once the views that it reads are fresh: `reads.Reads.prepare` makes the Send."""
