@@ -6,9 +6,10 @@ connections, or {"error": text}. `derby` says whether the metastore is the embed
 is a request, with an id chosen by the parent:
 
 - {"id": n, "group": text}, with a Spark job group, is answered by {"id": n, "progress": ...}: null, or the fields of
-`JobProgress`. - The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted
-later. - {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session
-as   `plan_writing` writes it, or by {"id": n, "error": text}.
+  `JobProgress`.
+- The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted later.
+- {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session as
+  `plan_writing` writes it, or by {"id": n, "error": text}.
 
 The process ends when standard input ends, so it never outlives its parent, however that died. The JVM in turn ends with
 this process, because PySpark's Java side ends with its own standard input.

@@ -116,12 +116,13 @@ def guess(lexed: Lexed, reason: str, *, writes: bool | None = None) -> Forwarded
     together when the text runs.
     """
     text = lexed.text
-    chains = tuple(_chains(lexed))
+    found = list(_chains(lexed))
+    chains = tuple(chain for chain, _ in found)
     words = {folded(part) for chain in chains for part in chain.parts}
     first = folded(chains[0].parts[0]) if chains else ""
     if writes is None:
         writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING) or _may_become_another(text, first, chains)
-    written = dict.fromkeys(chain.parts for chain in chains if not _is_path(chain, text)) if writes else {}
+    written = dict.fromkeys(chain.parts for chain, is_path in found if not is_path) if writes else {}
     return Forwarded(
         reads=chains,
         writes=tuple(written),
@@ -147,15 +148,19 @@ def _is_torn(text: str) -> bool:
     return len(text) > PARSED_CHARACTERS_MAX and ("/*" in text or "--" in text)
 
 
-def _chains(lexed: Lexed) -> Iterator[Reference]:
-    """The chains of the text, with their offsets, and those of all texts that it may run."""
+def _chains(lexed: Lexed) -> Iterator[tuple[Reference, bool]]:
+    """The chains of the text, with their offsets, and those of all texts that it may run; each with whether it is a
+    path."""
     if len(lexed.text) > PARSED_CHARACTERS_MAX:  # Ten times faster, without recognizing comments and strings.
-        yield from _chains_in_long(lexed.text)
+        chains = _chains_in_long(lexed.text)
     else:
-        yield from _chains_in(lexed.pieces)
+        chains = _chains_in(lexed.pieces)
+    yield from ((chain, _is_path(chain, lexed.text)) for chain in chains)
     for inner in lexed.within.texts:
         for chain in _chains_in(inner.pieces):
-            yield Reference(chain.parts, 0, 0)  # It has no offset in this text.
+            # What begins the inner text may be joined to a text that ends in INSERT INTO.
+            is_path = _is_path(chain, inner.text) and not inner.text[: chain.start].isspace() and chain.start > 0
+            yield Reference(chain.parts, 0, 0), is_path  # It has no offset in this text.
 
 
 def _chains_in(pieces: Sequence[Lexeme]) -> Iterator[Reference]:

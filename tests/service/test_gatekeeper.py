@@ -240,6 +240,20 @@ async def test_a_directory_above_is_not_emptied(text: str, place: str) -> None:
     assert (await mallory.execute(text.format(place))).sqlstate == REFUSED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        """EXECUTE IMMEDIATE 'INSERT INTO "/warehouse" SELECT 1'""",
+        """BEGIN DECLARE q STRING DEFAULT 'INSERT INTO '; EXECUTE IMMEDIATE q || '"/warehouse" SELECT 1'; END""",
+        """BEGIN DECLARE q STRING DEFAULT 'INSERT INTO '; EXECUTE IMMEDIATE q || ' "/warehouse" SELECT 1'; END""",
+    ],
+)
+async def test_a_path_in_double_quotes_may_be_a_table(text: str) -> None:
+    """It is one with spark.sql.ansi.doubleQuotedIdentifiers."""
+    _world, mallory, _ = await stage("default")
+    assert (await mallory.execute(text)).sqlstate == REFUSED
+
+
 @pytest.mark.parametrize("text", WRITES[:-1])
 async def test_other_paths_are_free(text: str) -> None:
     _world, mallory, _ = await stage("default")
@@ -254,6 +268,8 @@ async def test_other_paths_are_free(text: str) -> None:
         "INSERT INTO x VALUES ('/warehouse', '/', '..')",
         "INSERT INTO x SELECT location, path FROM s.t WHERE path = '/'",
         "CREATE TABLE x (location STRING COMMENT '/', a INT) USING parquet TBLPROPERTIES ('note' = '/')",
+        """BEGIN INSERT INTO x SELECT concat(a, "/", '/') FROM s.t; END""",
+        """EXECUTE IMMEDIATE 'INSERT INTO x SELECT concat(a, "/", "b/") FROM s.t'""",
     ],
 )
 async def test_what_is_no_path_that_is_written_to_passes(text: str) -> None:

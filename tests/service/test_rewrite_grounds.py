@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import World, named
+from fakes import Client, World, named
 from views import given
 
 from gateway.config import Rewrite
@@ -137,13 +137,19 @@ async def test_views_of_other_tables_end_no_proof() -> None:
     assert world.prover.asked == 1
 
 
-async def test_a_view_of_another_table_that_is_created_meanwhile_ends_no_proof_under_way() -> None:
+async def proving() -> tuple[World, Client]:
+    """A world in which a proof for Bob's query is under way."""
     world = await stage(AT_ONCE)
     world.prover.ready.clear()
     bob = await world.client("bob")
     await bob.execute(QUERY)
     while not world.prover.asked:
         await world.settlement.look(world.entry("s.mv"))
+    return world, bob
+
+
+async def test_a_view_of_another_table_that_is_created_meanwhile_ends_no_proof_under_way() -> None:
+    world, bob = await proving()
     await world.view("o.mv", "SELECT x, count(*) AS n FROM o.u GROUP BY x", use_for_rewrite="true")
     world.prover.ready.set()
     await considered(world)
@@ -153,12 +159,7 @@ async def test_a_view_of_another_table_that_is_created_meanwhile_ends_no_proof_u
 
 
 async def test_a_change_of_the_table_ends_a_proof_under_way() -> None:
-    world = await stage(AT_ONCE)
-    world.prover.ready.clear()
-    bob = await world.client("bob")
-    await bob.execute(QUERY)
-    while not world.prover.asked:
-        await world.settlement.look(world.entry("s.mv"))
+    world, bob = await proving()
     carl = await world.client("carl")
     await carl.execute("ALTER TABLE s.t ADD COLUMN x INT")
     world.ledger("s.mv").publish(world.ledger("s.mv").events)
