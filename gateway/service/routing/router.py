@@ -7,12 +7,14 @@ is refused. Deciding holds nothing but claims and versions: what a statement doe
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.errors import FreshgateError, SyntaxRefused
+from gateway.loops import AT_ONCE
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Report
 from gateway.mv.rewriting.unanswered import Unanswered
@@ -354,6 +356,8 @@ class Router:
         if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
             own_settings.check(said)
         splices = [*versions, *await self._rows.splices(session, known, changed=respelled)]
+        if len(statement.reads) + len(statement.calls) > AT_ONCE:
+            await asyncio.sleep(0)  # Each half of the work with thousands of names takes 10 ms.
         first = await self._read(facts, splices, spliced(known.text, splices) if respelled or splices else None)
         send = replace(first.send, effects=tuple(self._effects_of(facts, claim)))
         first = replace(first, send=send)
