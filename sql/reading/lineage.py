@@ -151,10 +151,9 @@ def _is_torn(text: str) -> bool:
 def _chains(lexed: Lexed) -> Iterator[tuple[Reference, bool]]:
     """The chains of the text, with their offsets, and those of all texts that it may run; each with whether it is a
     path."""
-    if len(lexed.text) > PARSED_CHARACTERS_MAX:  # Ten times faster, without recognizing comments and strings.
-        chains = _chains_in_long(lexed.text)
-    else:
-        chains = _chains_in(lexed.pieces)
+    is_long = len(lexed.text) > PARSED_CHARACTERS_MAX
+    # The first is ten times as fast, without recognizing comments and strings.
+    chains = _chains_in_long(lexed.text) if is_long else _chains_in(lexed.pieces)
     yield from ((chain, _is_path(chain, lexed.text)) for chain in chains)
     for inner in lexed.within.texts:
         for chain in _chains_in(inner.pieces):
