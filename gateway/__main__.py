@@ -250,8 +250,8 @@ def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server:
 
 
 def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
-    if settings.upstream.address:
-        return ExternalEngine(Address.parse(settings.upstream.address), settings.upstream.ui)
+    if (place := settings.upstream.place) is not None:
+        return ExternalEngine(Address.parse(place.address), settings.upstream.ui)
     return EmbeddedEngine(settings)
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
+from gateway import upstream_url
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
@@ -92,6 +93,7 @@ from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
+from gateway.service.answers.healing import Healing
 from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
@@ -166,8 +168,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
     views = known_views(settings, spark, audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
-    kept = settings.result_cache
-    results = ResultStore(kept.bytes, ENTRY_BYTES_MAX, kept.seconds)
+    results = ResultStore(settings.result_cache.bytes, ENTRY_BYTES_MAX, settings.access.rights_seconds)
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages = Usages(SHAPES_MAX)
@@ -247,11 +248,11 @@ class Spark:
         self._traffic = traffic
         self._dialect = dialect
         self._sign = sign
-        # The gateway starts the embedded engine with this transport.
-        transport = settings.transport if settings.address else "sasl"
-        self.mechanism = MECHANISMS[transport]
-        self._path = settings.http_path
-        self._tls = client_context(settings.tls_ca) if settings.tls and settings.address else None
+        # The embedded engine has the default transport.
+        place = settings.place or upstream_url.Place("")
+        self.mechanism = MECHANISMS[place.transport]
+        self._path = place.http_path
+        self._tls = client_context(settings.tls_ca) if place.tls else None
 
     async def endpoint(self) -> Endpoint:
         address = await self._engine.address()
@@ -550,7 +551,9 @@ def routed(
         enabled=settings.rewrite.partly_stale,
     )
     means = Means(candidates, measures, prover, partly_stale, proof_sessions)
-    rewrites = Rewrites(catalog, scope, standing, means, usages, canary, settings.rewrite)
+    rewrites = Rewrites(
+        *(catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds)
+    )
     effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
     return Routing(router, effects, rewrites, version_reads)
@@ -566,20 +569,20 @@ def serve(
     own: OwnStatements,
     results: ResultStore,
 ) -> Service:
-    limits = settings.limits
+    limits, healed = settings.limits, Healing.of(settings.healing)
     sessions = Sessions(
         limits.sessions_per_user,
         limits.http_session_seconds,
         limits.connections,
         on_end=audit.closed,
-        cancel_jobs=engine.cancel_statement if settings.healing.lost_cancels else lambda _: None,
+        cancel_jobs=engine.cancel_statement if healed.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,
     )
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
     terms = Terms(
         statement_bytes_max=limits.statement_bytes,
-        healing=settings.healing,
+        healing=healed,
         reads_ahead=lambda: spark.habits.collects_whole,
         goes_back=lambda: spark.habits.collects_whole,
         spark=lambda: spark.habits.application,
@@ -630,14 +633,10 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         secure = own is not None
         hosts = Hosts(
             place.http_hosts,
-            place.http_origins,
             exposed=not exposure.is_local(place.host),
             setting="listen.http_hosts",
-            origins_setting="listen.http_origins",
         )
-        wire = partial(
-            HttpClientConnection, wire_limits, cookies, place.http_path, secure=secure, admission=hosts.refusal
-        )
+        wire = partial(HttpClientConnection, wire_limits, cookies, secure=secure, admission=hosts.refusal)
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
 

@@ -45,12 +45,12 @@ def some_of(*choices: str) -> Check:
     return check
 
 
+def each_of(*choices: str) -> Check:
+    return lambda value: None if set(value) <= set(choices) else f"must name only {', '.join(choices)}"
+
+
 def filled(value: Any) -> str | None:
     return None if value else "must not be empty"
-
-
-def path(value: Any) -> str | None:
-    return None if value.startswith("/") and not value.endswith("/") else "must begin with / and not end with it"
 
 
 def storage_database(value: Any) -> str | None:
@@ -79,14 +79,6 @@ def networks(value: Any) -> str | None:
 def host_names(value: Any) -> str | None:
     if not all(_HOST_NAME.fullmatch(each) for each in value):
         return "must be names without a port, such as gateway.example"
-    return None
-
-
-def origins(value: Any) -> str | None:
-    for each in value:
-        parts = urlsplit(each)
-        if parts.scheme not in ("http", "https") or not parts.hostname or each != f"{parts.scheme}://{parts.netloc}":
-            return "must be origins, such as https://tools.example"
     return None
 
 
@@ -123,7 +115,3 @@ def dn_patterns(value: Any) -> str | None:
 def attribute_name(value: Any) -> str | None:
     plain = value.isascii() and value.replace("-", "").replace(".", "").isalnum()
     return None if plain else "must be the name of an LDAP attribute or class"
-
-
-def attribute_name_or_empty(value: Any) -> str | None:
-    return attribute_name(value) if value else None

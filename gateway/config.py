@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
+from gateway import upstream_url
 from gateway.checks import Check
 from gateway.checks import at_least as _at_least
 from gateway.checks import attribute_name as _attribute_name
-from gateway.checks import attribute_name_or_empty as _attribute_name_or_empty
 from gateway.checks import between as _between
 from gateway.checks import dn_patterns as _dn_patterns
+from gateway.checks import each_of as _each_of
 from gateway.checks import filled as _filled
 from gateway.checks import guard_secret_or_empty as _guard_secret_or_empty
 from gateway.checks import host_names as _host_names
@@ -24,18 +25,19 @@ from gateway.checks import ldap_urls as _ldap_urls
 from gateway.checks import networks as _networks
 from gateway.checks import none_or_at_least as _none_or_at_least
 from gateway.checks import one_of as _one_of
-from gateway.checks import origins as _origins
-from gateway.checks import path as _path
 from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
 from gateway.checks import time_zone as _time_zone
 from gateway.checks import url_or_empty as _url_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
-UPSTREAM_TRANSPORTS = (*TRANSPORTS, "http")
 PORTS = ("binary", "http")
 OFF = -1
 """A port that the gateway does not listen on."""
+LOCAL_MASTER = "local[*]"
+"""This machine, with all of its cores."""
+HEALED = ("get_info", "key_calls", "star_patterns", "leaked_sessions", "lost_cancels", "show_tables")
+HEALINGS = (*HEALED, "show_tables_for_all", "early_metadata", "ddl_columns", "long_pages")
 METHODS = ("none", "file", "ldap")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -66,12 +68,14 @@ class Address:
         return cls(host, int(port))
 
 
-def _address_or_empty(value: Any) -> str | None:
+def _place_or_empty(value: Any) -> str | None:
     if value:
         try:
-            Address.parse(value)
+            Address.parse(upstream_url.place_of(value).address)
         except ConfigError:
-            return "must be HOST:PORT, such as 127.0.0.1:10000"
+            return "must be HOST:PORT, such as 127.0.0.1:10000, or the server's JDBC URL"
+        except upstream_url.BadPart as error:
+            return f"is not the address of a Spark Thrift Server: {error}"
     return None
 
 
@@ -101,19 +105,12 @@ class Listen:
         "default is 10001. 0 picks a free port, -1 disables the transport.",
         _between(OFF, 65535),
     )
-    http_path: str = _setting("/cliservice", "Path of the HTTP transport (httpPath in JDBC URLs).", _path)
     http_hosts: tuple[str, ...] = _setting(
         (),
         "Names by which clients reach the HTTP transport, such as gateway.example. Requests with another name in their "
         "header Host are refused; addresses and localhost are always accepted. Empty: every name if listen.host is "
         "reachable from other machines, otherwise names without a dot.",
         _host_names,
-    )
-    http_origins: tuple[str, ...] = _setting(
-        (),
-        "Web pages that may send requests to the HTTP transport, as origins such as https://tools.example. Drivers "
-        "are no web pages. Empty: none (docs/how-to/security.md).",
-        _origins,
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
@@ -178,15 +175,12 @@ class Ldap:
     ca: str = _setting(
         "", "PEM file of the CA certificates that the directory's certificate is verified with. Empty: the system's."
     )
-    timeout: int = _setting(
-        10, "Seconds to wait for a connection to the directory, and for each of its answers.", _between(1, 600)
-    )
     base_dn: str = _setting("", "Where users and groups are, such as dc=example,dc=com (baseDN).")
     domain: str = _setting("", "Domain to log in with, as for Active Directory: ada becomes ada@example.com (Domain).")
     user_dn_pattern: str = _setting(
         "",
         "DN patterns of users, with %s for the name and separated by colons, such as "
-        "uid=%s,ou=people,dc=example,dc=com (userDNPattern). Empty: guid_key below base_dn.",
+        "uid=%s,ou=people,dc=example,dc=com (userDNPattern). Empty: uid=%s below base_dn.",
         _dn_patterns,
     )
     group_dn_pattern: str = _setting(
@@ -196,17 +190,12 @@ class Ldap:
     group_filter: tuple[str, ...] = _setting(
         (), "Groups whose members may log in (groupFilter). Empty: everybody, in a group or not."
     )
-    guid_key: str = _setting("uid", "Attribute that names an entry (guidKey).", _attribute_name)
     group_membership_key: str = _setting(
-        "member", "Attribute of a group that lists its members (groupMembershipKey).", _attribute_name
+        "member",
+        "Attribute of a group that lists its members, such as uniqueMember or memberUid (groupMembershipKey), or "
+        "memberOf: then the groups are those that the user's entry lists.",
+        _attribute_name,
     )
-    user_membership_key: str = _setting(
-        "",
-        "Attribute of a user that lists the groups, such as memberOf (userMembershipKey). If set, it is used "
-        "instead of group_membership_key.",
-        _attribute_name_or_empty,
-    )
-    group_class_key: str = _setting("groupOfNames", "objectClass of groups (groupClassKey).", _attribute_name)
     custom_ldap_query: str = _setting(
         "",
         "Filter below base_dn that finds the users who may log in, or groups that list them (customLDAPQuery). If "
@@ -226,13 +215,11 @@ class Upstream:
 
     address: str = _setting(
         "",
-        "HOST:PORT of an existing Spark Thrift Server, or its JDBC URL, whose transportMode, httpPath, ssl and auth "
-        "set the settings below. Empty: the gateway starts the embedded engine.",
-        _address_or_empty,
+        "An existing Spark Thrift Server: HOST:PORT, or its JDBC URL if it uses HTTP, TLS or no SASL, such as "
+        "jdbc:hive2://spark.example:10001/;transportMode=http;httpPath=cliservice;ssl=true (auth=noSasl). Empty: the "
+        "gateway starts the embedded engine.",
+        _place_or_empty,
     )
-    transport: str = _setting("sasl", "Transport of that server: sasl, nosasl or http.", _one_of(*UPSTREAM_TRANSPORTS))
-    http_path: str = _setting("/cliservice", "Path of a server with the transport http.", _path)
-    tls: bool = _setting(False, "Whether that server uses TLS (hive.server2.use.SSL).")
     tls_ca: str = _setting(
         "",
         "PEM file of the CA certificates that its certificate is verified with. Empty: the system's.",
@@ -258,6 +245,11 @@ class Upstream:
         _url_or_empty,
     )
 
+    @property
+    def place(self) -> upstream_url.Place | None:
+        """Where that server is; None for the embedded engine."""
+        return upstream_url.place_of(self.address) if self.address else None
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -281,13 +273,6 @@ class Tls:
 class Engine:
     """The embedded Spark, used when upstream.address is empty."""
 
-    master: str = _setting(
-        "local[*]", "Spark master: local[*] is this machine; spark://..., yarn and k8s://... are clusters.", _filled
-    )
-    driver_memory: str = _setting("2g", "Java heap of the driver, which is all of Spark with a local master.", _filled)
-    start_timeout: float = _setting(
-        120.0, "Seconds to wait for Spark to start. A cluster may queue the application.", _at_least(1)
-    )
     accept_user_code: bool = _setting(
         False,
         "Whether the gateway may accept connections from other machines with the embedded engine. Spark's SQL can "
@@ -297,11 +282,18 @@ class Engine:
     spark: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}),
         metadata={
-            "why": "Any Spark setting, by Spark's name. It takes precedence over the gateway's own choice. Example: "
-            'sql.shuffle.partitions = "64" below [engine.spark], or --set engine.spark.sql.shuffle.partitions=64.',
+            "why": "Any Spark setting, by Spark's name. It takes precedence over the gateway's own choice, such as "
+            "that of spark.master (local[*]: this machine; spark://..., yarn and k8s://... are clusters) and of "
+            "spark.driver.memory (2g: the Java heap, which is all of Spark with a local master). Example: "
+            'driver.memory = "8g" below [engine.spark], or --set engine.spark.driver.memory=8g.',
             "check": None,
         },
     )
+
+    @property
+    def master(self) -> str:
+        """Spark's master."""
+        return self.spark.get("spark.master", LOCAL_MASTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +320,18 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may change materialized views, besides their owners."""
+    """Rights to materialized views, besides those of their owners."""
 
     administrators: tuple[str, ...] = _setting(
         (),
         "Users who may alter, refresh and drop every materialized view. The owner of a view is its creator until "
         "ALTER MATERIALIZED VIEW ... OWNER TO changes that. Names are login names.",
+    )
+    rights_seconds: float = _setting(
+        600.0,
+        "How long a user may get the rows of a materialized view after losing the right to them without the gateway's "
+        "knowledge: as long, results are given again and proofs are used that a view answers a query.",
+        _at_least(1),
     )
 
 
@@ -458,12 +456,6 @@ class Rewrite:
         "to Spark at once, and later queries of that shape use the view.",
         _at_least(0),
     )
-    proof_seconds: float = _setting(
-        600.0,
-        "How long a proof is used. After that time it is made anew, because rights and functions may have been changed "
-        "without the gateway.",
-        _at_least(1),
-    )
     canary: int = _setting(
         300,
         "One of so many answers from views, chosen by chance, is compared with that of the client's own text, in the "
@@ -484,72 +476,11 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Healing:
-    """Faults of Spark's Thrift Server that the gateway corrects; docs/internals/healing.md describes each."""
-
-    get_info: bool = _setting(
-        True,
-        "Whether the gateway answers GetInfo if Spark would close the connection: for all types but the server's "
-        "name and version and the list of keywords.",
-    )
-    key_calls: bool = _setting(
-        True,
-        "Whether GetPrimaryKeys and GetCrossReference without a schema are sent with the session's database. Spark "
-        "would fail with a NullPointerException; beeline's !primarykeys sends such calls.",
-    )
-    star_patterns: bool = _setting(
-        True,
-        "Whether a * in the pattern of a schema or column is sent to Spark as % if Spark cannot read it. Spark "
-        "would fail with 'Dangling meta character', for example in GetSchemas with *.",
-    )
-    leaked_sessions: bool = _setting(
-        True,
-        "Whether all sessions of a lost client are closed. Spark closes only the one that was opened last, and "
-        "keeps the others with the statements that they run.",
-    )
-    lost_cancels: bool = _setting(
-        True,
-        "Whether a statement that is cancelled or abandoned while Spark plans it is ended. Spark cancels only the "
-        "jobs that exist at that moment, and then runs those submitted later. Only with the embedded engine.",
-    )
-    early_metadata: bool = _setting(
-        False,
-        "Whether GetResultSetMetadata waits for the end of its statement. If it is asked earlier, Spark answers "
-        "with one column named Result, also after the end.",
-    )
-    ddl_columns: bool = _setting(
-        False,
-        "Whether the rows of a statement without a result have the one, empty column that their schema describes. "
-        "Spark's rows have none, which some tools show as 'Error retrieving next row'.",
-    )
-    show_tables: str = _setting(
-        "auto",
-        "For which clients SHOW TABLES and SHOW VIEWS return the name in the first column, as Hive does, instead of "
-        "the database. auto: for the statements of PyHive's SQLAlchemy dialect and Superset, which read the first "
-        "column. on: for all. off: for none.",
-        _one_of("auto", "on", "off"),
-    )
-    page_bytes: int = _setting(
-        0,
-        "Longest page of rows that a client gets; a longer page is replaced by one with fewer rows. Hive's JDBC "
-        "driver fails with 'MaxMessageSize reached' above 104857600. A single row passes whatever its length. Not "
-        "with a Spark of transport nosasl or http, where pages have no length. 0: unlimited.",
-        _none_or_at_least(4096),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class ResultCache:
     """Results of reads of materialized views that are kept in memory; docs/how-to/result-cache.md describes it."""
 
     bytes: int = _setting(
         256 << 20, "Most bytes of all results that are kept. 0: none is kept.", _none_or_at_least(1 << 20)
-    )
-    seconds: float = _setting(
-        600.0,
-        "How long a result is given again. A right that was taken away without the gateway ends after this time at "
-        "the latest.",
-        _at_least(1),
     )
     shared: bool = _setting(
         False,
@@ -604,6 +535,13 @@ class Settings:
         "Directory of the embedded engine: metastore, warehouse, logs. Only one gateway at a time can use it.",
         _filled,
     )
+    healing: tuple[str, ...] = _setting(
+        HEALED,
+        "Faults of Spark's Thrift Server that the gateway corrects; docs/internals/healing.md describes each. Others "
+        "are early_metadata, ddl_columns, long_pages, and show_tables_for_all in the place of show_tables. They change "
+        "answers on which a client may rely.",
+        _each_of(*HEALINGS),
+    )
     listen: Listen = field(default_factory=Listen)
     tls: Tls = field(default_factory=Tls)
     authentication: Authentication = field(default_factory=Authentication)
@@ -617,7 +555,6 @@ class Settings:
     jobs: Jobs = field(default_factory=Jobs)
     staleness: Staleness = field(default_factory=Staleness)
     limits: Limits = field(default_factory=Limits)
-    healing: Healing = field(default_factory=Healing)
     rewrite: Rewrite = field(default_factory=Rewrite)
     result_cache: ResultCache = field(default_factory=ResultCache)
     log: Log = field(default_factory=Log)

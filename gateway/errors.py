@@ -90,8 +90,8 @@ class UpstreamProtocolMismatch(UpstreamLost):
 
     def __init__(self, place: object, spoken: str) -> None:
         setting = {
-            "HTTP": "Set upstream.transport to http, and upstream.http_path to its path",
-            "TLS": "Set upstream.tls to true",
+            "HTTP": "Add ;transportMode=http;httpPath=PATH to its JDBC URL in upstream.address",
+            "TLS": "Add ;ssl=true to its JDBC URL in upstream.address",
         }[spoken]
         super().__init__(
             f"The server at {place} speaks {spoken}, but the settings say otherwise. {setting}, or name another port."

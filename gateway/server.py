@@ -22,6 +22,8 @@ RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
 STANDING_BY_SECONDS = 5.0
 """Interval of looks at the mark of the gateway that has superseded this one."""
+UPSTREAM_SECONDS = 120.0
+"""How long a start waits for a Thrift Server that is not up yet; a service manager then starts the gateway again."""
 SURVEY_SECONDS = 600.0
 """Between checks of the storage database. They find what statements of a killed gateway created after its end, and
 views that lost a part because a user dropped it."""
@@ -66,8 +68,7 @@ class Server:
             found.append(f"{Address(listen.host, next(bound))}{tail}")
         if listen.http_port != OFF:
             tail = ";ssl=true" if tls.certificate and "http" in tls.ports else ""
-            path = listen.http_path.removeprefix("/")
-            found.append(f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath={path}{tail}")
+            found.append(f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath=cliservice{tail}")
         return found
 
     async def bind(self) -> None:
@@ -169,8 +170,8 @@ class Server:
         log.warning("serving %d materialized views again", len(self._views.catalog))
 
     async def _load(self) -> list[Leftover]:
-        """Loads the catalog. Waits for a Thrift Server that is not up yet, at most the engine's start timeout."""
-        deadline = asyncio.get_running_loop().time() + self._settings.engine.start_timeout
+        """Loads the catalog. Waits for a Thrift Server that is not up yet."""
+        deadline = asyncio.get_running_loop().time() + UPSTREAM_SECONDS
         warned = False
         while True:
             try:

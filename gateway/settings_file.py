@@ -108,6 +108,9 @@ def read(
         source = f"{option} {value}"
         with found.noting():
             found.put(name, _from_text(name, value, source), source)
+    with found.noting():
+        for name, value in removed_settings.replaced(found.removed, found.given).items():
+            found.put(name, value, "settings of an earlier release")
     if found.spark:
         found.values[FREE_TABLE] = MappingProxyType(found.spark)
     settings: Settings = _build(Settings(), found.values)
@@ -123,8 +126,13 @@ class _Found:
         self.values: dict[str, Any] = {}
         self.spark: dict[str, str] = {}
         self.sources: dict[str, str] = {}
+        self.removed: dict[str, Any] = {}
         self.problems: list[str] = []
         self.warnings: list[str] = []
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {**self.values, **{f"engine.{name}": value for name, value in self.spark.items()}}
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[None]:
@@ -156,21 +164,19 @@ class _Found:
 
     def put(self, name: str, value: Any, source: str) -> None:
         """Checks and keeps a value. `source` begins messages about it. Raises ConfigError."""
-        if name == "upstream.address" and isinstance(value, str) and value.lower().startswith(upstream_url.PREFIX):
+        if name == "upstream.address" and isinstance(value, str):
             # The rest may contain a password.
             source = source.partition(";")[0]
             try:
-                settings = upstream_url.settings_of(value)
+                upstream_url.place_of(value)
             except upstream_url.BadPart as error:
                 raise ConfigError(f"{source}: {error}.") from None
-            for each, setting_value in settings.items():
-                self.put(each, setting_value, source)
-            return
         if name.startswith(FREE_TABLE + "."):
             # Everything after "engine." is Spark's name of the setting.
             self.spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
         elif name in REMOVED:
-            self.warnings.append(removed_settings.report(name, _typed(REMOVED[name], value, source), source))
+            self.removed[name] = _typed(REMOVED[name], value, source)
+            self.warnings.append(removed_settings.report(name, self.removed[name], source))
             return
         else:
             name = SHORT_FORMS.get(name, name)
@@ -200,10 +206,10 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         yield "ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither."
-    if settings.healing.page_bytes and settings.upstream.address and settings.upstream.transport != "sasl":
+    if "long_pages" in settings.healing and (place := settings.upstream.place) and place.transport != "sasl":
         yield (
-            "healing.page_bytes is set, but upstream.transport is not sasl: only SASL's frames tell the length of a "
-            "page of rows. Set healing.page_bytes to 0, or upstream.transport to sasl."
+            "healing names long_pages, but upstream.address does not use SASL: only SASL's frames tell the length of a "
+            "page of rows. Remove long_pages, or use SASL."
         )
     yield from _port_contradictions(settings)
     yield from _tls_contradictions(settings)
@@ -238,10 +244,10 @@ def _tls_contradictions(settings: Settings) -> Iterator[str]:
             f"tls.certificate is set, but no open port uses TLS: tls.ports names {named}, but the open port is "
             f"{unused}. Open {named} with listen.*, or add {unused} to tls.ports."
         )
-    if settings.upstream.tls_ca and not settings.upstream.tls:
+    if settings.upstream.tls_ca and not ((place := settings.upstream.place) and place.tls):
         yield (
-            "upstream.tls_ca is set, but upstream.tls is false: the connection to Spark would not be encrypted. Set "
-            "upstream.tls to true, or remove upstream.tls_ca."
+            "upstream.tls_ca is set, but upstream.address does not say ssl=true: the connection to Spark would not be "
+            "encrypted. Write jdbc:hive2://HOST:PORT/;ssl=true, or remove upstream.tls_ca."
         )
 
 

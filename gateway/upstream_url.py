@@ -1,12 +1,13 @@
-"""Parses a JDBC URL in `upstream.address`: which settings its parts set, or why a part is not supported."""
+"""The address of a Spark Thrift Server: HOST:PORT, or a JDBC URL as drivers take it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 PREFIX = "jdbc:hive2://"
 DEFAULT_PORT = 10000
-_SETTINGS = ("transportMode", "httpPath", "ssl", "auth")
+DEFAULT_PATH = "/cliservice"
+_NAMES = ("transportMode", "httpPath", "ssl", "auth")
 _ADVICE = {
     "user": "Set upstream.user",
     "password": "Set upstream.password, in a file that nobody else can read",
@@ -22,9 +23,32 @@ class BadPart(ValueError):
     """An unsupported part of a URL; the message says what to do."""
 
 
-def settings_of(url: str) -> Mapping[str, str | bool]:
-    """The settings that the URL sets, by name, including `upstream.address`. Raises BadPart."""
-    rest = url[len(PREFIX) :]
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server is, and which protocol it speaks."""
+
+    address: str
+    """HOST:PORT."""
+    transport: str = "sasl"
+    """sasl, nosasl or http."""
+    http_path: str = DEFAULT_PATH
+    tls: bool = False
+
+    def __str__(self) -> str:
+        parts = {
+            "transportMode=http": self.transport == "http",
+            f"httpPath={self.http_path.strip('/')}": self.transport == "http",
+            "auth=noSasl": self.transport == "nosasl",
+            "ssl=true": self.tls,
+        }
+        return f"{PREFIX}{self.address}/" + "".join(f";{part}" for part, there in parts.items() if there)
+
+
+def place_of(text: str) -> Place:
+    """Parses HOST:PORT, which is not checked, or a JDBC URL. Raises BadPart."""
+    if not text.lower().startswith(PREFIX):
+        return Place(text)
+    rest = text[len(PREFIX) :]
     for sign, what in (("#", "variables"), ("?", "settings of Spark")):
         rest, _, unused = rest.partition(sign)
         if unused:
@@ -37,9 +61,7 @@ def settings_of(url: str) -> Mapping[str, str | bool]:
         raise BadPart(f"the URL names no server. Write {PREFIX}HOST:PORT")
     if "," in place:
         raise BadPart(f"{place} names several servers. Name one")
-    settings: dict[str, str | bool] = {"upstream.address": _with_port(place)}
-    settings.update(_variables(pairs))
-    return settings
+    return _with_variables(Place(_with_port(place)), pairs)
 
 
 def _with_port(place: str) -> str:
@@ -47,24 +69,21 @@ def _with_port(place: str) -> str:
     return place if ":" in bare else f"{place}:{DEFAULT_PORT}"
 
 
-def _variables(pairs: list[str]) -> Iterator[tuple[str, str | bool]]:
-    known = {name.lower(): name for name in _SETTINGS}
-    path = ""
-    http = False
+def _with_variables(place: Place, pairs: list[str]) -> Place:
+    known = {name.lower(): name for name in _NAMES}
+    path, http = "", False
     for pair in filter(None, pairs):
         name, _, value = pair.partition("=")
         word = value.lower()
         match known.get(name.lower()):
             case "transportMode" if word in ("binary", "http"):
                 http = word == "http"
-                if http:
-                    yield "upstream.transport", "http"
             case "httpPath":
                 path = f"/{value.strip('/')}"
             case "ssl" if word in ("true", "false"):
-                yield "upstream.tls", word == "true"
+                place = replace(place, tls=word == "true")
             case "auth" if word == "nosasl":
-                yield "upstream.transport", "nosasl"
+                place = replace(place, transport="nosasl")
             case None:
                 advice = _ADVICE.get(name.lower(), "Remove it; settings for that server begin with upstream")
                 raise BadPart(f"{name} is not part of a server's address. {advice}")
@@ -72,5 +91,4 @@ def _variables(pairs: list[str]) -> Iterator[tuple[str, str | bool]]:
                 raise BadPart(f"{other}={value} is not supported. Remove it")
     if path and not http:
         raise BadPart("httpPath has no effect without transportMode=http. Add transportMode=http, or remove httpPath")
-    if path:
-        yield "upstream.http_path", path
+    return replace(place, transport="http", http_path=path or DEFAULT_PATH) if http else place

@@ -50,6 +50,8 @@ def _add_removed(schema: dict[str, Any]) -> None:
         table, _, key = name.rpartition(".")
         empty: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
         owner = schema["properties"].setdefault(table, empty)
+        if owner.get("type") == "array":
+            owner = schema["properties"][table] = {"anyOf": [owner, empty]}
         owner = owner.get("anyOf", (None, owner))[1]
         described = {"deprecated": True, "description": f"No longer a setting: {setting.why}."}
         owner["properties"][key] = {**TYPES[setting.type], **described}

@@ -673,7 +673,7 @@ class World:
             cast(PartlyStale, self.partly_stale),
             proof_sessions,
         )
-        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings)
+        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings.wait, 100.0)
         self.effects = Effects(self.catalog, self.schemas, self.guard, scope, self.rewrites, self.readers, self.results)
         self.router = Router(
             self.catalog,

@@ -316,7 +316,7 @@ def _swapped(direct: Answer, through: Answer) -> bool:
 
 
 _EXPLAINED: tuple[tuple[str, Callable[[Answer, Answer], bool], str], ...] = (
-    (r"SHOW (?:TABLES|VIEWS) IN `\w+`$", _swapped, "PyHive gets the name first (healing.show_tables)"),
+    (r"SHOW (?:TABLES|VIEWS) IN `\w+`$", _swapped, "PyHive gets the name first (healing)"),
 )
 """Statements, the expected difference, and the reason."""
 

@@ -167,10 +167,8 @@ class Engine:
         self.program = Program(command, subprocess.PIPE, data_dir / "host.stderr", class_path)
         options = {
             "data_dir": str(data_dir),
-            "master": "local[*]",
-            "driver_memory": "1536m",
             "parent": os.getpid(),
-            "spark": {**spark_options(), **spark},
+            "spark": {"spark.driver.memory": "1536m", **spark_options(), **spark},
         }
         stdin = self.program.process.stdin
         assert stdin is not None

@@ -13,6 +13,7 @@ from gateway import __main__, settings_file
 from gateway.__main__ import main
 from gateway.config import Address, ConfigError, Settings
 from gateway.toml_lines import lines_of
+from gateway.upstream_url import Place, place_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -107,7 +108,7 @@ def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) 
         ('tls.ports=["ftp"]', "must name at least one of binary, http"),
         ("access.administrators=[root]", "Write access.administrators=a,b or"),
         ("access.administrators=[1]", "must be a list of strings"),
-        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000; it is \"spark\"."),
+        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000, or the"),
         ("upstream.address=spark:0", "must be HOST:PORT"),
         ("jobs.time_zone=Mars/Base", "'jobs.time_zone' must be a time zone, such as Europe/Berlin or UTC; it is \"M"),
         ("storage.database=a.b", "must consist of lower-case letters"),
@@ -125,7 +126,8 @@ def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) 
         ("ldap.url=ldap://a ldap://b/dc=x", "must be URLs such as ldaps://"),
         ("ldap.url=ldap://a:b", "must be URLs such as ldaps://"),
         ("ldap.user_dn_pattern=uid=%s", "must be DNs such as"),
-        ("ldap.guid_key=a)(b", "must be the name of an LDAP attribute"),
+        ("ldap.group_membership_key=a)(b", "must be the name of an LDAP attribute"),
+        ("healing=get_info,none", "must name only get_info, key_calls"),
     ],
 )
 def test_an_invalid_setting_is_refused_by_name(override: str, said: str) -> None:
@@ -163,9 +165,10 @@ def test_the_upstream_may_be_a_jdbc_url(url: str, address: Address, transport: s
         settings_file.load(None, [f"upstream.address={url}"]),
         settings_file.load(None, (), {"--upstream": ("upstream.address", url)}),
     ):
-        upstream = settings.upstream
-        assert Address.parse(upstream.address) == address
-        assert (upstream.transport, upstream.http_path, upstream.tls) == (transport, path, tls)
+        place = settings.upstream.place
+        assert place is not None
+        assert place == Place(str(address), transport, path, tls)
+        assert place_of(str(place)) == place
 
 
 @pytest.mark.parametrize(
@@ -261,9 +264,9 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
             ["tls.certificate=a.pem", "tls.ports=binary", "listen.port=-1", "listen.http_port=1"],
             "but the open port is http",
         ),
-        (["upstream.tls_ca=/nope.pem"], "upstream.tls is false"),
+        (["upstream.tls_ca=/nope.pem"], "does not say ssl=true"),
         (["listen.port=-1"], "nobody could connect"),
-        (["healing.page_bytes=5000", "upstream.address=a:1", "upstream.transport=http"], "healing.page_bytes is set"),
+        (["healing=long_pages", "upstream.address=jdbc:hive2://a:1/;transportMode=http"], "healing names long_pages"),
         (["listen.port=28041", "listen.http_port=28041"], "listen.port and listen.http_port are both 28041"),
         (["listen.port=28041", "metrics.port=28041"], "listen.port and metrics.port are both 28041"),
         (
@@ -283,7 +286,7 @@ def test_contradictory_settings_are_refused(overrides: list[str], said: str) -> 
     [
         ["tls.certificate=a.pem", "tls.key=b.pem", "tls.client_ca=c.pem"],
         ["tls.certificate=a.pem", "tls.ports=http", "listen.http_port=0"],
-        ["upstream.tls=true", "upstream.tls_ca=a.pem"],
+        ["upstream.address=jdbc:hive2://a:1/;ssl=true", "upstream.tls_ca=a.pem"],
         ["listen.port=-1", "listen.http_port=28041"],
         ["listen.port=0", "listen.http_port=0", "metrics.port=0"],
         ["listen.port=28041", "metrics.port=28041", "metrics.host=127.0.0.2"],
@@ -373,8 +376,7 @@ def test_effective_settings_name_their_sources(tmp_path: Path) -> None:
     assert len(lines) == len(settings_file.SETTINGS)
     assert {line for line in lines if not line.endswith("# default")} == {
         f'authentication.method = "file"  # {path}:1',
-        'upstream.address = "h:1"  # --upstream',
-        'upstream.transport = "http"  # --upstream',
+        f'upstream.address = "{url}"  # --upstream',
         f'engine.spark."sql.x" = "1"  # {path}:3',
         "limits.connections = 5  # --set",
     }

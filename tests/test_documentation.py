@@ -147,7 +147,7 @@ def test_the_page_of_a_thrift_server_has_the_settings_of_the_embedded_engine() -
     }
     page = (DOCS / "how-to" / "thrift-server.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^    (spark\.\S+) +(.+)$", page, re.MULTILINE))
-    expected = host.spark_settings(host.HostOptions(Path("/srv/spark"), "local[*]", "2g", 1, {}))
+    expected = host.spark_settings(host.HostOptions(Path("/srv/spark"), 1, {}))
     assert shown.keys() == expected.keys() - own
     differing = {"spark.sql.warehouse.dir", "spark.driver.extraJavaOptions"}
     assert {name: shown[name] for name in shown.keys() - differing} == {

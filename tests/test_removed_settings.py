@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def test_a_removed_setting_is_none_of_the_present_ones() -> None:
 def test_a_removed_setting_with_its_former_default_changes_nothing(name: str) -> None:
     reading = settings_file.read(None, [f"{name}={spelled(REMOVED[name].default)}"])
     assert reading.problems == ()
-    assert reading.settings == Settings()
+    assert set(reading.settings.healing) == set(Settings().healing)
+    assert replace(reading.settings, healing=Settings().healing, engine=Settings().engine) == Settings()
+    assert reading.settings.engine.master == Settings().engine.master
     (warning,) = reading.warnings
     assert f"'{name}' is no longer a setting: {REMOVED[name].now}." in warning
 
@@ -52,7 +55,49 @@ def test_a_removed_setting_has_its_former_type(tmp_path: Path) -> None:
         settings_file.load(path)
 
 
-@pytest.mark.parametrize("given", ["listen.http_cookie_seconds=60", "listen.http_cookie_seconds=0"])
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (["healing.get_info=false"], ["healing=key_calls,star_patterns,leaked_sessions,lost_cancels,show_tables"]),
+        (
+            ["healing.show_tables=on", "healing.page_bytes=5000", "healing.ddl_columns=true"],
+            [
+                "healing=ddl_columns,get_info,key_calls,star_patterns,leaked_sessions,lost_cancels,show_tables_for_all,"
+                "long_pages"
+            ],
+        ),
+        (["upstream.address=a:1", "upstream.transport=nosasl"], ["upstream.address=jdbc:hive2://a:1/;auth=noSasl"]),
+        (
+            ["upstream.address=a:1", "upstream.transport=http", "upstream.http_path=/x", "upstream.tls=true"],
+            ["upstream.address=jdbc:hive2://a:1/;transportMode=http;httpPath=x;ssl=true"],
+        ),
+        (
+            ["upstream.address=jdbc:hive2://a:1/;transportMode=http", "upstream.tls=true"],
+            ["upstream.address=jdbc:hive2://a:1/;transportMode=http;httpPath=cliservice;ssl=true"],
+        ),
+        (["engine.master=yarn"], ["engine.spark.master=yarn"]),
+        (["engine.driver_memory=3g", "engine.spark.driver.memory=4g"], ["engine.spark.driver.memory=4g"]),
+        (["rewrite.proof_seconds=60", "result_cache.seconds=30"], ["access.rights_seconds=30"]),
+        (["rewrite.proof_seconds=60", "access.rights_seconds=90"], ["access.rights_seconds=90"]),
+        (["ldap.user_membership_key=memberOf"], ["ldap.group_membership_key=memberOf"]),
+        (["ldap.base_dn=dc=a", "ldap.guid_key=cn"], ["ldap.base_dn=dc=a", "ldap.user_dn_pattern=cn=%s,dc=a"]),
+    ],
+)
+def test_a_replaced_setting_still_applies(old: list[str], now: list[str]) -> None:
+    before, after = settings_file.read(None, old), settings_file.read(None, now)
+    assert (before.problems, after.problems, after.warnings) == ((), (), ())
+    assert set(before.settings.healing) == set(after.settings.healing)
+    assert replace(before.settings, healing=()) == replace(after.settings, healing=())
+    assert all("Its value applies for now." in warning for warning in before.warnings)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("listen.http_cookie_seconds=60", "listen.http_cookie_seconds=0"),
+        *("ldap.user_membership_key=isMemberOf", "ldap.group_class_key=securityGroup"),
+    ],
+)
 def test_a_value_that_protects_more_than_the_gateway_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match=r"is no longer a setting: .* That protects less than"):
         settings_file.load(None, [given])

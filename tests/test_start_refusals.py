@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -14,9 +15,13 @@ import pytest
 from processes import environment
 
 
-def serve(folder: Path, *options: str, upstream: str = "127.0.0.1:1") -> subprocess.CompletedProcess[str]:
-    """Runs a gateway that must end by itself."""
-    command = [sys.executable, "-m", "gateway", "serve", *(["--upstream", upstream] if upstream else []), *options]
+def serve(
+    folder: Path, *options: str, upstream: str = "127.0.0.1:1", constants: dict[str, object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a gateway that must end by itself. `constants`: for `tuned_gateway`."""
+    tuned = [str(Path(__file__).parent / "tuned_gateway.py"), json.dumps(constants)] if constants else []
+    command = [sys.executable, *tuned, "-m", "gateway", "serve"]
+    command += [*(["--upstream", upstream] if upstream else []), *options]
     return subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
@@ -124,21 +129,26 @@ def test_unencrypted_passwords_cause_a_warning(tmp_path: Path) -> None:
         (
             "sasl",
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "HTTP, but the settings say otherwise. Set upstream.transport to",
+            "HTTP, but the settings say otherwise. Add ;transportMode=http;httpPath=PATH",
         ),
         (
             "nosasl",
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "HTTP, but the settings say otherwise. Set upstream.transport to",
+            "HTTP, but the settings say otherwise. Add ;transportMode=http;httpPath=PATH",
         ),
-        ("sasl", b"\x15\x03\x03\x00\x02\x02\x0a", "TLS, but the settings say otherwise. Set upstream.tls to true"),
+        (
+            "sasl",
+            b"\x15\x03\x03\x00\x02\x02\x0a",
+            "TLS, but the settings say otherwise. Add ;ssl=true",
+        ),
     ],
 )
 def test_an_upstream_with_another_protocol_is_refused(
     tmp_path: Path, transport: str, answer: bytes, message: str
 ) -> None:
     with answering(answer) as address:
-        ended = serve(tmp_path, "--port", "0", "--set", f"upstream.transport={transport}", upstream=address)
+        url = f"jdbc:hive2://{address}/{';auth=noSasl' if transport == 'nosasl' else ''}"
+        ended = serve(tmp_path, "--port", "0", upstream=url)
     assert ended.returncode == 1
     assert f"freshgate: The server at {address} speaks {message}" in ended.stderr
 
@@ -146,7 +156,7 @@ def test_an_upstream_with_another_protocol_is_refused(
 def test_the_upstream_may_be_a_jdbc_url(tmp_path: Path) -> None:
     with answering(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n") as address:
         url = f"jdbc:hive2://{address}/;transportMode=http;httpPath=here"
-        ended = serve(tmp_path, "--port", "0", "--set", "engine.start_timeout=1", upstream=url)
+        ended = serve(tmp_path, "--port", "0", upstream=url, constants={"gateway.server.UPSTREAM_SECONDS": 1})
     assert ended.returncode == 1
     assert (
         f"Spark at {address} sent an invalid reply: the upstream server answered with HTTP status 404" in ended.stderr

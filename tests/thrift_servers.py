@@ -33,8 +33,6 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
     os.dup2(2, 1)
     options = host.HostOptions(
         data_dir=data_dir,
-        master="local[*]",
-        driver_memory="2g",
         parent=os.getpid(),
         spark={"spark.ui.enabled": "false", **spark_options(), **PROXY, **settings},
     )

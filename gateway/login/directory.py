@@ -1,4 +1,4 @@
-"""The LDAP service, through ldap3. Every call blocks, at most `ldap.timeout` seconds per answer."""
+"""The LDAP service, through ldap3. Every call blocks, at most ANSWER_SECONDS for an answer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from gateway.login.ldap import LdapEntry
 
 log = logging.getLogger(__name__)
 
+ANSWER_SECONDS = 10
+"""For a connection to a server, and for each of its answers. A login waits so long for each server of `ldap.url`."""
 SUCCESS = 0
 SIZE_LIMIT_EXCEEDED = 4
 REFUSALS = frozenset({19, 32, 34, 48, 49, 50, 53})
@@ -41,8 +43,9 @@ class CheckedTls(Tls):
 class LdapDirectory:
     """The servers in `ldap.url`, tried in order. Implements `ldap.Directory`."""
 
-    def __init__(self, settings: Ldap) -> None:
+    def __init__(self, settings: Ldap, answer_seconds: int = ANSWER_SECONDS) -> None:
         self._settings = settings
+        self._answer_seconds = answer_seconds
         self._servers = [self._server(url) for url in settings.url.split()]
 
     def _server(self, url: str) -> Server:
@@ -53,7 +56,7 @@ class LdapDirectory:
             use_ssl=parts.scheme == "ldaps",
             tls=CheckedTls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca or None),
             get_info=NONE,
-            connect_timeout=self._settings.timeout,
+            connect_timeout=self._answer_seconds,
         )
 
     @contextlib.contextmanager
@@ -91,7 +94,7 @@ class LdapDirectory:
             check_names=False,
             auto_escape=False,
             read_only=True,
-            receive_timeout=self._settings.timeout,
+            receive_timeout=self._answer_seconds,
             return_empty_attributes=False,
         )
 

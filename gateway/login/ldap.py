@@ -20,6 +20,9 @@ from gateway.login.authenticator import LoginRefused, Unavailable
 
 log = logging.getLogger(__name__)
 
+DEFAULT_KEY = "member"
+MEMBER_OF = "memberof"
+"""The value of `ldap.group_membership_key` with which users' entries name groups, in lower case."""
 FOUND_MAX = 2
 """If exactly one entry must match, finding two is enough to know."""
 
@@ -57,10 +60,10 @@ class LdapUsers:
     def __init__(self, settings: Ldap, directory: LdapDirectory) -> None:
         self._settings = settings
         self._directory = directory
-        base, guid = settings.base_dn, settings.guid_key
-        self._user_patterns = texts.patterns(settings.user_dn_pattern, guid, base)
+        base = settings.base_dn
+        self._user_patterns = texts.patterns(settings.user_dn_pattern, base)
         self._user_bases = texts.bases(self._user_patterns)
-        self._group_bases = texts.bases(texts.patterns(settings.group_dn_pattern, guid, base))
+        self._group_bases = texts.bases(texts.patterns(settings.group_dn_pattern, base))
         self._users = frozenset(user.lower() for user in settings.user_filter)
         self._groups = frozenset(group.lower() for group in settings.group_filter)
 
@@ -132,49 +135,38 @@ class LdapUsers:
         if self._users and texts.short_name(user).lower() not in self._users:
             raise LoginRefused("ldap.user_filter does not contain this user")
         if self._groups:
-            self._check_groups(search, user, dn)
+            self._check_groups(search, dn)
 
     def _custom_query(self, search: Search, user: str) -> None:
         settings = self._settings
-        for entry in search.search(settings.base_dn, settings.custom_ldap_query, settings.group_membership_key):
+        # A user whose entry names a group is not listed by it.
+        key = DEFAULT_KEY if self._names_groups else settings.group_membership_key
+        for entry in search.search(settings.base_dn, settings.custom_ldap_query, key):
             for name in (entry.dn, *entry.values):
                 if user.lower() in (name.lower(), _short(name).lower()):
                     return
         raise LoginRefused("ldap.custom_ldap_query does not find this user")
 
-    def _check_groups(self, search: Search, user: str, dn: str) -> None:
-        if self._settings.user_membership_key:
-            is_member = self._names_a_group(search, user)
-        else:
-            is_member = self._is_listed(search, dn)
-        if not is_member:
+    def _check_groups(self, search: Search, dn: str) -> None:
+        groups = self._named_groups(search, dn) if self._names_groups else self._listing_groups(search, dn)
+        if not any(_short(group).lower() in self._groups for group in groups):
             raise LoginRefused("this user is in no group of ldap.group_filter")
 
-    def _is_listed(self, search: Search, dn: str) -> bool:
-        """Whether a group's entry lists the user."""
-        settings = self._settings
-        text = texts.groups_with(settings.group_class_key, settings.group_membership_key, dn, texts.short_name(dn))
-        found = self._search(search, self._group_bases, text)
-        return any(_short(group).lower() in self._groups for group in found)
+    @property
+    def _names_groups(self) -> bool:
+        """Whether a user's entry names groups, instead of groups their members."""
+        return self._settings.group_membership_key.lower() == MEMBER_OF
 
-    def _names_a_group(self, search: Search, user: str) -> bool:
-        """Whether the user's entry lists a group."""
-        settings = self._settings
-        name = texts.short_name(user)
-        for group in settings.group_filter:
-            text = texts.group_named(settings.group_class_key, settings.guid_key, group)
-            group_dns = self._search(search, self._group_bases, text)
-            if len(group_dns) != 1:
-                log.warning(
-                    "ldap.group_filter: %d entries of the directory match group %r instead of one",
-                    len(group_dns),
-                    group,
-                )
-                continue
-            text = texts.member_of(settings.user_membership_key, group_dns[0], settings.guid_key, name)
-            if len(self._search(search, self._user_bases, text, FOUND_MAX)) == 1:
-                return True
-        return False
+    def _listing_groups(self, search: Search, dn: str) -> list[str]:
+        """The groups that list the user, whatever their class: only groups have members."""
+        text = texts.groups_with(self._settings.group_membership_key, dn, texts.short_name(dn))
+        return self._search(search, self._group_bases, text)
+
+    def _named_groups(self, search: Search, dn: str) -> list[str]:
+        """The groups that the user's entry names."""
+        found = search.search(texts.base_of(dn), texts.person_at(dn), self._settings.group_membership_key)
+        named = [group for entry in found if entry.dn.lower() == dn.lower() for group in entry.values]
+        return [group for group in named if any(texts.lies_below(group, base) for base in self._group_bases)]
 
     # --- searches ----------------------------------------------------------------------------------
 

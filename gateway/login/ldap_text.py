@@ -6,11 +6,14 @@ in a DN (RFC 4514) or a filter (RFC 4515).
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Sequence
 
 PLACE = "%s"
 """The placeholder for the user's name in a DN pattern."""
+NAMING_KEY = "uid"
+"""The attribute that names a user, without a DN pattern."""
 PERSON = "(|(objectClass=person)(objectClass=user)(objectClass=inetOrgPerson))"
 
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -106,6 +109,13 @@ def base_of(dn: str) -> str:
     return dn[_end_of_first(dn) + 1 :].strip()
 
 
+def lies_below(dn: str, base: str) -> bool:
+    """Whether an entry is below another one, or that one. Spellings that differ in more than case and spaces after
+    commas count as different."""
+    entry, above = (re.sub(r", +", ",", each.strip().lower()) for each in (dn, base))
+    return entry == above or entry.endswith(f",{above}")
+
+
 def _end_of_first(dn: str) -> int:
     index = 0
     while index < len(dn) and dn[index] != ",":
@@ -113,11 +123,11 @@ def _end_of_first(dn: str) -> int:
     return min(index, len(dn))
 
 
-def patterns(text: str, guid_key: str, base_dn: str) -> tuple[str, ...]:
+def patterns(text: str, base_dn: str) -> tuple[str, ...]:
     """The DN patterns of a setting, separated by colons. If there are none, the base DN makes one."""
     if text.strip():
         return tuple(pattern for pattern in text.split(":") if "," in pattern and "=" in pattern)
-    return (f"{guid_key}={PLACE},{base_dn}",) if base_dn.strip() else ()
+    return (f"{NAMING_KEY}={PLACE},{base_dn}",) if base_dn.strip() else ()
 
 
 def bases(dn_patterns: Sequence[str]) -> tuple[str, ...]:
@@ -164,17 +174,7 @@ def person_named(user: str) -> str:
     return f"(&{PERSON}(|(uid={name})(sAMAccountName={name})))"
 
 
-def groups_with(group_class: str, membership_key: str, user_dn: str, user: str) -> str:
+def groups_with(membership_key: str, user_dn: str, user: str) -> str:
     """A filter for groups that list a user, by DN or by name."""
     dn, name = escaped_in_filter(user_dn), escaped_in_filter(user)
-    return f"(&(objectClass={group_class})(|({membership_key}={dn})({membership_key}={name})))"
-
-
-def group_named(group_class: str, guid_key: str, group: str) -> str:
-    return f"(&(objectClass={group_class})({guid_key}={escaped_in_filter(group)}))"
-
-
-def member_of(membership_key: str, group_dn: str, guid_key: str, user: str) -> str:
-    """A filter for a user whose entry lists a group."""
-    group, name = escaped_in_filter(group_dn), escaped_in_filter(user)
-    return f"(&{PERSON}({membership_key}={group})({guid_key}={name}))"
+    return f"(|({membership_key}={dn})({membership_key}={name}))"

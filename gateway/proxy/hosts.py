@@ -1,4 +1,4 @@
-"""The names by which requests over HTTP may address the gateway, and the web pages that may send them.
+"""The names by which requests over HTTP may address the gateway, and why web pages may send none.
 
 A page in a user's browser can send requests to whatever that browser reaches, such as a gateway on the user's own
 machine. It cannot read answers of another origin, but its own name may be made to mean 127.0.0.1 (DNS rebinding): then
@@ -34,37 +34,19 @@ class Hosts:
 
     `names`: the names that `Host` may have. Empty: any if `exposed`, that is if other machines reach the port;
     otherwise those that cannot be names of web sites. Addresses and localhost are always accepted. `setting` is the
-    setting of the names, `origins` the origins that are accepted (`https://tools.example`), and `origins_setting` the
-    setting of these; empty if there is none.
+    setting of the names.
     """
 
-    def __init__(
-        self,
-        names: Iterable[str] = (),
-        origins: Iterable[str] = (),
-        *,
-        exposed: bool,
-        setting: str,
-        origins_setting: str = "",
-    ) -> None:
+    def __init__(self, names: Iterable[str] = (), *, exposed: bool, setting: str) -> None:
         self._names = frozenset(map(str.lower, names))
-        self._origins = frozenset(each.lower().rstrip("/") for each in origins)
         self._any = exposed and not self._names
         self._setting = setting
-        self._origins_setting = origins_setting
         self._seldom = Seldom(LOG_SECONDS)
 
     def refusal(self, host: str | None, origin: str | None) -> tuple[HTTPStatus, str] | None:
         """The answer to a request with these headers; None if it may be served. A missing header is None."""
-        if origin is not None and origin.lower() not in self._origins:
-            return HTTPStatus.FORBIDDEN, self._logged(
-                f"Requests of web pages are refused (Origin: {_shown(origin)})."
-                + (
-                    f" To accept them, add the page's origin to {self._origins_setting}."
-                    if self._origins_setting
-                    else ""
-                )
-            )
+        if origin is not None:
+            return HTTPStatus.FORBIDDEN, self._logged(f"Requests of web pages are refused (Origin: {_shown(origin)}).")
         if host is not None and not self._accepts(host):
             return HTTPStatus.MISDIRECTED_REQUEST, self._logged(
                 f"This gateway is not known by the name in this request (Host: {_shown(host)}). Use its address, or "

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
-from gateway.config import Healing
 from gateway.errors import FreshgateError, Overtaken, StatementFailed, UpstreamLost
 from gateway.loops import Errands
 from gateway.mv.refresh.progress import Report
@@ -44,7 +43,7 @@ class Terms:
     statement_bytes_max: int = 1 << 30
     operations_max: int = 10_000
     """Most open operations of one session, so that a client that closes none cannot exhaust memory; 0: unlimited."""
-    healing: Healing = field(default_factory=Healing)
+    healing: healing.Healing = field(default_factory=healing.Healing)
     """Which of Spark's faults are corrected."""
     reads_ahead: Callable[[], bool] = bool
     """Whether rows may be requested from Spark before the client asks for them."""

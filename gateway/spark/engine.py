@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 JAVA_LEAST = 17
+START_SECONDS = 120.0
+"""How long Spark may take to start, or to start again."""
+QUEUED_SECONDS = 1_800.0
+"""The same with a cluster, which may queue the application."""
 STOP_SECONDS = 20.0
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 WAITING_SECONDS = 10.0
@@ -92,6 +96,8 @@ class EmbeddedEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._data_dir = Path(settings.data_dir).absolute()
+        local = settings.engine.master.startswith("local")
+        self._start_seconds = START_SECONDS if local else QUEUED_SECONDS
         self.guard = StorageGuard(random_secret(), settings.storage.database)
         self._child: asyncio.subprocess.Process | None = None
         self._address: Address | None = None
@@ -136,13 +142,13 @@ class EmbeddedEngine:
         return address
 
     async def address(self) -> Address:
-        """Returns Spark's current address. Waits for a restart in progress, at most `engine.start_timeout` seconds.
+        """Returns Spark's current address. Waits for a restart in progress, at most as long as its start may take.
 
         Raises UpstreamLost if Spark is not up by then, or `leave` was called.
         """
         if self._address is None and not self._leaving:
             try:
-                await asyncio.wait_for(self._running.wait(), self._settings.engine.start_timeout)
+                await asyncio.wait_for(self._running.wait(), self._start_seconds)
             except TimeoutError:
                 reason = self._last_error or "it is still starting"
                 raise UpstreamLost(f"Spark is not running: {reason} Try again later.") from None
@@ -249,12 +255,11 @@ class EmbeddedEngine:
                 # Ctrl-C in the terminal must reach only the gateway, which then ends the child in order.
                 start_new_session=True,
             )
-            port = await asyncio.wait_for(self._port(self._child), self._settings.engine.start_timeout)
+            port = await asyncio.wait_for(self._port(self._child), self._start_seconds)
         except TimeoutError:
             await self._end_child()
             raise EngineFailed(
-                f"Spark was not up after {self._settings.engine.start_timeout:g} seconds; see "
-                f"{self._data_dir / 'engine.log'}, or raise engine.start_timeout."
+                f"Spark was not up after {self._start_seconds:g} seconds; see {self._data_dir / 'engine.log'}."
             ) from None
         except BaseException:
             # A cancellation too must leave no child behind.
@@ -275,8 +280,6 @@ class EmbeddedEngine:
         engine = self._settings.engine
         options = {
             "data_dir": str(self._data_dir),
-            "master": engine.master,
-            "driver_memory": engine.driver_memory,
             "parent": os.getpid(),
             "spark": dict(engine.spark),
             "guard": dict(self.guard.spark),

@@ -44,6 +44,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from gateway.config import LOCAL_MASTER
 from gateway.mv.ports import JobProgress
 from gateway.spark import data_directory
 from gateway.spark.guard_code import install
@@ -90,8 +91,6 @@ class HostOptions:
     """The parent's options."""
 
     data_dir: Path
-    master: str
-    driver_memory: str
     parent: int
     spark: dict[str, str]
     guard: dict[str, str] = field(default_factory=dict)
@@ -101,7 +100,7 @@ class HostOptions:
     def read(cls, line: bytes) -> HostOptions:
         raw = json.loads(line)
         guard = raw.get("guard", {})
-        return cls(Path(raw["data_dir"]), raw["master"], raw["driver_memory"], raw["parent"], raw["spark"], guard)
+        return cls(Path(raw["data_dir"]), raw["parent"], raw["spark"], guard)
 
     @property
     def scratch(self) -> Path:
@@ -119,9 +118,9 @@ def spark_settings(options: HostOptions) -> dict[str, str]:
         "log4j2.configurationFile": (data / "log4j2.properties").as_uri(),
     }
     settings = {
-        "spark.master": options.master,
+        "spark.master": LOCAL_MASTER,
         "spark.app.name": "freshgate",
-        "spark.driver.memory": options.driver_memory,
+        "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "hive",
@@ -144,7 +143,7 @@ def spark_settings(options: HostOptions) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         **{f"spark.hadoop.{key}": value for key, value in SERVER_SETTINGS.items()},
     }
-    if options.master.startswith("local"):
+    if options.spark.get("spark.master", LOCAL_MASTER).startswith("local"):
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     settings.update(options.spark)

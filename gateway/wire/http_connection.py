@@ -228,13 +228,12 @@ class HttpClientConnection:
     framed = False
 
     def __init__(
-        self, limits: WireLimits, cookies: Cookies, path: str, *, secure: bool, admission: Admission = lambda *_: None
+        self, limits: WireLimits, cookies: Cookies, *, secure: bool, admission: Admission = lambda *_: None
     ) -> None:
         """`admission` says how a request with these headers `Host` and `Origin` is refused; None: it is served."""
         self._limits = limits
         self._admission = admission
         self._cookies = cookies
-        self._path = path
         self._secure = secure
         self._requests = _Requests(self._body_bytes_max)
         self._reader = RequestReader(limits)
@@ -325,12 +324,6 @@ class HttpClientConnection:
             url = httptools.parse_url(bytes(message.url))
         except httptools.HttpParserInvalidURLError:
             return HTTPStatus.BAD_REQUEST, "The request target is not a valid URL.", ""
-        if (url.path or b"/").decode("latin-1").rstrip("/") != self._path:
-            return (
-                HTTPStatus.NOT_FOUND,
-                f"Nothing is served at this path: send HiveServer2's messages to {self._path}.",
-                "",
-            )
         if message.method != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST"
         if _DO_AS.search(unquote_plus((url.query or b"").decode("latin-1"))):

@@ -71,7 +71,7 @@ def figures(stand: Stand) -> Iterator[Figure]:
     log = stand.directory / "rewriting.log"
     settings: dict[str, Any] = {
         "data_dir": stand.directory / "rewriting",
-        "engine.driver_memory": DRIVER_MEMORY,
+        "engine.spark.driver.memory": DRIVER_MEMORY,
         "result_cache.bytes": 0,
     }
     gateway = Gateway(log, **settings)

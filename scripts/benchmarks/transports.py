@@ -111,11 +111,11 @@ def _ways(stand: Stand, directory: Path, certificates: Certificates, servers: Th
         settings: dict[str, Any] = {
             "listen.http_port": 0,
             "storage.database": f"storage_{secure}_{mechanism}".lower(),
-            "upstream.transport": mechanism,
         }
         if secure:
             settings["tls.certificate"] = certificates.server
-        upstream = f"127.0.0.1:{servers.ports[mechanism]}"
+        upstream = f"jdbc:hive2://127.0.0.1:{servers.ports[mechanism]}/"
+        upstream += ";transportMode=http" if mechanism == "http" else ""
         gateway = Gateway(directory / f"gateway-{secure}-{mechanism}.log", upstream=upstream, **settings)
         stand.behind_wire(gateway.port, gateway.http_port)
         try:

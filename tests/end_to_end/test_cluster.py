@@ -59,7 +59,7 @@ class Cluster:
             "spark.ui.port": str(self.ui),
         }
         settings: dict[str, Any] = {f"engine.{key}": value for key, value in spark.items()}
-        settings |= {"engine.master": self.spark.master, "engine.driver_memory": "1g"}
+        settings |= {"engine.spark.master": self.spark.master, "engine.spark.driver.memory": "1g"}
         settings |= {"staleness.probe_interval": 0, "storage.locations": f"{self.hdfs.url}/views"}
         self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / name, **settings)
 

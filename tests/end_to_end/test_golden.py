@@ -86,9 +86,7 @@ def test_answers_that_vary_at_spark_are_not_differences() -> None:
 def test_intended_differences_are_explained() -> None:
     listed = Answer((("namespace", "S"), ("viewName", "S"), ("isTemporary", "B")), ("('d', 'v', False)",))
     turned = Answer((("viewName", "S"), ("namespace", "S"), ("isTemporary", "B")), ("('v', 'd', False)",))
-    assert _compared("SHOW VIEWS IN `d`", listed, turned) == {
-        "explained: PyHive gets the name first (healing.show_tables)"
-    }
+    assert _compared("SHOW VIEWS IN `d`", listed, turned) == {"explained: PyHive gets the name first (healing)"}
     assert _compared("SHOW VIEWS LIKE 'v'", listed, turned) == {"different"}
     assert _compared("SHOW VIEWS IN `d`", listed, Answer(turned.columns, listed.rows)) == {"different"}
     assert _compared("SHOW VIEWS IN `d`", listed, REFUSED) == {"different"}

@@ -28,13 +28,10 @@ from raw_session import (
 )
 from TCLIService import ttypes
 
-UNHEALED = {
-    "healing.get_info": "false",
-    "healing.key_calls": "false",
-    "healing.star_patterns": "false",
-    "healing.leaked_sessions": "false",
-}
-HEALED = {"healing.early_metadata": "true", "healing.ddl_columns": "true"}
+from gateway import config
+
+UNHEALED = {"healing": "lost_cancels,show_tables"}
+HEALED = {"healing": ",".join((*config.HEALED, "early_metadata", "ddl_columns"))}
 EXCEPTION = 3
 """The Thrift message type of an exception."""
 SLOW = "SELECT id AS a, id + 1 AS b FROM range(2) WHERE java_method('java.lang.Thread', 'sleep', bigint(400)) IS NULL"
@@ -53,8 +50,14 @@ def healed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield from _gateway(engine, tmp_path_factory, "storage_healed", HEALED)
 
 
+def pages_of(most: int) -> dict[str, Any]:
+    """The settings of a gateway whose pages have at most so many bytes."""
+    constants = {"gateway.service.answers.healing.PAGE_BYTES": most}
+    return {"healing": ",".join((*config.HEALED, "long_pages")), "constants": constants}
+
+
 def _gateway(
-    engine: Engine, directories: pytest.TempPathFactory, storage: str, settings: dict[str, str]
+    engine: Engine, directories: pytest.TempPathFactory, storage: str, settings: dict[str, Any]
 ) -> Iterator[Gateway]:
     log = directories.mktemp("gateway") / "gateway.log"
     running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **{"storage.database": storage, **settings})
@@ -398,7 +401,7 @@ WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400 + int(id * 7919 % 5000))
 @pytest.fixture(scope="module")
 def bounded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with a small limit on the size of pages."""
-    yield from _gateway(engine, tmp_path_factory, "storage_bounded", {"healing.page_bytes": str(PAGE_BYTES)})
+    yield from _gateway(engine, tmp_path_factory, "storage_bounded", pages_of(PAGE_BYTES))
 
 
 @pytest.mark.parametrize("incremental", ["false", "true"])
@@ -452,7 +455,7 @@ def test_jdbc_reads_results_larger_than_its_message_limit(engine: Engine, start_
     # After this error the driver cannot even close its statement.
     with pytest.raises(Exception, match="MaxMessageSize reached"):
         _lengths(engine.url, sql)
-    gateway: Gateway = start_gateway(**{"healing.page_bytes": 20 << 20})
+    gateway: Gateway = start_gateway(**pages_of(20 << 20))
     assert _lengths(gateway.url, sql) == [(number, 1_000_000) for number in range(110)]
 
 

@@ -106,7 +106,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     directory = tmp_path_factory.mktemp("policies")
     policies, port = RowPolicies(directory), free_port()
     settings: dict[str, Any] = {"rewrite.canary": 0, "rewrite.partly_stale": "true"}
-    settings |= {"rewrite.proof_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
+    settings |= {"access.rights_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
     spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
     spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
     log, audit = directory / "gateway.log", directory / "audit.jsonl"

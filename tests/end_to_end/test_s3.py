@@ -38,7 +38,7 @@ class Lake:
     def start(self, name: str) -> None:
         spark = {**self.store.spark_settings(), **COMMITS[self.commits]}
         settings: dict[str, Any] = {f"engine.{key}": value for key, value in spark.items()}
-        settings |= {"engine.driver_memory": "1g", "staleness.probe_interval": 0, "versions.retention": 0}
+        settings |= {"engine.spark.driver.memory": "1g", "staleness.probe_interval": 0, "versions.retention": 0}
         settings |= {"storage.locations": f"{URL}/views"}
         self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / "data", **settings)
 

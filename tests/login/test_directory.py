@@ -15,13 +15,13 @@ from gateway.login.ldap import LdapUsers
 
 PATTERNS = {"user_dn_pattern": f"uid=%s,{PEOPLE}", "group_dn_pattern": f"cn=%s,{GROUPS}"}
 ACCOUNT = {"bind_dn": ADMINISTRATOR, "bind_password": ADMINISTRATOR_PASSWORD}
-BY_NAME = {"guid_key": "cn", "user_membership_key": "memberOf"}
+BY_NAME = {"group_membership_key": "memberOf"}
 SOFT_HYPHEN = "\u00ad"
 
 
-def users(slapd: Slapd, **settings: Any) -> LdapUsers:
-    chosen = Ldap(**{"url": slapd.url, "base_dn": PEOPLE, "timeout": 5, **settings})
-    return LdapUsers(chosen, LdapDirectory(chosen))
+def users(slapd: Slapd, answer_seconds: int = 5, **settings: Any) -> LdapUsers:
+    chosen = Ldap(**{"url": slapd.url, "base_dn": PEOPLE, **settings})
+    return LdapUsers(chosen, LdapDirectory(chosen, answer_seconds))
 
 
 def lets_in(found: LdapUsers, user: str, password: str | None = None) -> bool:
@@ -77,19 +77,23 @@ def test_only_listed_users_are_accepted(slapd: Slapd) -> None:
 @pytest.mark.parametrize("key", [{}, BY_NAME], ids=["members of groups", "groups of users"])
 @pytest.mark.parametrize("account", [{}, ACCOUNT], ids=["own search", "search account"])
 def test_only_members_of_listed_groups_are_accepted(slapd: Slapd, key: dict[str, str], account: dict[str, str]) -> None:
-    # Users and groups are searched by the same key.
-    names = {"ada": "Ada", "eve": "Eve"} if key else {"ada": "ada", "eve": "eve"}
-    patterns = {"user_dn_pattern": f"{'cn' if key else 'uid'}=%s,{PEOPLE}:uid=%s,{PEOPLE}"}
-    found = users(slapd, **{**PATTERNS, **patterns, **key, **account}, group_filter=("nothing", "analysts"))
-    # With cn as the key, a login can bind without a search account only by DN.
-    dn = f"uid=ada,{PEOPLE}"
-    if key and account:
-        assert lets_in(found, names["ada"], "ada's secret")
-        assert not lets_in(found, names["eve"], "eve's secret")
-    elif not key:
-        assert lets_in(found, "ada")
-        assert lets_in(found, dn, "ada's secret")
-        assert not lets_in(found, "eve")
+    found = users(slapd, **{**PATTERNS, **key, **account}, group_filter=("nothing", "analysts"))
+    assert lets_in(found, "ada")
+    assert lets_in(found, f"uid=ada,{PEOPLE}", "ada's secret")
+    assert lets_in(found, "o,d+d")
+    assert not lets_in(found, "eve")
+
+
+def test_groups_elsewhere_do_not_count(slapd: Slapd) -> None:
+    for key in ({}, BY_NAME):
+        found = users(slapd, **{**PATTERNS, **key, "group_dn_pattern": f"cn=%s,{PARTNERS}"}, group_filter=("analysts",))
+        assert not lets_in(found, "ada")
+
+
+def test_a_custom_query_finds_members_whatever_lists_groups(slapd: Slapd) -> None:
+    settings = {**PATTERNS, **BY_NAME, "base_dn": SUFFIX, "custom_ldap_query": "(cn=analysts)"}
+    assert lets_in(users(slapd, **settings), "ada")
+    assert not lets_in(users(slapd, **settings), "eve")
 
 
 def test_group_names_are_case_insensitive(slapd: Slapd) -> None:
@@ -145,7 +149,7 @@ def test_a_silent_server_times_out(slapd: Slapd, scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable):
-            users(slapd, url=url, timeout=1).verify("ada", PASSWORDS["ada"])
+            users(slapd, 1, url=url).verify("ada", PASSWORDS["ada"])
 
 
 def test_a_refused_search_account_is_a_configuration_error(slapd: Slapd) -> None:

@@ -45,9 +45,7 @@ def test_a_value_in_a_dn_is_escaped(value: str) -> None:
 def test_a_value_in_a_filter_is_escaped(value: str) -> None:
     filters = {
         texts.person_named(value): [("uid", value), ("sAMAccountName", value)],
-        texts.group_named("group", "cn", value): [("cn", value)],
-        texts.groups_with("group", "member", value, value): [("member", value), ("member", value)],
-        texts.member_of("memberOf", value, "uid", value): [("memberOf", value), ("uid", value)],
+        texts.groups_with("member", value, value): [("member", value), ("member", value)],
         texts.part_filter("uid=%s,ou=people", value): [("uid", value)],
         texts.part_filter(f"uid={texts.escaped_in_dn(value)},ou=people"): [("uid", value)],
     }
@@ -85,9 +83,9 @@ def test_a_user_name_has_a_short_form(user: str, short: str, without_domain: str
 
 
 def test_patterns_are_split_and_have_defaults() -> None:
-    assert texts.patterns("", "uid", "dc=example") == ("uid=%s,dc=example",)
-    assert texts.patterns("", "uid", "") == ()
-    assert texts.patterns("uid=%s,ou=a:cn=%s,ou=b:nothing", "x", "y") == ("uid=%s,ou=a", "cn=%s,ou=b")
+    assert texts.patterns("", "dc=example") == ("uid=%s,dc=example",)
+    assert texts.patterns("", "") == ()
+    assert texts.patterns("uid=%s,ou=a:cn=%s,ou=b:nothing", "y") == ("uid=%s,ou=a", "cn=%s,ou=b")
     assert texts.bases(("uid=%s,ou=a,dc=b", "ou=c,dc=d")) == ("ou=a,dc=b", "ou=c,dc=d")
 
 
@@ -104,3 +102,10 @@ def test_patterns_are_split_and_have_defaults() -> None:
 def test_principals_are_built_from_patterns_or_the_domain(user: str, domain: str, found: tuple[str, ...]) -> None:
     assert texts.principals(user, domain, ("uid=%s,ou=a", "uid=%s,ou=b")) == found
     assert texts.principals("ada", "", ()) == ("ada",)
+
+
+def test_what_lies_below_a_base() -> None:
+    assert texts.lies_below("cn=A, ou=groups,dc=example", "OU=groups, dc=example")
+    assert texts.lies_below("cn=a,dc=example", "cn=a,dc=example")
+    for other in ("cn=a,ou=subgroups,dc=example", "ou=groups,dc=example,dc=evil", "cn=a,ou=people,dc=example"):
+        assert not texts.lies_below(other, "ou=groups,dc=example")

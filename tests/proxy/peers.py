@@ -262,7 +262,7 @@ async def gateway(
 
     def open_wire() -> ClientEnd:
         if http:
-            return HttpClientConnection(limits, cookies, "/cliservice", secure=False)
+            return HttpClientConnection(limits, cookies, secure=False)
         return ClientConnection(transports, limits)
 
     traffic = Traffic()

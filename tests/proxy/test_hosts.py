@@ -13,8 +13,8 @@ REBOUND = "evil.example:10001"
 """The name of a web site whose owner lets it mean 127.0.0.1."""
 
 
-def hosts(*names: str, origins: tuple[str, ...] = (), exposed: bool = False) -> Hosts:
-    return Hosts(names, origins, exposed=exposed, setting="listen.http_hosts", origins_setting="listen.http_origins")
+def hosts(*names: str, exposed: bool = False) -> Hosts:
+    return Hosts(names, exposed=exposed, setting="listen.http_hosts")
 
 
 @pytest.mark.parametrize("exposed", [False, True])
@@ -63,14 +63,9 @@ def test_names(host: str, names: tuple[str, ...], exposed: bool, accepted: bool)
 @pytest.mark.parametrize("exposed", [False, True])
 def test_web_pages_are_refused(origin: str, exposed: bool) -> None:
     """Also those of the gateway's own address: the gateway serves no pages."""
-    refusal = hosts(origins=("https://a.example",), exposed=exposed).refusal("127.0.0.1", origin)
+    refusal = hosts(exposed=exposed).refusal("127.0.0.1", origin)
     assert refusal is not None
     assert refusal[0] is HTTPStatus.FORBIDDEN
-    assert "listen.http_origins" in refusal[1]
-
-
-def test_named_origins_are_accepted() -> None:
-    assert hosts(origins=("https://a.example",)).refusal("127.0.0.1", "https://A.example") is None
 
 
 def test_the_log_has_a_line_for_many_refusals(caplog: pytest.LogCaptureFixture) -> None:

@@ -246,7 +246,7 @@ async def test_a_host_that_is_not_local_is_an_error() -> None:
 
 async def test_a_client_before_the_start_is_refused_with_a_message() -> None:
     def http() -> HttpClientConnection:
-        return HttpClientConnection(LIMITS, Cookies(60), "/cliservice", secure=False)
+        return HttpClientConnection(LIMITS, Cookies(60), secure=False)
 
     listener = idle_listener(
         Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS)), Port("127.0.0.1", 0, http, tied=False)

@@ -12,8 +12,8 @@ from TCLIService import TCLIService, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from gateway.config import Healing
 from gateway.service.answers import healing
+from gateway.service.answers.healing import Healing
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, row_set

@@ -9,8 +9,8 @@ from fakes import World
 from lexings import counted
 from views import given
 
-from gateway.config import Healing
 from gateway.monitoring.unread import names
+from gateway.service.answers.healing import Healing
 from gateway.service.clients.audit import Audit, Line, Unread
 
 INNER = "INSERT INTO s.u SELECT * FROM s.mv"

@@ -174,7 +174,7 @@ async def test_that_a_session_has_ended_is_remembered_as_nothing() -> None:
 
 async def test_a_proof_that_is_much_too_old_is_not_used_until_it_is_made_anew() -> None:
     """Users may have lost rights."""
-    world = await stage(Rewrite(wait=0, canary=0, proof_seconds=100))
+    world = await stage(Rewrite(wait=0, canary=0))
     bob = await world.client("bob")
 
     async def ask(age: float) -> None:

@@ -16,7 +16,7 @@ def rights(path: Path) -> int:
 
 
 def options(directory: Path) -> host.HostOptions:
-    return host.HostOptions(directory, "local[*]", "1g", os.getpid(), {})
+    return host.HostOptions(directory, os.getpid(), {})
 
 
 def old_directory(place: Path) -> Path:

@@ -59,7 +59,7 @@ def family(engine: EmbeddedEngine) -> list[psutil.Process]:
 
 def settings(data_dir: Path) -> Settings:
     java = f"engine.{JAVA_OPTIONS}={spark_java_options()}"
-    return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g", java])
+    return settings_file.load(None, [f"data_dir={data_dir}", "engine.spark.driver.memory=1g", java])
 
 
 @pytest.mark.thorough
@@ -148,7 +148,7 @@ def test_the_engine_listens_on_loopback_only(engine: Engine) -> None:
 @pytest.mark.usefixtures("spark_server")
 def test_a_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     async def check() -> None:
-        engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
+        engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.spark.master=nonsense"]))
         with pytest.raises(EngineFailed, match="Master must either be"):
             await engine.start()
         assert engine.pid is None
@@ -207,7 +207,7 @@ def test_storage_that_suits_one_machine_only_is_logged(
 )
 def test_the_class_path_has_the_local_jars(jars: str, expected: list[str]) -> None:
     """A colon separates entries of a class path, so a URL in it would become two."""
-    settings = spark_settings(HostOptions(Path("/data"), "yarn", "1g", 1, {"spark.jars": jars}))
+    settings = spark_settings(HostOptions(Path("/data"), 1, {"spark.master": "yarn", "spark.jars": jars}))
     assert settings.get("spark.driver.extraClassPath", "").split(":") == (expected or [""])
     assert settings["spark.jars"] == jars
 

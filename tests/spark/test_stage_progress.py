@@ -162,7 +162,7 @@ def test_stage_progress_of_an_embedded_engine_reaches_the_progress_line(tmp_path
         ui = ("engine.spark.ui.enabled=true", "engine.spark.ui.port=0")
         java = f"engine.{JAVA_OPTIONS}={spark_java_options()}"
         engine = EmbeddedEngine(
-            settings_file.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui, java])
+            settings_file.load(None, [f"data_dir={tmp_path}", "engine.spark.driver.memory=1g", *ui, java])
         )
         assert await engine.of_statement("not started") is None
         address = await engine.start()

@@ -161,7 +161,7 @@ def test_tls_may_be_enabled_for_one_port(start_gateway: Any, certificates: Certi
     )
     connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=30)
     connection.request("GET", "/")
-    assert connection.getresponse().status == 404
+    assert connection.getresponse().status == 405
     connection.close()
     assert read(gateway, certificates) == [("ada", 1)]
 

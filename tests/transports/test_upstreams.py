@@ -18,6 +18,18 @@ from tiers import sampled
 from gateway.login.authenticator import REFUSAL_SECONDS
 
 _numbers = itertools.count(1)
+_VARIABLES = {
+    "nosasl": ";auth=noSasl",
+    "http": ";transportMode=http",
+    "http_strict": ";transportMode=http",
+    "https": ";transportMode=http;ssl=true",
+    "tls": ";ssl=true",
+}
+
+
+def url_of(servers: ThriftServers, kind: str) -> str:
+    """The JDBC URL of a server."""
+    return f"jdbc:hive2://localhost:{servers.ports[kind]}/{_VARIABLES.get(kind, '')}"
 
 
 @pytest.fixture(params=sampled(("sasl", "nosasl", "http", "https", "tls"), {"https"}))
@@ -28,12 +40,11 @@ def before(
     kind: str = request.param
     settings: dict[str, object] = {
         "listen.http_port": 0,
-        "upstream.transport": {"https": "http", "tls": "sasl"}.get(kind, kind),
         "storage.database": f"storage_{next(_numbers)}",
     }
     if kind in ("https", "tls"):
-        settings |= {"upstream.tls": "true", "upstream.tls_ca": certificates.ca}
-    upstream = f"localhost:{thrift_servers.ports[kind]}"
+        settings["upstream.tls_ca"] = certificates.ca
+    upstream = url_of(thrift_servers, kind)
     running = Gateway(tmp_path / "gateway.log", upstream=upstream, **settings)
     yield running
     running.stop()
@@ -82,14 +93,13 @@ def test_spark_runs_statements_as_the_clients_user(
 ) -> None:
     settings: dict[str, object] = {
         "listen.http_port": 0,
-        "upstream.transport": kind,
         "storage.database": f"storage_{next(_numbers)}",
         "authentication.hand_on": hand_on,
         "upstream.user": "svc",
         "upstream.password": "svc's secret",
         **logins_of(tmp_path / "users"),
     }
-    before = Gateway(tmp_path / "gateway.log", upstream=f"localhost:{thrift_servers.ports[kind]}", **settings)
+    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, kind), **settings)
     try:
         over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
         with (
@@ -107,12 +117,11 @@ def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers,
     """The gateway does not check passwords. Refusals by Spark are delayed, with every transport of the client."""
     settings: dict[str, object] = {
         "listen.http_port": 0,
-        "upstream.transport": "http",
         "upstream.user": "svc",
         "upstream.password": IN_DIRECTORY["svc"],
         "storage.database": f"storage_{next(_numbers)}",
     }
-    before = Gateway(tmp_path / "gateway.log", upstream=f"localhost:{thrift_servers.ports['http_strict']}", **settings)
+    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, "http_strict"), **settings)
     over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
     try:
         with (

@@ -52,7 +52,7 @@ def post(body: bytes, *headers: str, path: str = "/cliservice", version: str = "
 def opened(
     limits: WireLimits = LIMITS, cookies: Cookies | None = None, *, secure: bool = False
 ) -> HttpClientConnection:
-    return HttpClientConnection(limits, cookies or Cookies(60), "/cliservice", secure=secure)
+    return HttpClientConnection(limits, cookies or Cookies(60), secure=secure)
 
 
 def logged_in() -> HttpClientConnection:
@@ -79,7 +79,7 @@ def test_forwarded_headers_are_those_of_the_current_request() -> None:
 
 def test_a_request_of_a_web_page_is_refused_before_its_login() -> None:
     hosts = Hosts((), exposed=False, setting="listen.http_hosts")
-    connection = HttpClientConnection(LIMITS, Cookies(60), "/cliservice", secure=False, admission=hosts.refusal)
+    connection = HttpClientConnection(LIMITS, Cookies(60), secure=False, admission=hosts.refusal)
     body = calls.status()
     assert connection.receive(post(body, basic("ada", "x:y"))) == [ADA]
     connection.accept_login()
@@ -251,10 +251,15 @@ def test_user_and_password_take_precedence_over_a_cookie() -> None:
     assert opened(cookies=cookies).receive(both) == [Login("eve", "x", HTTP)]
 
 
+def test_every_path_is_served() -> None:
+    """Web proxies have their own."""
+    for path in ("/", "/cliservice", "/gateway/hive?x=1"):
+        assert opened().receive(post(calls.status(), basic("ada", "x"), path=path)) == [Login("ada", "x", HTTP)]
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
-        (post(calls.status(), basic("ada", "x"), path="/other"), b"404"),
         (post(b"", basic("ada", "x"), method="GET"), b"405"),
         (post(calls.status(), basic("ada", "x"), path="/cliservice?doAs=bob"), b"403"),
         (post(calls.status(), "Authorization: Negotiate YII="), b"401"),

@@ -1,14 +1,15 @@
 """Corrects faults of Spark's Thrift Server, by changing requests, changing replies, or answering in its place.
 
-Each correction has a setting (`config.Healing`), and leaves calls unchanged that Spark answers correctly.
+The setting `healing` names the corrections that are made. Each leaves calls unchanged that Spark answers correctly.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Self
 
-from gateway.config import Healing
 from gateway.service.clients.session import DATABASE_KEY, Session
 from gateway.service.operations.operation import Result
 from gateway.wire import message, reply
@@ -17,6 +18,44 @@ from gateway.wire.reply import InfoKind
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, Type, row_set
 from sql.names import SESSION_CATALOG, Namespace
 from sql.understood import Understood
+
+PAGE_BYTES = 100 << 20
+"""The longest page of rows for `long_pages`: Hive's JDBC driver fails with 'MaxMessageSize reached' above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """Which faults are corrected; docs/internals/healing.md describes each."""
+
+    get_info: bool = True
+    key_calls: bool = True
+    star_patterns: bool = True
+    leaked_sessions: bool = True
+    lost_cancels: bool = True
+    early_metadata: bool = False
+    ddl_columns: bool = False
+    show_tables: str = "auto"
+    """For which clients SHOW TABLES and SHOW VIEWS return the name in the first column, as Hive does, instead of the
+    database. auto: for the statements of PyHive's SQLAlchemy dialect and Superset. on: for all. off: for none."""
+    page_bytes: int = 0
+    """The longest page of rows that a client gets; a longer page is replaced by one with fewer rows. 0: unlimited."""
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> Self:
+        """The corrections that the setting `healing` names."""
+        show_tables = "on" if "show_tables_for_all" in names else "auto" if "show_tables" in names else "off"
+        return cls(
+            get_info="get_info" in names,
+            key_calls="key_calls" in names,
+            star_patterns="star_patterns" in names,
+            leaked_sessions="leaked_sessions" in names,
+            lost_cancels="lost_cancels" in names,
+            early_metadata="early_metadata" in names,
+            ddl_columns="ddl_columns" in names,
+            show_tables=show_tables,
+            page_bytes=PAGE_BYTES if "long_pages" in names else 0,
+        )
+
 
 ANSWERED_BY_SPARK: Final = frozenset({13, 17, 18, 10006})
 """CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers recognize Spark by them."""
@@ -136,7 +175,7 @@ _PYHIVE_PROTOCOL: Final = 5
 
 
 def lists_names(setting: str, call: OpenCall, known: Understood) -> bool:
-    """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`healing.show_tables`).
+    """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`Healing.show_tables`).
 
     `call` opened the session. PyHive sends a configuration without a database. impyla, with the same protocol version,
     sends no configuration and reads the second column; JDBC drivers always name a database.

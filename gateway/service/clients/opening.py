@@ -35,7 +35,7 @@ UNWANTED_SECONDS = 20.0
 class Opening:
     """The logins of one client connection, and the sessions that it opens and closes.
 
-    `close_left`: whether sessions that Spark keeps when a connection breaks are closed (healing.leaked_sessions).
+    `close_left`: whether sessions that Spark keeps when a connection breaks are closed (`Healing.leaked_sessions`).
     """
 
     def __init__(
@@ -399,7 +399,7 @@ class Opening:
     async def client_lost(self) -> None:
         """Ends the client's sessions at Spark, so that their writes have ended when they are recorded as ended.
 
-        If healing.leaked_sessions is off, Spark ends only the newest one; the others stay open, and can be used from
+        Without `Healing.leaked_sessions`, Spark ends only the newest one; the others stay open, and can be used from
         any connection.
         """
         self._without_reply(LoginAbandoned())

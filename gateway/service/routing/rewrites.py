@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from gateway.config import Rewrite
 from gateway.errors import FreshgateError, Overtaken
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
@@ -59,7 +58,7 @@ WAITING_MAX = 100
 """Shapes that wait to be considered; further ones are considered when they come again."""
 CONSIDERED_SECONDS = 60.0
 HELD_TIMES = 2
-"""After so many times `rewrite.proof_seconds` a proof is not used any more, even if it is not yet made anew: users may
+"""After so many times `access.rights_seconds` a proof is not used any more, even if it is not yet made anew: users may
 have lost rights."""
 _FRESHNESS = {
     Freshness.FRESH: "fresh",
@@ -105,7 +104,8 @@ class Rewrites:
         means: Means,
         usages: Usages,
         canary: Canary,
-        settings: Rewrite,
+        wait_seconds: float,
+        proof_seconds: float,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
@@ -117,7 +117,8 @@ class Rewrites:
         self._partly_stale = means.partly_stale
         self._usages = usages
         self._canary = canary
-        self._settings = settings
+        self._wait_seconds = wait_seconds
+        self._proof_seconds = proof_seconds
         self._verdicts = Verdicts(SHAPES_MAX)
         self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
         self._describing: dict[Key, asyncio.Task[None]] = {}
@@ -149,7 +150,7 @@ class Rewrites:
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = await self._known(key, session, shape, words)
         usage = self._usages.of(shape.key, namespace, session.user)
-        if found is None or self._age(found) > HELD_TIMES * self._settings.proof_seconds:
+        if found is None or self._age(found) > HELD_TIMES * self._proof_seconds:
             return Pass(Missed.NEW, usage)
         reason, stale = found.missed, list[Answer]()
         for answer in found.answers:
@@ -182,8 +183,8 @@ class Rewrites:
         task = self._consider_soon(key, session, shape, words)
         if found is not None and any(map(self._is_proved, found.answers)):
             return found
-        if task is not None and self._settings.wait:
-            await asyncio.wait([task], timeout=self._settings.wait)
+        if task is not None and self._wait_seconds:
+            await asyncio.wait([task], timeout=self._wait_seconds)
         return self._verdicts.find(key)
 
     async def _mixture(self, answer: Answer, session: Session) -> Mixture | None:
@@ -248,7 +249,7 @@ class Rewrites:
     async def _is_old(self, found: Considered) -> bool:
         """Whether the shape should be considered again: the proofs are old or hold no longer, or another view may take
         part by now."""
-        if self._age(found) > self._settings.proof_seconds:
+        if self._age(found) > self._proof_seconds:
             return True
         if not all(self._is_same(view_id, before) for view_id, before in found.grounds.participants.items()):
             return True
