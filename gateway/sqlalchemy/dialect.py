@@ -233,6 +233,7 @@ class FreshgateDialect(default.DefaultDialect):
     def _described(self, connection: Any, name: str, schema: str | None, extended: str = "") -> list[Any]:
         full = self._name(name, schema)
         with _missing(full):
+            # Not AS JSON, which Spark supports for its own tables only.
             return self._rows(connection, f"DESCRIBE TABLE {extended}{full}")
 
     def _within(self, schema: str | None) -> str:
