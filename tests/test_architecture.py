@@ -27,9 +27,9 @@ ALLOWED = {
     "sql": set[str](),
     "gateway.wire": set[str](),
     "gateway.checks": set[str](),
-    "gateway.config": {"gateway.checks"},
+    "gateway.config": {"gateway.checks", "gateway.upstream_url"},
     "gateway.arguments": set[str](),
-    "gateway.removed_settings": set[str](),
+    "gateway.removed_settings": {"gateway.upstream_url"},
     "gateway.settings_file": {
         *("gateway.checks", "gateway.removed_settings", "gateway.toml_lines", "gateway.upstream_url")
     },
