@@ -554,7 +554,7 @@ def routed(
     rewrites = Rewrites(
         *(catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds)
     )
-    effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results)
+    effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
     return Routing(router, effects, rewrites, version_reads)
 

@@ -674,7 +674,9 @@ class World:
             proof_sessions,
         )
         self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings.wait, 100.0)
-        self.effects = Effects(self.catalog, self.schemas, self.guard, scope, self.rewrites, self.readers, self.results)
+        self.effects = Effects(
+            self.catalog, self.schemas, self.guard, scope, self.rewrites, self.readers, self.results, self.unanswered
+        )
         self.router = Router(
             self.catalog,
             scope,

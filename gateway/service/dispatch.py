@@ -275,8 +275,6 @@ class Dispatch:
         send = self._service.router.plain(session, known)
         if send is None:
             return self._considered(execution)
-        if send.took is not None:
-            statement.sent("", send.took)
         return self._forward(execution, self._service.effects.begin(session, send))
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
@@ -442,7 +440,7 @@ class Dispatch:
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":
-            if operation.underway is not None and not operation.ended:
+            if operation.outcome_matters and not operation.ended:
                 return self._rows_of_unseen(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:

@@ -232,7 +232,7 @@ class Executions:
         """Runs the text that stands in for the client's to its end."""
         operation = await self._start(execution, side, underway, None)
         await self._ended(side, operation, execution.call.query_timeout_seconds)
-        if not self._router.still_holds(way):
+        if not self._effects.rewrites.still_holds(way.hit):
             self._drop(side, operation)
             raise Overtaken("What it read was written while it ran.")
         operation.statement = execution.statement
@@ -338,7 +338,7 @@ def follow(statement: Statement, way: Sent) -> None:
     """The statement goes this way."""
     send = sent(way)
     statement.understood(send.mentions)
-    statement.sent((send.text or "") if isinstance(way, FromView) else "", send.took)
+    statement.rewritten((send.text or "") if isinstance(way, FromView) else "")
 
 
 def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:

@@ -240,7 +240,7 @@ def test_a_session_is_busy_while_its_client_may_be_reading() -> None:
     """From the reply on, however long that took; of the gateway's own statements until it has heard of their end."""
 
     async def check() -> None:
-        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: Send()), effects=Effects(*[cast(Any, None)] * 7))
+        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: Send()), effects=Effects(*[cast(Any, None)] * 8))
         client, session = await gateway.session()
         begun = await decided(client.request(calls.execute("SELECT 1", run_async=False)))
         assert isinstance(begun, Forward)
@@ -300,7 +300,7 @@ def test_what_is_begun_in_a_session_that_is_closed_meanwhile_is_ended() -> None:
         ends: list[End] = []
         among: Any = SimpleNamespace(begin=lambda _: None, end=lambda _, end: ends.append(end))
         send = Send(effects=(TemporaryViewsChanged(among, Change()),))
-        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: send), effects=Effects(*[cast(Any, None)] * 7))
+        gateway = Gateway(router=SimpleNamespace(plain=lambda *_: send), effects=Effects(*[cast(Any, None)] * 8))
         client, session = await gateway.session()
         begun = await decided(client.request(calls.execute("INSERT INTO t VALUES (1)", run_async=True)))
         assert isinstance(begun, Forward)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from gateway.mv.rewriting.usage import Asked
 from sql.names import Namespace
@@ -41,13 +39,12 @@ class Unanswered:
         self._most = most
         self._known: OrderedDict[Asked, Runs] = OrderedDict()
 
-    def receiver(self, text: str, namespace: Namespace, user: str) -> Callable[[float], None] | None:
-        """Receives the seconds that a query took; None if it is not counted."""
-        if len(text) > CHARACTERS_MAX or _WORTH.search(text) is None:
-            return None
-        return partial(self._took, text, namespace, user)
+    def is_counted(self, text: str) -> bool:
+        """Whether views may be suggested for a query."""
+        return self.counts and len(text) <= CHARACTERS_MAX and _WORTH.search(text) is not None
 
-    def _took(self, text: str, namespace: Namespace, user: str, seconds: float) -> None:
+    def took(self, text: str, namespace: Namespace, user: str, seconds: float) -> None:
+        """A query has succeeded in this time."""
         asked = Asked(shape_of(text).key, namespace, user)
         runs = self._known.get(asked)
         if runs is None:

@@ -6,7 +6,6 @@ It outlives proofs, which end with every change of the catalog.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -92,29 +91,27 @@ class Usage:
     answered: Durations = field(default_factory=Durations)
     """Of the texts on views."""
 
-    def missed(self, reason: Missed) -> Callable[[float], None]:
-        """A query goes to Spark as it came; the result receives the seconds that it takes."""
+    def missed(self, reason: Missed) -> None:
+        """A query is forwarded unchanged."""
         self.misses[reason] += 1
         self.counts.refused[reason] += 1
-        return self.own.add
 
-    def used(self, view: TableName) -> Callable[[float], None]:
-        """A view answers a query; the result receives the seconds that it takes."""
+    def used(self, view: TableName) -> None:
+        """A view answers a query."""
         self.hits[view] += 1
         self.counts.used += 1
-        return self._answered
 
-    def _answered(self, seconds: float) -> None:
+    def took(self, seconds: float) -> None:
+        """A view has answered a query in this time."""
         self.answered.add(seconds)
         if (own := self.own.mean) is not None:
             self.counts.saved_seconds += max(0.0, own - seconds)
 
-    def failed(self, view: TableName, reason: Missed = Missed.FAILED) -> Callable[[float], None]:
-        """The view did not answer after all: the client's own text runs."""
+    def failed(self, view: TableName, reason: Missed = Missed.FAILED) -> None:
+        """The view did not answer after all: the client's own text runs, and has `missed`."""
         self.hits -= Counter({view: 1})
         self.counts.used -= 1
         self.counts.failed += reason is Missed.FAILED
-        return self.missed(reason)
 
     @property
     def saved_seconds(self) -> float | None:

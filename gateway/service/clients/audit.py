@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -124,13 +124,11 @@ class Statement:
         "_peer",
         "_refreshed",
         "_rewritten",
-        "_sent",
         "_session",
         "_spark_operation",
         "_sqlstate",
         "_taken_for",
         "_text",
-        "_took",
         "ended",
     )
 
@@ -151,8 +149,6 @@ class Statement:
         self._mentions = NOTHING
         self._refreshed: dict[TableName, None] = {}
         self._rewritten = ""
-        self._sent = self._began
-        self._took: Callable[[float], None] | None = None
         self._cancelled = False
         self._operation: Handle | None = None
         self._spark_operation: Handle | None = None
@@ -173,11 +169,9 @@ class Statement:
         if mentions is not NOTHING:
             self._known = None  # Not needed any more, and the statement may run for hours.
 
-    def sent(self, rewritten: str, took: Callable[[float], None] | None) -> None:
-        """`rewritten`: the text on a materialized view that goes to Spark in the place of the client's; empty if that
-        goes itself. `took` receives the seconds from now until its success is known."""
-        self._rewritten = rewritten[: self._audit.characters]
-        self._sent, self._took = time.monotonic(), took
+    def rewritten(self, text: str) -> None:
+        """`text`, on a materialized view, goes to Spark in the place of the client's; empty: that goes itself."""
+        self._rewritten = text[: self._audit.characters]
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
@@ -262,8 +256,6 @@ class Statement:
     def _finish(self, outcome: Outcome) -> None:
         if not self.ended:
             self.ended = True
-            if self._took is not None and outcome is Outcome.SUCCEEDED:
-                self._took(time.monotonic() - self._sent)
             self._audit.finished(self, outcome, time.monotonic() - self._began)
 
     @property

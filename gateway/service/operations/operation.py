@@ -120,6 +120,8 @@ class ForwardedOperation:
     handle: Handle
     underway: Consequences | None = None
     """None if it does nothing when it ends or is closed."""
+    outcome_matters: bool = False
+    """Whether Spark must be asked for its end before its rows are fetched."""
     runs_others: bool = False
     """Whether its text may run other statements, so that a part may have been executed even if it fails."""
     may_lack_columns: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, Overtaken
@@ -21,7 +21,7 @@ from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.proving import Prover, filled
-from gateway.mv.rewriting.usage import SHAPES_MAX, Missed, Usage, Usages
+from gateway.mv.rewriting.usage import SHAPES_MAX, Missed, Usages
 from gateway.mv.rewriting.verdicts import (
     Answer,
     Consideration,
@@ -37,7 +37,7 @@ from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
 from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.ways import Hit
+from gateway.service.routing.ways import Hit, QueryMissed
 from sql.definition.bases import bases
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -79,18 +79,6 @@ class Means:
     prover: Prover
     partly_stale: PartlyStale
     sessions: ProofSessions
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """The query goes to Spark as it came."""
-
-    reason: Missed
-    usage: Usage
-
-    def count(self) -> Callable[[float], None]:
-        """Counts it; the result receives the seconds that it takes."""
-        return self.usage.missed(self.reason)
 
 
 class Rewrites:
@@ -142,16 +130,16 @@ class Rewrites:
             and not session.transaction.active
         )
 
-    async def find(self, session: Session, namespace: Namespace, words: Words, text: str) -> Hit | Pass:
-        """The text to run in the place of a query, or why it goes to Spark as it came. Nothing is counted yet."""
+    async def find(self, session: Session, namespace: Namespace, words: Words, text: str) -> Hit | QueryMissed:
+        """The text to run in the place of a query, or why it is forwarded unchanged."""
         if (reason := self.hindrance(session, words, text)) is not None:
-            return Pass(reason, self._usages.nothing)
+            return QueryMissed(reason, self._usages.nothing)
         shape = shape_of(text)
         key = Key(shape.key, namespace, session.user, session.settings.id)
         found = await self._known(key, session, shape, words)
         usage = self._usages.of(shape.key, namespace, session.user)
         if found is None or self._age(found) > HELD_TIMES * self._proof_seconds:
-            return Pass(Missed.NEW, usage)
+            return QueryMissed(Missed.NEW, usage)
         reason, stale = found.missed, list[Answer]()
         for answer in found.answers:
             if not self._is_proved(answer):
@@ -167,7 +155,7 @@ class Rewrites:
             if (mixture := await self._mixture(answer, session)) is not None:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
                 return Hit(key, answer, named, usage, mixture, mixed)
-        return Pass(reason, usage)
+        return QueryMissed(reason, usage)
 
     async def _known(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | None:
         """What is known of a shape. If that is nothing, or old, the shape is considered: the query waits for it for at
@@ -289,6 +277,11 @@ class Rewrites:
         if hit.mixture is not None:
             return self._partly_stale.holds(hit.mixture)
         return self._standing.holds(hit.answer.view_id)
+
+    def still_holds(self, hit: Hit) -> bool:
+        """Whether the answer is right of a text that has just ended: one that reads base tables, too, may show a write
+        of which the view's rows show nothing."""
+        return not hit.mixed or self.holds(hit)
 
     def succeeded(self, session: Session, words: Words, text: str, hit: Hit) -> None:
         """The text on the view has succeeded at Spark: its answer may be compared with the client's own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.errors import FreshgateError, SyntaxRefused
@@ -30,7 +30,7 @@ from gateway.service.routing.first_words import READING, ROW_CHANGES, may_write
 from gateway.service.routing.gatekeeper import CHANGING, Gatekeeper, takes_temporary
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.reads import Reads
-from gateway.service.routing.rewrites import FIRST_WORDS, Pass, Rewrites
+from gateway.service.routing.rewrites import FIRST_WORDS, Rewrites
 from gateway.service.routing.scope import RELATION_WORDS, Scope, may_move
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
@@ -45,6 +45,8 @@ from gateway.service.routing.ways import (
     Own,
     OwnSettingsChanged,
     QueryAnswered,
+    QueryMissed,
+    QueryUnanswered,
     RefreshFirst,
     RightsChanged,
     RowsCollectedInParts,
@@ -55,6 +57,7 @@ from gateway.service.routing.ways import (
     TemporaryViewLeaves,
     Way,
     changed,
+    doing,
     sent,
 )
 from gateway.service.routing.writes import Writes, moves_files
@@ -148,20 +151,17 @@ class Router:
             or (writes and (moves_files(look) or may_hold_path(look.words)))
         ):
             return None
-        took = None
-        if self._unanswered.counts and look.keyword in QUERIES:
+        effects = list[Effect]()
+        if look.keyword in QUERIES and self._suggests(session, known):
             if session.namespace is None:
                 return None
-            took = self._counting(session, session.namespace, known)
-        effects = list[Effect]()
+            effects.append(QueryUnanswered(known.text, session.namespace, session.user))
         if writes:
             effects.append(self._writes.unread(session, known))
         if _may_change_namespace(look):
             effects.append(may_move(known))
         effects += self._meanings(known)
-        if took is None and not effects:
-            return UNCHANGED
-        return Send(effects=tuple(effects), runs_others=_runs_others(look), took=took)
+        return Send(effects=tuple(effects), runs_others=_runs_others(look)) if effects else UNCHANGED
 
     # --- the thorough way --------------------------------------------------------------------------
 
@@ -250,13 +250,9 @@ class Router:
         if isinstance(found, Hit):
             if (on_view := await self._from_view(session, namespace, known, found, known.text[:start])) is not None:
                 return on_view
-            found = Pass(Missed.NOT_FRESH, found.usage)
+            found = QueryMissed(Missed.NOT_FRESH, found.usage)
         way = await self._counted(session, namespace, known, claim)
-        if start:
-            return way
-        took = found.count()
-        # The time of others would contain that of a refresh.
-        return replace(way, took=took if way.took is None else _both(took, way.took)) if isinstance(way, Send) else way
+        return way if start else doing(way, replace(found, timed=isinstance(way, Send)))
 
     async def _from_view(
         self, session: Session, namespace: Namespace, known: Understood, hit: Hit, head: str
@@ -277,37 +273,34 @@ class Router:
         if hit.mixed:
             send = replace(send, source=None)  # It also reads base tables.
         if not head:
-            answered = QueryAnswered(hit, known.text, known.look.words)
-            send = replace(send, took=hit.usage.used(hit.answer.view), effects=(*send.effects, answered))
-        return FromView(send, hit, known, counted=not head)
+            send = doing(send, QueryAnswered(hit, known.text, known.look.words))
+        return FromView(send, hit, known)
 
     async def own_text(self, session: Session, failed: FromView, error: FreshgateError) -> Send | RefreshFirst:
         """The way of the client's own text after another one has failed. Raises FreshgateError."""
         reason = self._rewrites.failed(failed.hit, error)
         way = await self._at_a_time(session, await session.resolve_namespace(), failed.query, None)
-        took = failed.hit.usage.failed(failed.hit.answer.view, reason) if failed.counted else None
-        return replace(way, took=took) if isinstance(way, Send) else way
-
-    def still_holds(self, way: FromView) -> bool:
-        """Whether the answer of the text that has just ended is right."""
-        return not way.hit.mixed or self._rewrites.holds(way.hit)
+        if failed.query.look.keyword == "explain":
+            return way
+        failed.hit.usage.failed(failed.hit.answer.view, reason)
+        return doing(way, QueryMissed(reason, failed.hit.usage, timed=isinstance(way, Send)))
 
     async def _counted(
         self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
     ) -> Send | RefreshFirst:
         """The way of a statement as it came."""
         way = await self._at_a_time(session, namespace, known, claim)
-        counted = self._unanswered.counts and known.look.keyword in QUERIES
-        if counted and isinstance(way, Send) and not way.mentions.views:
-            return replace(way, took=self._counting(session, namespace, known))
-        return way
+        if not isinstance(way, Send) or way.mentions.views or known.look.keyword not in QUERIES:
+            return way
+        unanswered = QueryUnanswered(known.text, namespace, session.user)
+        return doing(way, unanswered) if self._suggests(session, known) else way
 
-    def _counting(self, session: Session, namespace: Namespace, known: Understood) -> Callable[[float], None] | None:
-        """Receives the seconds that a query took which no view answers, for which views may be suggested."""
+    def _suggests(self, session: Session, known: Understood) -> bool:
+        """Whether views may be suggested for a query that no view answers."""
         words = known.look.words
-        if not words.isdisjoint(CATALOG_WORDS) or self._scope.temporary(session).mentioned(words):
-            return None
-        return self._unanswered.receiver(known.text, namespace, session.user)
+        if not self._unanswered.is_counted(known.text):
+            return False
+        return words.isdisjoint(CATALOG_WORDS) and not self._scope.temporary(session).mentioned(words)
 
     # --- statements for Spark ----------------------------------------------------------------------
 
@@ -330,9 +323,8 @@ class Router:
         except BaseException:  # Including cancellation: the versions are not read.
             self._effects.drop(session, (travel.held,))
             raise
-        send = sent(way)
-        mentions = replace(send.mentions, views=send.mentions.views | travel.views)
-        return changed(way, mentions=mentions, effects=(*send.effects, travel.held))
+        mentions = sent(way).mentions
+        return doing(changed(way, mentions=replace(mentions, views=mentions.views | travel.views)), travel.held)
 
     async def _routed(
         self,
@@ -454,14 +446,6 @@ class Router:
         if len(name) > 1 or isinstance(command, DropMaterializedView | AlterMaterializedView):
             return False
         return self._scope.temporary(session).may_be(name) and await takes_temporary(await session.sql(), name[0])
-
-
-def _both(one: Callable[[float], None], other: Callable[[float], None]) -> Callable[[float], None]:
-    def took(seconds: float) -> None:
-        one(seconds)
-        other(seconds)
-
-    return took
 
 
 def _checked(command: NamedCommand) -> NamedCommand:

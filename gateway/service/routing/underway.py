@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.observation.schemas import Schemas
+from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients import aftermath, own_settings
 from gateway.service.clients.session import Session
@@ -25,6 +27,8 @@ from gateway.service.routing.ways import (
     MeaningsMove,
     OwnSettingsChanged,
     QueryAnswered,
+    QueryMissed,
+    QueryUnanswered,
     RightsChanged,
     RowsCollectedInParts,
     Send,
@@ -50,6 +54,7 @@ class Effects:
         rewrites: Rewrites,
         readers: Readers,
         results: ResultStore,
+        unanswered: Unanswered,
     ) -> None:
         self.catalog = catalog
         self.schemas = schemas
@@ -58,6 +63,7 @@ class Effects:
         self.rewrites = rewrites
         self.readers = readers
         self.results = results
+        self.unanswered = unanswered
 
     def begin(self, session: Session, send: Send) -> Underway:
         """The statement is decided. From now on the caller must tell what becomes of it."""
@@ -76,7 +82,7 @@ class Effects:
 class Underway:
     """One statement, from its decision until its rows can no longer be fetched. Each event counts once."""
 
-    __slots__ = ("_closed", "_ended", "_late", "_sent", "_session", "_to", "send", "unseen")
+    __slots__ = ("_began", "_closed", "_ended", "_late", "_sent", "_session", "_to", "send", "unseen")
 
     def __init__(self, to: Effects, session: Session, send: Send) -> None:
         self.send = send
@@ -85,6 +91,7 @@ class Underway:
         self._to = to
         self._session = session
         self._late: aftermath.Late = aftermath.soon
+        self._began = time.monotonic()
         self._sent = self._ended = self._closed = False
         for effect in send.effects:
             if (begin := _BEGUN.get(type(effect))) is not None:
@@ -109,6 +116,7 @@ class Underway:
             self.unseen.started(operation)
         if self.send.effects:
             operation.underway, operation.runs_others = self, self.send.runs_others
+            operation.outcome_matters = any(type(effect) not in _COUNTED for effect in self.send.effects)
 
     def ended(self, end: End) -> None:
         if self._ended:
@@ -203,9 +211,27 @@ class Underway:
         if effect.read.views:
             self._to.readers.planned(effect.read)
 
+    # --- queries -----------------------------------------------------------------------------------
+
+    def _use(self, effect: QueryAnswered) -> None:
+        effect.hit.usage.used(effect.hit.answer.view)
+
     def _answered(self, effect: QueryAnswered, end: End) -> None:
-        if end is End.SUCCEEDED:
+        if end is End.SUCCEEDED and self._to.rewrites.still_holds(effect.hit):
+            effect.hit.usage.took(time.monotonic() - self._began)
             self._to.rewrites.succeeded(self._session, effect.words, effect.query, effect.hit)
+
+    def _miss(self, effect: QueryMissed) -> None:
+        effect.usage.missed(effect.reason)
+
+    def _missed(self, effect: QueryMissed, end: End) -> None:
+        if end is End.SUCCEEDED and effect.timed:
+            effect.usage.own.add(time.monotonic() - self._began)
+
+    def _unanswered(self, effect: QueryUnanswered, end: End) -> None:
+        if end is End.SUCCEEDED:
+            seconds = time.monotonic() - self._began
+            self._to.unanswered.took(effect.text, effect.namespace, effect.user, seconds)
 
     # --- its session -------------------------------------------------------------------------------
 
@@ -254,6 +280,8 @@ class Underway:
             own_settings.apply(self._session, effect.values)
 
 
+_COUNTED = frozenset({QueryMissed, QueryUnanswered})
+"""Effects for whose sake Spark is not asked whether the statement has ended."""
 # What each effect does when it is decided, when the statement is sent, and when it has ended.
 _BEGUN: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
     TablesWritten: Underway._begin_write,
@@ -261,6 +289,8 @@ _BEGUN: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
     MeaningsMove: Underway._may_move,
     TemporaryViewLeaves: Underway._begin_leaving,
     RowsCollectedInParts: Underway._collect_in_parts,
+    QueryAnswered: Underway._use,
+    QueryMissed: Underway._miss,
 }
 _SENT: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
     TablesWritten: Underway._send_write,
@@ -283,6 +313,8 @@ _ENDED: Mapping[type[Effect], Callable[[Underway, Any, End], None]] = {
     RightsChanged: Underway._resume_results,
     VersionsHeld: Underway._planned,
     QueryAnswered: Underway._answered,
+    QueryMissed: Underway._missed,
+    QueryUnanswered: Underway._unanswered,
     MeaningsMove: Underway._end_session_watch,
     TemporaryViewsChanged: Underway._end_temporary,
     TemporaryViewLeaves: Underway._end_leaving,

@@ -6,14 +6,14 @@ deciding it raises FreshgateError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.rewriting.partly_stale import Mixture
-from gateway.mv.rewriting.usage import Usage
+from gateway.mv.rewriting.usage import Missed, Usage
 from gateway.mv.rewriting.verdicts import Answer, Key
 from gateway.mv.versions.readers import Read
 from gateway.service.clients.audit import NOTHING, Mentions
@@ -131,6 +131,25 @@ class QueryAnswered:
     words: Words
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryMissed:
+    """No view that takes part answers the query."""
+
+    reason: Missed
+    usage: Usage
+    timed: bool = True
+    """False: its time would contain that of a refresh."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryUnanswered:
+    """No view answers the query, for which views may be suggested."""
+
+    text: str
+    namespace: Namespace
+    user: str
+
+
 Effect = (
     TablesWritten
     | TablesRedefined
@@ -147,6 +166,8 @@ Effect = (
     | RowsCollectedInParts
     | VersionsHeld
     | QueryAnswered
+    | QueryMissed
+    | QueryUnanswered
 )
 
 
@@ -184,8 +205,6 @@ class Send:
     """If its answer depends on nothing else, so that it may be answered from memory."""
     notes: tuple[str, ...] = ()
     """What the operation's log tells the client first."""
-    took: Callable[[float], None] | None = None
-    """Receives the seconds until its success is known, for statistics of queries."""
 
 
 UNCHANGED = Send()
@@ -242,8 +261,6 @@ class FromView:
     hit: Hit
     query: Understood
     """The client's own."""
-    counted: bool
-    """False: it is the query of an EXPLAIN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +294,11 @@ def sent(way: Sent) -> Send:
 
 
 W = TypeVar("W", bound=Sent)
+
+
+def doing(way: W, *effects: Effect) -> W:
+    """The same way with these effects as well."""
+    return changed(way, effects=(*sent(way).effects, *effects))
 
 
 def changed(way: W, **changes: Any) -> W:
