@@ -15,7 +15,6 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
-from gateway.service.clients import aftermath
 from gateway.service.clients.audit import OTHER, Audit, Statement
 from gateway.service.clients.bounds import too_long, too_many
 from gateway.service.clients.handover import Logins
@@ -68,7 +67,6 @@ class Service:
     audit: Audit = field(default_factory=Audit)
     results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
-    aftermaths: Errands = field(default_factory=partial(Errands, "waiting for the end of a statement"))
 
 
 class Dispatch:
@@ -310,10 +308,7 @@ class Dispatch:
         session = execution.session
         self._outstanding = session, underway, execution.statement
         session.outstanding += 1
-        if execution.call.run_async:
-            underway.sent()
-        else:
-            underway.sent(aftermath.of_synchronous(session, self._service.aftermaths))
+        underway.sent(synchronous=not execution.call.run_async)
         payload = self._at_spark(session, execution.with_text(underway.send.text))
         return Forward(payload, lambda answer: self._started(execution, underway, answer))
 
@@ -423,9 +418,9 @@ class Dispatch:
                 # The Hive 2.3 driver polls once per row.
                 answer = message.with_seqid(operation.final_status, head.seqid)
                 return Answer(answer, lambda: operation.is_open() and session.touch())
-            if operation.unseen is not None:
-                self._asking = operation.unseen
-                operation.unseen.asked(self)
+            if operation.pending is not None:
+                self._asking = operation.pending
+                operation.pending.asked(self)
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
             return self._close_forwarded(session, operation, known_as, head, payload)
@@ -441,7 +436,7 @@ class Dispatch:
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":
             if operation.outcome_matters and not operation.ended:
-                return self._rows_of_unseen(session, operation, head, payload)
+                return self._rows_of_pending(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
@@ -484,7 +479,7 @@ class Dispatch:
             return self._lost_request(session, operation.handle, head)
         return await decided(self._rows(session, operation, head, payload))
 
-    async def _rows_of_unseen(
+    async def _rows_of_pending(
         self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
     ) -> Forward | Answer:
         """Rows for a client that has not asked whether its statement has ended: it gets them only if it succeeded."""

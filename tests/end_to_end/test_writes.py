@@ -14,7 +14,7 @@ from raw_session import RawSession, texts
 from TCLIService import ttypes
 from tiers import sampled
 
-from gateway.service.clients.aftermath import LATE_SECONDS
+from gateway.service.clients.pending_statement import LATE_SECONDS
 
 QUERY = "SELECT count(*) AS n, sum(a) AS s FROM t"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.freshness.drift import drift, next_contents, next_manifest, reason, selection, unseen
+from gateway.mv.freshness.drift import drift, next_contents, next_manifest, reason, selection, unobserved
 from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import Manifest, MaterializedView, Version, base_key
@@ -99,12 +99,12 @@ def test_exactly_what_differs_is_written(
 @pytest.mark.parametrize("missing", [set(), {base_key(SALES)}, {base_key(SHOPS)}, {base_key(SALES), base_key(SHOPS)}])
 def test_what_was_not_seen_when_a_version_was_written(missing: set[str]) -> None:
     today = {base: look for base, look in Model().look().items() if base not in missing}
-    found = unseen(built(today))
+    found = unobserved(built(today))
     assert set(found.unobserved if found else ()) == missing
 
 
 def test_of_a_view_that_was_never_built_nothing_is_missed() -> None:
-    assert unseen(view_of(Version.whole(NEVER_BUILT, 0, 0, {}))) is None
+    assert unobserved(view_of(Version.whole(NEVER_BUILT, 0, 0, {}))) is None
 
 
 @given(st.frozensets(st.sampled_from(DAYS)), st.booleans())

@@ -15,7 +15,7 @@ from gateway.config import Rewrite
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.rewriting.usage import Missed
-from gateway.service.clients.unseen import Unseen
+from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.operations.operation import End
 
 COLUMNS = Answer([("k", "string", None), ("n", "bigint", None)])
@@ -151,7 +151,7 @@ def move(world: World) -> None:
 def hide_and_show(world: World) -> None:
     """A temporary view comes and goes."""
     for session in world.sessions._sessions.values():
-        statement = Unseen(session.spare)
+        statement = PendingStatement(session)
         session.watch(statement)
         session.ended(statement, End.SUCCEEDED)
 

@@ -13,7 +13,7 @@ from views import given
 
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.ports import Function
-from gateway.service.clients.unseen import HELD_SECONDS, WAIT_SECONDS
+from gateway.service.clients.pending_statement import HELD_SECONDS, WAIT_SECONDS
 from gateway.service.routing.facts import ViewsRead
 from sql.names import Namespace
 
@@ -153,7 +153,7 @@ async def test_what_lasts_is_waited_for_once() -> None:
     assert clock() - began < WAIT_SECONDS + 20 * HELD_SECONDS
 
 
-async def test_nothing_is_asked_where_nothing_is_unseen() -> None:
+async def test_nothing_is_asked_where_nothing_is_pending() -> None:
     world = await stage()
     bob = await world.client("bob")
     for text in ("SELECT 1", "USE s", "CREATE TEMPORARY VIEW v AS SELECT 1 n"):

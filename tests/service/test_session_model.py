@@ -14,7 +14,7 @@ from fakes import ERROR, Answer, Client, Executed, SparkOperation, SparkSession,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.service.clients import unseen
+from gateway.service.clients import pending_statement
 
 DATABASES = ("s0", "s1")
 VIEWS = [f"{database}.mv" for database in DATABASES]
@@ -162,6 +162,6 @@ async def run(world: World, model: Model, client: Client, step: Step, held: list
 @given(st.integers(0, 2**32))
 def test_a_read_shows_what_had_ended(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unseen, "WAIT_SECONDS", 0.004)
-        patch.setattr(unseen, "HELD_SECONDS", 0.002)
+        patch.setattr(pending_statement, "WAIT_SECONDS", 0.004)
+        patch.setattr(pending_statement, "HELD_SECONDS", 0.002)
         asyncio.run(asyncio.wait_for(story(steps_of(seed)), 20))

@@ -24,7 +24,7 @@ from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
-from gateway.service.clients import aftermath
+from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.ways import RefreshFirst, Send
 from sql.texts.maintenance import Shown
@@ -72,7 +72,9 @@ def _no_late_commits() -> None:
 
 @_bug("a synchronous write ends with its connection", "ed8926d", "synchronous")
 def _threads_hear_of_their_connection() -> None:
-    _instead(aftermath, "of_synchronous", lambda *_: aftermath.soon)
+    async def at_once(*_: object) -> None: ...
+
+    _instead(PendingStatement, "_outlive_session", at_once)
 
 
 @_bug("a write that nobody polls has not ended", "a3358cc", "unpolled")
@@ -87,7 +89,7 @@ def _looks_are_believed() -> None:
 
 @_bug("a look of another view's reader shows this one nothing", "7cc24ef", "looks")
 def _looks_of_others() -> None:
-    _instead(Inspector, "_is_unseen", lambda *_: False)
+    _instead(Inspector, "_is_unobserved", lambda *_: False)
 
 
 @_bug("named partitions make all of a view fresh", "7cc24ef", "parts")

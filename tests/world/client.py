@@ -8,9 +8,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.loops import Errands
 from gateway.mv.refresh.progress import Lines
-from gateway.service.clients import aftermath
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End, ForwardedOperation, new_handle
 from gateway.service.routing.underway import Underway
@@ -58,7 +56,6 @@ class Client:
         self._task: asyncio.Task[None] | None = None
         self._running: Statement | None = None
         self._sent: Sent | None = None
-        self._aftermaths = Errands("waiting for the end of a statement")
 
     @property
     def busy(self) -> bool:
@@ -171,10 +168,7 @@ class Client:
         """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
         synchronous = sent.leaves or (sent.write is not None and sent.waits and self._world.choices.once_in(2))
         source, text = underway.send.source, underway.send.text or sent.text
-        if synchronous:
-            underway.sent(aftermath.of_synchronous(session, self._aftermaths))
-        else:
-            underway.sent()
+        underway.sent(synchronous=synchronous)
         spark = self._world.spark
         try:
             at_spark = spark.sessions.get(session.upstream_handle.guid)

@@ -17,7 +17,7 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.name_index import NameIndex
 from gateway.mv.catalog.name_locks import NameLocks
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
-from gateway.mv.freshness.drift import NOT_LOOKED, unseen
+from gateway.mv.freshness.drift import NOT_LOOKED, unobserved
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.news import News
@@ -232,7 +232,7 @@ class Catalog:
 
     def add(self, view: MaterializedView, history: History) -> None:
         """Adds a view that was found in the storage database. Its base tables have not been observed yet."""
-        entry = Entry(view, history, drift=unseen(view) or NOT_LOOKED, changed=self._reread)
+        entry = Entry(view, history, drift=unobserved(view) or NOT_LOOKED, changed=self._reread)
         # If the view is found late, writes may be under way.
         self.writes.note(entry, view.triggers)
         self._entries[view.id] = entry

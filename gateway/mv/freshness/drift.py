@@ -81,7 +81,7 @@ def _was_there(view: MaterializedView, base: str) -> bool:
     return any(state is not None and state != GONE for state in found)
 
 
-def unseen(view: MaterializedView) -> Drift | None:
+def unobserved(view: MaterializedView) -> Drift | None:
     """The tables that were not observed when the current version was written: without an observation, it cannot be
     called fresh. None if all were observed."""
     if not view.built:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.mv.freshness.drift import CHANGED, NOT_LOOKED, Drift, unseen
+from gateway.mv.freshness.drift import CHANGED, NOT_LOOKED, Drift, unobserved
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
@@ -212,7 +212,7 @@ class Entry:
             self._compared = None
         else:
             self.ledger.publish(contains)
-            self._drift, self._compared, self._fresh_at = unseen(self._view), compared, version.started_at
+            self._drift, self._compared, self._fresh_at = unobserved(self._view), compared, version.started_at
         if altered:
             self._drift, self._compared = CHANGED, None
 
@@ -315,7 +315,7 @@ class Entry:
         self._view = replace(found, name=before.name, tables=tables, views=views)
         self._tell(before)
         # Which noted writes the version contains is unknown until the base tables are observed.
-        self._drift, self._compared = unseen(self._view) or NOT_LOOKED, None
+        self._drift, self._compared = unobserved(self._view) or NOT_LOOKED, None
         self._uncertain = False
         if self._view.current.number != before.current.number:
             self._damage, self._unexamined, self._examined = "", False, -math.inf

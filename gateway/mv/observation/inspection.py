@@ -132,7 +132,7 @@ class Inspector:
         """Whether `check` would have to ask Spark."""
         return any(
             entry.ledger.stale
-            or self._is_unseen(entry)
+            or self._is_unobserved(entry)
             or self._observer.due(entry.view.tables, self._oldest(entry.view))
             or self._storages.due(entry, self._oldest(entry.view))
             for entry in self._below(view_ids)
@@ -162,7 +162,7 @@ class Inspector:
         if not await self._storages.is_sound(view, version, self._oldest(view)):
             raise changed_version(view.name, version.number)
 
-    def _is_unseen(self, entry: Entry) -> bool:
+    def _is_unobserved(self, entry: Entry) -> bool:
         """Whether there are newer observations of the tables than the version was compared with. They may come from
         reads of another view; and a refresh of single partitions leaves the others as they are."""
         return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)

@@ -42,11 +42,11 @@ class ProofSessions:
     async def note(self, session: Session) -> None:
         """Asks for the settings of a session that may be closed when it is needed. Never raises FreshgateError."""
         key = session.user, session.settings.id
-        if key in self._known or session.settings.opaque or session.unseen or _has_ended(session):
+        if key in self._known or session.settings.opaque or session.pending or _has_ended(session):
             return
         with contextlib.suppress(FreshgateError):
             found = await _settings(await session.sql())
-            if session.settings.id == key[1] and not session.settings.opaque and not session.unseen:
+            if session.settings.id == key[1] and not session.settings.opaque and not session.pending:
                 self._known[key] = found
                 if len(self._known) > KNOWN_MAX:
                     self._known.popitem(last=False)
@@ -75,7 +75,7 @@ class ProofSessions:
             with contextlib.suppress(FreshgateError):
                 return await _settings(await session.sql())
         key = session.user, session.settings.id
-        if session.settings.opaque or session.unseen or key not in self._known:
+        if session.settings.opaque or session.pending or key not in self._known:
             raise UpstreamLost("The session was closed before its settings were known.")
         self._known.move_to_end(key)
         return self._known[key]

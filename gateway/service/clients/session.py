@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager
 from gateway import loops
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
+from gateway.service.clients.pending_statement import PendingStatement, settle
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
 from gateway.service.clients.temporary_views import SharedViews, TemporaryViews
 from gateway.service.clients.transaction import Transaction
-from gateway.service.clients.unseen import Unseen, settle
 from gateway.service.operations.operation import End, ForwardedOperation, Operation
 from gateway.wire import request
 from gateway.wire.frame import WireError
@@ -139,7 +139,7 @@ class Session:
         self.moved = 0
         """The number of times a statement has begun or ended that may change the namespace."""
         self._moving_until = 0.0
-        self.unseen: dict[Unseen, None] = {}
+        self.pending: dict[PendingStatement, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
         self.settings = SessionSettings(call.configuration)
 
@@ -212,16 +212,16 @@ class Session:
         """Another connection to Spark, for requests that Spark may hold for seconds. Entering raises UpstreamLost."""
         return self._sides.spare(self._login)
 
-    def watch(self, statement: Unseen) -> None:
+    def watch(self, statement: PendingStatement) -> None:
         """The statement is about to be forwarded: from now on it may take effect."""
-        self.unseen[statement] = None
+        self.pending[statement] = None
         if statement.moves:
             self.moved += 1
         self.settings.changes += 1
 
-    def ended(self, statement: Unseen, end: End) -> None:
+    def ended(self, statement: PendingStatement, end: End) -> None:
         """The statement has ended. A statement that was never sent has changed nothing."""
-        if self.unseen.pop(statement, self) is None and statement.moves:
+        if self.pending.pop(statement, self) is None and statement.moves:
             self.moved += 1
             before, self.namespace = self.namespace, None
             if end is End.SUCCEEDED and statement.used:
@@ -245,18 +245,18 @@ class Session:
     async def settle(self) -> None:
         """Determines what the session's statements have changed, except for those that still run at Spark: the client
         need not have asked whether they have ended."""
-        if self.unseen and not self.lost:
-            await settle(self.unseen)
+        if self.pending and not self.lost:
+            await settle(self.pending)
 
     @property
     def namespace_uncertain(self) -> bool:
         """Whether the current database or catalog may have changed by the time Spark reads the next statement."""
-        return any(each.moves for each in self.unseen) or time.monotonic() < self._moving_until
+        return any(each.moves for each in self.pending) or time.monotonic() < self._moving_until
 
     @property
     def moving_words(self) -> list[Words]:
         """The identifiers of each statement that may currently be changing the current database."""
-        return [each.words for each in self.unseen if each.moves]
+        return [each.words for each in self.pending if each.moves]
 
     async def resolve_namespace(self) -> Namespace:
         """The current catalog and database; if uncertain, as they were a moment ago."""

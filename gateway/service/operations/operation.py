@@ -139,7 +139,7 @@ class ForwardedOperation:
     """Reads its rows, if pages may be requested ahead."""
     statement: Watcher | None = None
     """None for an operation that is not a statement."""
-    unseen: Asked | None = None
+    pending: Asked | None = None
     """Must learn of its end, if set."""
     notes: tuple[str, ...] = ()
     """Log lines of the gateway's that the client has not fetched."""

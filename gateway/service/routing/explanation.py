@@ -37,7 +37,7 @@ async def views_in_plan(
 ) -> frozenset[str] | None:
     """The views among `ids` that the statement reads; None if Spark cannot be asked or does not tell. `text`: the text
     that is sent to Spark in place of the statement's."""
-    if session.unseen or len(text) > CHARACTERS_MAX:
+    if session.pending or len(text) > CHARACTERS_MAX:
         # The meaning of names could change between EXPLAIN and the statement.
         return None
     try:
@@ -50,7 +50,7 @@ async def views_in_plan(
     except (FreshgateError, TooMuch, TimeoutError, ValueError) as error:
         log.info("Spark does not tell what a statement would read: %s", str(error) or "no answer in time")
         return None
-    if session.unseen or _PLAN not in plan:
+    if session.pending or _PLAN not in plan:
         return None
     return _mentioned(plan, ids)
 

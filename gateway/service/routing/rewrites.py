@@ -191,7 +191,7 @@ class Rewrites:
         """Why the session, or the length of the text, rules out every view."""
         if len(text) > CHARACTERS_MAX:
             return Missed.LENGTH
-        if session.unseen or self._scope.temporary(session).mentioned(words):
+        if session.pending or self._scope.temporary(session).mentioned(words):
             return Missed.SESSION
         return None
 
@@ -359,7 +359,7 @@ class Rewrites:
             for refusal in found.refusals:
                 log.debug("%s does not answer %s: %s", refusal.view, shape.key, refusal.reason)
             # Otherwise a statement has changed the settings meanwhile, or something that the proof depends on.
-            if session.settings.id == key.settings and not session.unseen and not begun.overtaken:
+            if session.settings.id == key.settings and not session.pending and not begun.overtaken:
                 self._verdicts.put(key, found)
             return found
 

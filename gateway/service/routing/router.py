@@ -132,7 +132,7 @@ class Router:
 
     def plain(self, session: Session, known: Understood) -> Send | None:
         """The way of a statement without any name of interest; None if `consider` must decide."""
-        return None if session.unseen or len(known.text) > LONG_CHARACTERS else self._plain(session, known)
+        return None if session.pending or len(known.text) > LONG_CHARACTERS else self._plain(session, known)
 
     def _plain(self, session: Session, known: Understood) -> Send | None:
         look = known.look

@@ -9,9 +9,9 @@ from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.damage import damaged
 from gateway.mv.observation.relations import Relations
+from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
 from gateway.service.clients.temporary_views import Change, Made, Reachable, Reads
-from gateway.service.clients.unseen import Unseen
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.ways import (
     Effect,
@@ -38,7 +38,7 @@ class Scope:
     def __init__(self, catalog: Catalog, relations: Relations) -> None:
         self._catalog = catalog
         self._relations = relations
-        self._changing: dict[Unseen, frozenset[str]] = {}
+        self._changing: dict[PendingStatement, frozenset[str]] = {}
         """Statements whose end has not been noticed and that change Spark views or databases, with these databases."""
 
     def temporary(self, session: Session) -> Reachable:
@@ -216,17 +216,17 @@ class Scope:
         changes = statement.creates_view or statement.drops or function or not statement.exact
         return SparkViewsChanged(databases, bool(changes) or facts.look.keyword in {"alter", "create"})
 
-    def begin_change(self, statement: Unseen, databases: frozenset[str]) -> None:
+    def begin_change(self, statement: PendingStatement, databases: frozenset[str]) -> None:
         """A statement is sent that may change the lists of Spark views in these databases."""
         self._changing[statement] = databases
 
-    def end_change(self, statement: Unseen | None, databases: frozenset[str]) -> None:
+    def end_change(self, statement: PendingStatement | None, databases: frozenset[str]) -> None:
         """A statement has ended that may have changed Spark views in these databases."""
         self._forget(databases)
         if statement is not None:
             self._changing.pop(statement, None)
 
-    def _changing_in(self, namespace: Namespace, words: Words) -> dict[Unseen, frozenset[str]]:
+    def _changing_in(self, namespace: Namespace, words: Words) -> dict[PendingStatement, frozenset[str]]:
         """The entries of `_changing` that concern a statement with these words."""
         return {
             each: names
@@ -242,7 +242,7 @@ class Scope:
         """Asks Spark for the names of the session's temporary views and functions if the name of one was built at run
         time."""
         views = session.temporary
-        if not views.nameless or session.unseen:
+        if not views.nameless or session.pending:
             return
         try:
             sql = await session.sql()
@@ -250,7 +250,7 @@ class Scope:
             functions = (await sql.run("SHOW USER FUNCTIONS")).rows
         except FreshgateError:
             return
-        if views.nameless and not session.unseen:
+        if views.nameless and not session.pending:
             names = {str(row[1]).lower() for row in listed if not row[0]}
             views.tell(names.union(str(row[0]).lower() for row in functions if "." not in str(row[0])))
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gateway.loops import Errands
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
@@ -13,9 +14,9 @@ from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.versions.readers import Readers
-from gateway.service.clients import aftermath, own_settings
+from gateway.service.clients import own_settings
+from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.unseen import Unseen
 from gateway.service.operations.operation import End, ForwardedOperation
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.rewrites import Rewrites
@@ -64,6 +65,7 @@ class Effects:
         self.readers = readers
         self.results = results
         self.unanswered = unanswered
+        self.outcomes = Errands("waiting for the outcome of a statement")
 
     def begin(self, session: Session, send: Send) -> Underway:
         """The statement is decided. From now on the caller must tell what becomes of it."""
@@ -82,15 +84,14 @@ class Effects:
 class Underway:
     """One statement, from its decision until its rows can no longer be fetched. Each event counts once."""
 
-    __slots__ = ("_began", "_closed", "_ended", "_late", "_sent", "_session", "_to", "send", "unseen")
+    __slots__ = ("_began", "_closed", "_ended", "_sent", "_session", "_to", "send", "statement")
 
     def __init__(self, to: Effects, session: Session, send: Send) -> None:
         self.send = send
-        self.unseen: Unseen | None = None
+        self.statement: PendingStatement | None = None
         """Set if other statements need to know when it has ended."""
         self._to = to
         self._session = session
-        self._late: aftermath.Late = aftermath.soon
         self._began = time.monotonic()
         self._sent = self._ended = self._closed = False
         for effect in send.effects:
@@ -103,17 +104,19 @@ class Underway:
         """It is about to be sent after a wait, which may have added effects that hold something."""
         self.send = send
 
-    def sent(self, late: aftermath.Late = aftermath.soon) -> None:
-        """Spark gets it now. `late` calls back when a statement whose end was not seen can no longer take effect."""
-        self._late, self._sent = late, True
+    def sent(self, *, synchronous: bool = False) -> None:
+        """Spark gets it now."""
+        self._sent = True
+        if self.statement is not None:
+            self.statement.sent(synchronous=synchronous)
         for effect in self.send.effects:
             if (send := _SENT.get(type(effect))) is not None:
                 send(self, effect)
 
     def started(self, operation: ForwardedOperation) -> None:
         """Spark runs it as this operation, which tells its end and its close."""
-        if self.unseen is not None:
-            self.unseen.started(operation)
+        if self.statement is not None:
+            self.statement.started(operation)
         if self.send.effects:
             operation.underway, operation.runs_others = self, self.send.runs_others
             operation.outcome_matters = any(type(effect) not in _COUNTED for effect in self.send.effects)
@@ -122,15 +125,24 @@ class Underway:
         if self._ended:
             return
         self._ended = True
-        if self.unseen is not None:
-            self.unseen.end(end)
+        if self.statement is not None:
+            self.statement.end(end)
         effects = self.send.effects
         for effect in effects:
             if (finish := _ENDED.get(type(effect))) is not None:
                 finish(self, effect, end)
+        if end is End.UNKNOWN and self.statement is not None:
+            self._to.outcomes.begin(self._outlive(self.statement, effects))
         # Its texts may be long, and its rows may be fetched for hours.
         held = tuple([effect for effect in effects if isinstance(effect, VersionsHeld)])
         self.send = Send(effects=held) if held else UNCHANGED
+
+    async def _outlive(self, statement: PendingStatement, effects: Iterable[Effect]) -> None:
+        """Spark may still carry out a statement of unknown outcome: what it does stays pending until then."""
+        await statement.outlive()
+        for effect in effects:
+            if (finish := _ENDED_LATE.get(type(effect))) is not None:
+                finish(self, effect)
 
     def closed(self) -> None:
         """Its rows can no longer be fetched."""
@@ -155,20 +167,22 @@ class Underway:
         if write.tables:
             self._to.catalog.writes.send(write)
 
+    def _end_write_late(self, write: TablesWritten) -> None:
+        self._to.catalog.writes.end(write)
+
     def _end_write(self, write: TablesWritten, end: End) -> None:
         writes = self._to.catalog.writes
         if end is End.REFUSED:
             writes.forget(write)
         elif end is End.UNKNOWN:
             writes.lose(write)
-            self._late(lambda: writes.end(write))
         else:
             writes.end(write)
 
-    def _watched(self) -> Unseen:
-        if self.unseen is None:
-            self.unseen = Unseen(self._session.spare)
-        return self.unseen
+    def _watched(self) -> PendingStatement:
+        if self.statement is None:
+            self.statement = PendingStatement(self._session)
+        return self.statement
 
     # --- what all sessions share -------------------------------------------------------------------
 
@@ -184,22 +198,24 @@ class Underway:
             self._watched()
 
     def _begin_lists(self, effect: SparkViewsChanged) -> None:
-        if effect.lists and self.unseen is not None:
-            self._to.scope.begin_change(self.unseen, effect.databases)
+        if effect.lists and self.statement is not None:
+            self._to.scope.begin_change(self.statement, effect.databases)
 
     def _end_lists(self, effect: SparkViewsChanged, _: End) -> None:
-        self._to.scope.end_change(self.unseen, effect.databases)
+        self._to.scope.end_change(self.statement, effect.databases)
+
+    def _watch_danger(self, _: ViewsEndangered) -> None:
+        self._watched()
 
     def _endanger(self, effect: ViewsEndangered) -> None:
         self._to.guard.begin(effect)
 
     def _end_danger(self, effect: ViewsEndangered, end: End) -> None:
-        guard = self._to.guard
-        if not self._sent:
-            return
-        guard.end(effect, surely=end is not End.UNKNOWN)
-        if end is End.UNKNOWN:
-            self._late(lambda: guard.end(effect))
+        if self._sent:
+            self._to.guard.end(effect, surely=end is not End.UNKNOWN)
+
+    def _end_danger_late(self, effect: ViewsEndangered) -> None:
+        self._to.guard.end(effect)
 
     def _suspend_results(self, effect: RightsChanged) -> None:
         self._to.results.suspend(effect)
@@ -236,9 +252,9 @@ class Underway:
     # --- its session -------------------------------------------------------------------------------
 
     def _may_move(self, effect: MeaningsMove) -> None:
-        unseen = self._watched()
+        statement = self._watched()
         if effect.moves:
-            unseen.moves, unseen.words, unseen.used = True, effect.words, effect.use
+            statement.moves, statement.words, statement.used = True, effect.words, effect.use
 
     def _watch_session(self, _: MeaningsMove) -> None:
         self._session.watch(self._watched())
@@ -260,11 +276,11 @@ class Underway:
         self._session.temporary.leaving.add(effect)
 
     def _end_leaving(self, effect: TemporaryViewLeaves, end: End) -> None:
-        leaving = self._session.temporary.leaving
-        if end is End.UNKNOWN:
-            self._late(lambda: leaving.discard(effect))
-        else:
-            leaving.discard(effect)
+        if end is not End.UNKNOWN:
+            self._end_leaving_late(effect)
+
+    def _end_leaving_late(self, effect: TemporaryViewLeaves) -> None:
+        self._session.temporary.leaving.discard(effect)
 
     def _collect_in_parts(self, _: RowsCollectedInParts) -> None:
         self._session.collects_in_parts = True
@@ -282,10 +298,12 @@ class Underway:
 
 _COUNTED = frozenset({QueryMissed, QueryUnanswered})
 """Effects for whose sake Spark is not asked whether the statement has ended."""
-# What each effect does when it is decided, when the statement is sent, and when it has ended.
+# What each effect does when it is decided, when the statement is sent, when it has ended, and when Spark can no longer
+# carry out a statement of unknown outcome.
 _BEGUN: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
     TablesWritten: Underway._begin_write,
     SparkViewsChanged: Underway._watch_lists,
+    ViewsEndangered: Underway._watch_danger,
     MeaningsMove: Underway._may_move,
     TemporaryViewLeaves: Underway._begin_leaving,
     RowsCollectedInParts: Underway._collect_in_parts,
@@ -320,4 +338,9 @@ _ENDED: Mapping[type[Effect], Callable[[Underway, Any, End], None]] = {
     TemporaryViewLeaves: Underway._end_leaving,
     SettingsChanged: Underway._end_settings,
     OwnSettingsChanged: Underway._set_own,
+}
+_ENDED_LATE: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
+    TablesWritten: Underway._end_write_late,
+    ViewsEndangered: Underway._end_danger_late,
+    TemporaryViewLeaves: Underway._end_leaving_late,
 }

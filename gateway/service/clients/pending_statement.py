@@ -1,16 +1,22 @@
-"""Determines whether statements at Spark have ended that write, or change what names mean.
+"""Statements at Spark that write or change what names mean, and whose end is not known.
 
 Clients need not ask for the status of their statements, so the gateway asks. Spark holds a status request until the
 statement has ended, at most for a few seconds. While it holds a request, the statement is known to run, so a request is
-left open as long as the answer is needed (`Unseen._ask`).
+left open as long as the answer is needed (`PendingStatement._ask`).
+
+The outcome of a statement that was cancelled, or whose connection broke, is unknown. An asynchronous one that was about
+to commit does so within seconds. A synchronous one runs on to its end, however long that takes, in the thread that has
+read it. Only then does that thread notice that its connection is gone, and end the session (`deleteContext` in Hive's
+ThriftBinaryCLIService).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.service.clients.side_connections import SideConnection
@@ -18,6 +24,7 @@ from gateway.service.operations import ends
 from gateway.service.operations.operation import End, ForwardedOperation
 from gateway.wire import request
 from gateway.wire.frame import WireError
+from gateway.wire.message import STATUS_ERROR, Handle, reply_status
 from sql.words import Words
 
 WAIT_SECONDS = 1.0
@@ -29,27 +36,41 @@ PAUSE_SECONDS = 0.5
 """Pause between two requests if Spark does not hold them."""
 IDLE_SECONDS = 30.0
 """Requests are no longer repeated after this time without interest in the answer."""
+LATE_SECONDS = 30.0
+"""How long a cancelled statement may still commit. Spark has been observed to take two seconds."""
+SESSION_PAUSE_SECONDS = 5.0
+"""Pause between two questions whether Spark still knows a session."""
+UNTIED_SECONDS = 3600.0
+"""How long a synchronous statement is expected to run if its session outlives its connection, as over HTTP: nothing
+tells when it has ended."""
 
 
-class Unseen:
-    """A statement whose end is not known. `spare` lends a connection to Spark that its session does not use."""
+class SessionAtSpark(Protocol):
+    """The session of a statement."""
 
-    def __init__(
-        self,
-        spare: Callable[[], AbstractAsyncContextManager[SideConnection]],
-        *,
-        moves: bool = False,
-        words: Words = frozenset(),
-    ) -> None:
-        self._spare = spare
-        self.moves = moves
+    tied: bool
+    """Whether Spark ends it with the connection on which it was opened."""
+    upstream_handle: Handle
+
+    def spare(self) -> AbstractAsyncContextManager[SideConnection]:
+        """Lends a connection to Spark that the session does not use."""
+
+
+class PendingStatement:
+    """A statement whose end is not known."""
+
+    def __init__(self, session: SessionAtSpark) -> None:
+        self._session = session
+        self.moves = False
         """Whether it may change the current database or catalog."""
-        self.words = words
+        self.words: Words = frozenset()
         """Its identifiers."""
         self.used = ""
         """The text, if it begins with USE."""
         self.over = False
         self._began = time.monotonic()
+        self._runs_on_in: Handle | None = None
+        """The session in which it runs on to its end, if it is synchronous."""
         self._operation: ForwardedOperation | None = None
         self._open: dict[object, float] = {}
         """The start of each request that Spark has not answered, by who sent it."""
@@ -62,10 +83,14 @@ class Unseen:
 
     # --- events ------------------------------------------------------------------------------------
 
+    def sent(self, *, synchronous: bool) -> None:
+        """Spark gets it now."""
+        self._runs_on_in = self._session.upstream_handle if synchronous else None
+
     def started(self, operation: ForwardedOperation) -> None:
         """Spark has started it. The operation now reports its status requests here."""
         self._operation = operation
-        operation.unseen = self
+        operation.pending = self
         self._notify()
 
     def asked(self, who: object) -> None:
@@ -137,7 +162,7 @@ class Unseen:
 
     async def _keep_asking(self, operation: ForwardedOperation) -> None:
         try:
-            async with self._spare() as side:
+            async with self._session.spare() as side:
                 # If Spark does not answer this, it does not answer at all, rather than hold the status request.
                 await side.forward(request.unknown())
                 await self._ask_over(side, operation)
@@ -171,7 +196,29 @@ class Unseen:
         while self._wanted == before and (left := deadline - time.monotonic()) > 0:
             await self._wait(left)
 
+    # --- unknown outcomes --------------------------------------------------------------------------
 
-async def settle(statements: Iterable[Unseen]) -> None:
+    async def outlive(self) -> None:
+        """Returns when the statement, whose outcome is unknown, can no longer take effect."""
+        if self._runs_on_in is not None:
+            await self._outlive_session(self._runs_on_in)
+        await asyncio.sleep(LATE_SECONDS)
+
+    async def _outlive_session(self, handle: Handle) -> None:
+        """Returns once Spark does not know the session any more."""
+        until = float("inf") if self._session.tied else time.monotonic() + UNTIED_SECONDS
+        while time.monotonic() < until and await self._is_known(handle):  # noqa: ASYNC110 - Spark tells nobody
+            await asyncio.sleep(SESSION_PAUSE_SECONDS)
+
+    async def _is_known(self, handle: Handle) -> bool:
+        """Whether Spark may still know a session: also while Spark does not answer."""
+        try:
+            async with self._session.spare() as side:
+                return reply_status(await side.forward(request.server_name(handle))).code != STATUS_ERROR
+        except (FreshgateError, WireError):
+            return True
+
+
+async def settle(statements: Iterable[PendingStatement]) -> None:
     """Settles all statements concurrently."""
     await asyncio.gather(*(each.settle() for each in statements))
