@@ -63,7 +63,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._handlers = handlers
-        self._clients: set[asyncio.StreamWriter] = set()
+        self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
 
     @property
@@ -88,13 +88,16 @@ class HttpServer:
         if self._server is None:
             return
         self._server.close()
-        for client in tuple(self._clients):
+        for client in self._clients:
             client.transport.abort()
+        await asyncio.gather(*self._clients.values())
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of a connection in order."""
-        self._clients.add(writer)
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._clients[writer] = serving
         try:
             if len(self._clients) <= CONNECTIONS_MAX:
                 await self._answer_all(reader, writer)
@@ -107,7 +110,7 @@ class HttpServer:
             log.exception("a monitoring connection failed")
             writer.transport.abort()
         finally:
-            self._clients.discard(writer)
+            del self._clients[writer]
             writer.close()
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

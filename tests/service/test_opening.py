@@ -393,7 +393,7 @@ def test_a_reply_that_is_none_gives_the_place_back() -> None:
         forward = await forwarded(await gateway.client(PLAIN))
         assert forward.on_reply is not None
         with pytest.raises(WireError):
-            forward.on_reply(opened()[:-1])
+            forward.on_reply(opened()[:-60])
         await forwarded(await gateway.client(PLAIN))
 
     run(check)
