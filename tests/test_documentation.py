@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gateway.service.answers.info import SHOW_COLUMNS
 from gateway.spark import host
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
@@ -102,6 +103,13 @@ def test_every_statement_in_an_example_is_understood(page: Path) -> None:
         except SyntaxProblem as problem:
             refused.append(f"{statement}: {problem}")
     assert refused == []
+
+
+def test_the_columns_of_show_are_documented() -> None:
+    page = (DOCS / "reference" / "statements.md").read_text(encoding="utf-8")
+    named = re.search(r"`SHOW MATERIALIZED VIEWS` has the columns (.*?);", page, re.DOTALL)
+    assert named is not None
+    assert re.findall(r"`(\w+)`", named[1]) == [column.name for column in SHOW_COLUMNS]
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
@@ -28,11 +29,14 @@ from gateway.mv.model.view import (
     TriggerMode,
     Version,
 )
+from sql.grammar.parser import parse
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.statement import (
     Clauses,
     Clustering,
     Column,
+    CreateMaterializedView,
     Distribution,
     Method,
     Partitioning,
@@ -40,6 +44,7 @@ from sql.statement import (
     Schedule,
     Trigger,
 )
+from sql.texts.create_text import create_statement
 from sql.texts.maintenance import Shown, StorageLayout
 
 texts = st.text(max_size=60)
@@ -271,3 +276,29 @@ async def test_very_many_partitions_are_written_and_read_beside_the_event_loop(m
     assert await properties.version_read(here, 1) == version
     assert len(threads) == 2
     assert threading.get_ident() not in threads
+
+
+EVERY_CLAUSE = Clauses(
+    deferred=True,
+    refreshing=Refreshing(Method.COMPLETE, Trigger.SCHEDULE, Schedule(2, "HOUR", "2030-01-31 04:00:00")),
+    partitioning=Partitioning("d", "DAY", follows=True),
+    distribution=Distribution(("a",), 4),
+    clustering=Clustering(("b",), ("b",)),
+    file_format="orc",
+    location="/data/views/v",
+    keys=("k",),
+    duplicate=True,
+)
+
+
+def test_every_clause_is_stored_and_shown() -> None:
+    """A new clause must survive a restart, and SHOW CREATE must print it."""
+    usual = Clauses()
+    assert [
+        each.name for each in fields(Clauses) if getattr(EVERY_CLAUSE, each.name) == getattr(usual, each.name)
+    ] == []
+    stored = json.loads(json.dumps(asdict(EVERY_CLAUSE)))
+    assert properties._read_clauses(stored) == EVERY_CLAUSE
+    parsed = parse(Lexed(create_statement("v", (), None, EVERY_CLAUSE, {}, "SELECT 1")))
+    assert isinstance(parsed, CreateMaterializedView)
+    assert parsed.clauses == EVERY_CLAUSE
