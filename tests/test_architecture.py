@@ -309,7 +309,7 @@ def test_a_state_is_written_by_its_owner() -> None:
     "source",
     [
         "entry.view = entry.view.published(version, 2)",
-        "a, old.uncertain = 1, False",
+        "a, old.doubtful = 1, False",
         "self._entries[0]._drift = None",
         "entry.writing += 1",
         "del entry._compared",

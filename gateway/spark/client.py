@@ -500,7 +500,7 @@ class PooledSession(ServerSession):
         """Spoils the session if no later statement in it can succeed, and if its operation vanished."""
         if isinstance(error, SparkLost):
             self._on_loss()
-        if isinstance(error, SparkLost) or is_ended(error) or error.sqlstate == protocol.UNTOLD:
+        if isinstance(error, SparkLost) or is_ended(error) or error.sqlstate == protocol.UNKNOWN_OUTCOME:
             self.spoil()
 
 

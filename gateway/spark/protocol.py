@@ -47,7 +47,7 @@ _PREFIXES = ("Error running query: ", "Error operating ExecuteStatement: ", _NOT
 """What Spark's Thrift server and Kyuubi put before the reason of a failed statement."""
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 MESSAGE_CHARACTERS_MAX = 2000  # People read a message; a stack trace of Spark has 9,000 characters.
-UNTOLD = "08007"
+UNKNOWN_OUTCOME = "08007"
 """The SQLSTATE of an error that leaves open whether the statement was carried out."""
 UNSENT = "08003"
 """The SQLSTATE with which Kyuubi refuses statements of a session whose Spark has ended."""
@@ -110,13 +110,13 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
         lost = lost or _LOST.match(text) is not None
         unsent = unsent or text.startswith(_NOT_LAUNCHED)
         if text.startswith(_CLOSED):
-            sqlstate = UNTOLD
+            sqlstate = UNKNOWN_OUTCOME
         bare = _JAVA_CLASS.sub("", text)
         for prefix in _PREFIXES:
             bare = bare.removeprefix(prefix)
         if bare == text:
             if lost or unsent:
-                return _lost(bare, UNSENT if unsent else UNTOLD)
+                return _lost(bare, UNSENT if unsent else UNKNOWN_OUTCOME)
             if causes and causes[-1] not in bare:
                 bare = f"{_shortened(bare)} Caused by: {causes[-1]}"
             return StatementFailed(_shortened(bare), sqlstate or FreshgateError.sqlstate)

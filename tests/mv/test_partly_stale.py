@@ -153,7 +153,7 @@ async def test_half_of_them() -> None:
         Drift(wholly=frozenset({"s.t"}), followed="s.t"),
         Drift(frozenset({("d000001",)}), behind=((0, frozenset({"s.u"})),), followed="s.t"),
         Drift(frozenset({("d000001",)}), unobserved={"s.u": "it is far away"}, followed="s.t"),
-        Drift(frozenset({("d000001",)}), untold="nobody looked", followed="s.t"),
+        Drift(frozenset({("d000001",)}), unknown="nobody looked", followed="s.t"),
     ],
 )
 async def test_what_cannot_be_attributed_to_partitions(drift: Drift) -> None:

@@ -153,11 +153,11 @@ def test_a_doubtful_view_is_asked_about_until_the_metastore_answers(monkeypatch:
         gateway.spark.failures = [LOST, LOST, LOST]
         gateway.settlement.doubt(entry)
         gateway.settlement.doubt(entry)
-        while entry.uncertain:  # noqa: ASYNC110 (what is waited for sets no event)
+        while entry.doubtful:  # noqa: ASYNC110 (what is waited for sets no event)
             await asyncio.sleep(0)
         assert not gateway.spark.failures
         gateway.settlement.doubt(entry)
-        while entry.uncertain:  # noqa: ASYNC110
+        while entry.doubtful:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     run(check)
@@ -173,7 +173,7 @@ def test_another_gateway_settles_what_is_in_doubt_once_it_has_come() -> None:
             gateway.settlement.doubt(entry)
             while settling._settling:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        assert entry.uncertain
+        assert entry.doubtful
 
     run(check)
 

@@ -249,7 +249,7 @@ async def test_rows_of_another_gateway_are_not_damage(stage: Stage) -> None:
     shown.text = shown.text.replace("freshgate_version = 1", "freshgate_version = 9")
     stage.warehouse.stored.clear()
     assert not await stage.look()
-    assert stage.house.entry("s.m").uncertain
+    assert stage.house.entry("s.m").doubtful
 
 
 @staged
@@ -295,7 +295,7 @@ def test_an_altered_public_view_is_restored(forged: str, caplog: pytest.LogCaptu
         public.text = forged.format(rest=right.partition(" FROM ")[2])
         await stage.look()
         assert public.text == right
-        assert not stage.house.entry("s.m").uncertain
+        assert not stage.house.entry("s.m").doubtful
         (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
         assert "has been restored; statements that may have done this: unknown, not through this gateway" in line
 

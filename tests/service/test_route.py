@@ -127,7 +127,7 @@ async def test_what_spark_is_still_busy_with_leaves_the_database_uncertain() -> 
     world.spark.holds(SCRIPT)
     bob = await world.client("bob")
     script = await bob.execute(SCRIPT)
-    assert bob.session.namespace_uncertain
+    assert bob.session.namespace_doubtful
     world.write("s.t")
     await bob.execute("SELECT n FROM mv")
     assert world.refreshed == ["s.mv"]
@@ -137,7 +137,7 @@ async def test_what_spark_is_still_busy_with_leaves_the_database_uncertain() -> 
     assert world.ledger("s.mv").ended > before
     script.at_spark.finish()
     await bob.execute("SELECT 1")
-    assert not bob.session.namespace_uncertain
+    assert not bob.session.namespace_doubtful
 
 
 async def test_what_lasts_is_waited_for_once() -> None:
@@ -234,7 +234,7 @@ async def test_a_client_that_goes_leaves_its_write_in_doubt() -> None:
 
 
 async def test_a_synchronous_statement_on_another_connection_counts_while_it_runs() -> None:
-    """Its reply tells of its end; until then the database is uncertain."""
+    """Its reply tells of its end; until then the database is doubtful."""
     world = await stage()
     bob = await world.client("bob")
     other = await world.second(bob)
@@ -243,7 +243,7 @@ async def test_a_synchronous_statement_on_another_connection_counts_while_it_run
     await bob.execute("SELECT n FROM mv")
     assert world.refreshed == ["s.mv"]
     running()
-    assert not bob.session.namespace_uncertain
+    assert not bob.session.namespace_doubtful
     world.write("s.t")
     await bob.execute("SELECT n FROM mv")
     assert world.refreshed == ["s.mv"]
@@ -564,7 +564,7 @@ async def test_a_cancelled_use_leaves_the_database_uncertain_for_a_while() -> No
     use = await bob.execute("USE s")
     use.at_spark.finish(CANCELED)
     await use.poll()
-    assert bob.session.namespace_uncertain
+    assert bob.session.namespace_doubtful
 
 
 NOTED = [

@@ -113,7 +113,7 @@ class Guard:
 
     async def _check(self, entry: Entry) -> None:
         while True:
-            if entry.uncertain:
+            if entry.doubtful:
                 try:
                     await self._settlement.settle(entry)
                 except NoSuchView:
@@ -121,7 +121,7 @@ class Guard:
             async with entry.lock:
                 if self._catalog.find(entry.view.id) is not entry:
                     return
-                if not entry.uncertain:
+                if not entry.doubtful:
                     await self._compare(entry)
                     return
 
@@ -221,7 +221,7 @@ class Guard:
         return {
             entry.view.id
             for entry in entries
-            if not (entry.uncertain or entry.lock.locked())
+            if not (entry.doubtful or entry.lock.locked())
             and maintenance.shows(texts.get(entry.view.name.table, ""), published_text(entry.view))
         }
 

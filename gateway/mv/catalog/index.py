@@ -116,9 +116,9 @@ class Catalog:
         return entry.lock if entry else asyncio.Lock()
 
     def kept(self, view_id: str) -> Kept | None:
-        """What must be kept of a view's storage; None if the view is unknown or its current version is uncertain."""
+        """What must be kept of a view's storage; None if the view is unknown or its current version is doubtful."""
         entry = self._entries.get(view_id)
-        if entry is None or entry.uncertain:
+        if entry is None or entry.doubtful:
             return None
         return Kept(entry.view.current.shown, entry.begun, entry.view.versions_reserved)
 
@@ -191,7 +191,7 @@ class Catalog:
 
     def freshness(self, view_id: str) -> Freshness:
         entry = self._entries.get(view_id)
-        if entry is not None and (entry.uncertain or _blind(entry) or self._fence.lost):
+        if entry is not None and (entry.doubtful or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
         if entry is not None and entry.damage:
             return Freshness.UNKNOWN if entry.unexamined else Freshness.DAMAGED

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 DEFINITION_SUFFIX = "__definition"
 LATE_SECONDS = 5.0
 """How long Spark may continue a statement on a view whose connection broke; it normally takes a tenth of a second."""
-UNTOLD = frozenset({"HY008", "08007"})
+UNKNOWN_OUTCOMES = frozenset({"HY008", "08007"})
 """SQLSTATEs that leave the outcome unknown: the statement was cancelled, or its operation is no longer known."""
 
 
@@ -56,9 +56,9 @@ async def shown_as(metastore: Metastore, name: TableName) -> str | None:
     return found[0].table if found else None
 
 
-def is_untold(error: FreshgateError) -> bool:
+def is_unknown(error: FreshgateError) -> bool:
     """Whether Spark may have carried out, or may still carry out, the statement that failed with this error."""
-    return isinstance(error, UpstreamLost) or error.sqlstate in UNTOLD
+    return isinstance(error, UpstreamLost) or error.sqlstate in UNKNOWN_OUTCOMES
 
 
 async def unmoved(metastore: Metastore, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
@@ -68,7 +68,7 @@ async def unmoved(metastore: Metastore, view: MaterializedView, version: int | N
     A Spark that is shutting down may report an error for a statement that it has carried out. If the connection was
     lost, the outcome is unknown, and the statement may still be running.
     """
-    if is_untold(error):
+    if is_unknown(error):
         return False
     try:
         return await published(metastore, view.name, view.storage) == version

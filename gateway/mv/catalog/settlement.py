@@ -39,7 +39,7 @@ Restore = Callable[[Entry, str], Awaitable[bool]]
 
 
 class Settlement:
-    """Works in the background. A statement that needs an uncertain view sooner resolves it itself."""
+    """Works in the background. A statement that needs a doubtful view sooner resolves it itself."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, fence: Fence, restore: Restore) -> None:
         self._catalog = catalog
@@ -56,13 +56,13 @@ class Settlement:
     # --- which version a name shows ----------------------------------------------------------------
 
     def doubt(self, *entries: Entry, error: BaseException | None = None) -> None:
-        """Marks views as uncertain: they count as stale until the metastore has shown what their names mean. If one
+        """Marks views as doubtful: they count as stale until the metastore has shown what their names mean. If one
         view takes the name of another, pass it first.
 
         `error`: how the statement that may have changed this ended. If the outcome is unknown, Spark may still complete
         the statement later.
         """
-        late = error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error))
+        late = error is not None and (not isinstance(error, FreshgateError) or naming.is_unknown(error))
         for entry in entries:
             entry.doubt(time.monotonic() + naming.LATE_SECONDS if late else None)
         new = [entry for entry in entries if (task := self._settling.get(entry)) is None or task.done()]
@@ -70,9 +70,9 @@ class Settlement:
             self._begin(self._settling, new, partial(self._settle_all, new))
 
     def refuse_doubtful(self, entry: Entry) -> None:
-        """Raises RefreshFailed if the view is uncertain. Call it under the entry's lock, before the name is changed:
-        the previous holder of the lock may have left the view uncertain."""
-        if entry.uncertain:
+        """Raises RefreshFailed if the view is doubtful. Call it under the entry's lock, before the name is changed:
+        the previous holder of the lock may have left the view doubtful."""
+        if entry.doubtful:
             raise RefreshFailed(
                 f"What {entry.view.name} shows is unknown: another statement that changes it was interrupted. Try "
                 f"again in a few seconds.",
@@ -80,17 +80,17 @@ class Settlement:
             )
 
     async def settle(self, entry: Entry) -> None:
-        """Asks the metastore what an uncertain view shows. If it is another version than before, this has the effects
+        """Asks the metastore what a doubtful view shows. If it is another version than before, this has the effects
         of a refresh.
 
         Raises NoSuchView if the view was dropped or replaced, RefreshFailed if it is about to be replaced, and what the
         metastore raises.
         """
-        while entry.uncertain:
+        while entry.doubtful:
             await asyncio.sleep(await self._seconds_early(entry))
             successor = None
             async with entry.lock:
-                if not entry.uncertain:
+                if not entry.doubtful:
                     return
                 # The previous holder of the lock may have left a new doubt.
                 if not await self._seconds_early(entry):
@@ -105,7 +105,7 @@ class Settlement:
 
         Raises what the metastore raises.
         """
-        while (entry := self._catalog.entry_named(name)) is not None and entry.uncertain:
+        while (entry := self._catalog.entry_named(name)) is not None and entry.doubtful:
             try:
                 await self.settle(entry)
             except NoSuchView:
@@ -120,19 +120,19 @@ class Settlement:
             await self.verify(entry)
 
     async def verify(self, entry: Entry) -> None:
-        """Marks a view as uncertain if the metastore shows another version than the catalog: something else has changed
+        """Marks a view as doubtful if the metastore shows another version than the catalog: something else has changed
         it. Restores one that shows its version with another text, or whose text was altered to show no version.
 
         Raises what the metastore raises.
         """
         view = entry.view
-        if entry.uncertain or entry.lock.locked():
+        if entry.doubtful or entry.lock.locked():
             return
         if await self._is_right(entry, view):
             return
         # Check again under the lock, while this gateway does not change the view.
         async with entry.lock:
-            if self._catalog.find(view.id) is not entry or entry.uncertain or not entry.visible:
+            if self._catalog.find(view.id) is not entry or entry.doubtful or not entry.visible:
                 return
             current = entry.view.current.number
             if await self._is_right(entry, entry.view):
@@ -236,7 +236,7 @@ class Settlement:
         return left
 
     async def _settle(self, entry: Entry) -> Entry | None:
-        """Resolves the view under the entry's lock. Returns the view that has taken its name if that one is uncertain
+        """Resolves the view under the entry's lock. Returns the view that has taken its name if that one is doubtful
         as well and must be resolved first: until it has the name, the name would have no view."""
         self._catalog.entry(entry.view.id)
         before = entry.view
@@ -249,7 +249,7 @@ class Settlement:
         if shown is None:
             taken = stored.read_name(found)
             successor = self._catalog.find(await naming.shown_as(self._metastore, taken) or "")
-            if successor is not None and successor.visible and successor.uncertain and successor.view.name != taken:
+            if successor is not None and successor.visible and successor.doubtful and successor.view.name != taken:
                 return successor
             raise await self._unshown(entry, found, successor)
         if not stored.was_published(found):
@@ -317,7 +317,7 @@ class Settlement:
         `error`. If Spark may still carry that statement out, waits first."""
         if (before := self._storing.get(entry)) is not None:
             before.cancel()
-        seconds = naming.LATE_SECONDS if naming.is_untold(error) else 0.0
+        seconds = naming.LATE_SECONDS if naming.is_unknown(error) else 0.0
         self._begin(self._storing, [entry], partial(self._store, entry, seconds))
 
     def find_created(self, entry: Entry, found: Callable[[bool], Awaitable[None]]) -> None:
@@ -326,7 +326,7 @@ class Settlement:
         self._begin(self._creating, [entry], partial(self._until_done, entry, work))
 
     async def stop(self) -> None:
-        """Stops. Views that are still uncertain are resolved at the next start. Pending settings get one last
+        """Stops. Views that are still doubtful are resolved at the next start. Pending settings get one last
         attempt."""
         self._ending.set()
         asking = [*self._settling.values(), *self._creating.values()]
@@ -350,15 +350,15 @@ class Settlement:
         task.add_done_callback(ended)
 
     async def _settle_all(self, entries: Iterable[Entry]) -> None:
-        """Resolves the views one after another until none is uncertain."""
+        """Resolves the views one after another until none is doubtful."""
         while not self._ending.is_set() and (doubtful := [entry for entry in entries if self._is_doubtful(entry)]):
             for entry in doubtful:
                 await self._until_done(entry, partial(self.settle, entry))
-                if self._is_doubtful(entry):  # It has become uncertain again.
+                if self._is_doubtful(entry):  # It has become doubtful again.
                     await asyncio.sleep(PAUSE_SECONDS)
 
     def _is_doubtful(self, entry: Entry) -> bool:
-        return entry.uncertain and self._catalog.find(entry.view.id) is entry
+        return entry.doubtful and self._catalog.find(entry.view.id) is entry
 
     async def _store(self, entry: Entry, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -394,7 +394,7 @@ class Settlement:
                 return
             except Superseded:
                 raise  # The other gateway serves the views now and resolves it.
-            except Exception as error:  # Not even a bug may leave the view uncertain for ever.
+            except Exception as error:  # Not even a bug may leave the view doubtful for ever.
                 back_off.note(error)
             if self._ending.is_set():
                 return

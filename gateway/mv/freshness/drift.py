@@ -30,12 +30,12 @@ class Drift:
     unobserved: Mapping[str, str] = field(default_factory=dict)
     """Tables that cannot be observed, and why."""
     followed: str = ""
-    untold: str = ""
+    unknown: str = ""
     """Why nothing is known about any table."""
 
     @property
     def none(self) -> bool:
-        return not (self.partitions or self.tables or self.unobserved or self.untold)
+        return not (self.partitions or self.tables or self.unobserved or self.unknown)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -52,8 +52,8 @@ class Drift:
         return found
 
 
-NOT_LOOKED = Drift(untold="its base tables have not been observed since the gateway was started")
-CHANGED = Drift(untold="its base tables have not been observed since its properties were changed")
+NOT_LOOKED = Drift(unknown="its base tables have not been observed since the gateway was started")
+CHANGED = Drift(unknown="its base tables have not been observed since its properties were changed")
 
 
 def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
@@ -130,7 +130,7 @@ def reason(view: MaterializedView, found: Drift) -> str:
         count = len(found.partitions)
         found_changed += f" in {count} partition{'' if count == 1 else 's'}"
     blind = [f"{names.get(base, base)} cannot be observed: {why}" for base, why in sorted(found.unobserved.items())]
-    return "; ".join(filter(None, [found_changed, *blind, found.untold]))
+    return "; ".join(filter(None, [found_changed, *blind, found.unknown]))
 
 
 def _how(view: MaterializedView, found: Drift) -> str:

@@ -33,15 +33,15 @@ class Entry:
         "_changed",
         "_compared",
         "_damage",
+        "_doubtful",
         "_drift",
         "_examined",
         "_fresh_at",
         "_late_until",
-        "_perhaps",
         "_recorded",
         "_seen",
-        "_uncertain",
         "_unexamined",
+        "_unknown_switch",
         "_view",
         "_visible",
         "_writing",
@@ -73,12 +73,12 @@ class Entry:
         self._visible = not reserved
         self._recorded = not reserved
         self._writing: int | None = None
-        self._perhaps: int | None = None
+        self._unknown_switch: int | None = None
         self._drift = drift
         self._compared: Compared | None = None
         self._seen = 0
         self._fresh_at: int | None = None
-        self._uncertain = False
+        self._doubtful = False
         self._late_until = 0.0
         self._damage, self._unexamined = "", False
         self._examined = -math.inf
@@ -108,7 +108,7 @@ class Entry:
     def begun(self) -> frozenset[int]:
         """The version that is being written, and a version whose publication was sent before the connection broke:
         Spark may still carry that out."""
-        return frozenset(each for each in (self._writing, self._perhaps) if each is not None)
+        return frozenset(each for each in (self._writing, self._unknown_switch) if each is not None)
 
     @property
     def drift(self) -> Drift | None:
@@ -133,10 +133,10 @@ class Entry:
         return self._fresh_at
 
     @property
-    def uncertain(self) -> bool:
+    def doubtful(self) -> bool:
         """Whether the outcome of a statement that changes the public view is unknown: only the metastore knows what the
         view shows."""
-        return self._uncertain
+        return self._doubtful
 
     @property
     def damage(self) -> str:
@@ -241,7 +241,7 @@ class Entry:
     def examine(self, version: int, damage: str, began: float) -> bool:
         """Records a look at the stored rows of a version that began then: what has damaged them, if anything. Ignored
         if the version is not the current one. Returns whether the view was not known to be damaged before."""
-        if self._uncertain or self._view.current.number != version:
+        if self._doubtful or self._view.current.number != version:
             return False
         newly = bool(damage) and (self._unexamined or not self._damage)
         self._damage, self._unexamined, self._examined = damage, False, max(began, self._examined)
@@ -250,7 +250,7 @@ class Entry:
     def fail_examination(self, version: int, why: str) -> None:
         """Records that the stored rows of a version could not be looked at: until they are, they count as damaged. The
         next read looks again. Ignored as in `examine`, and if it is known how they are damaged."""
-        if not (self._uncertain or self._view.current.number != version) and (self._unexamined or not self._damage):
+        if not (self._doubtful or self._view.current.number != version) and (self._unexamined or not self._damage):
             self._damage, self._unexamined = f"its stored rows cannot be looked at: {why}", True
 
     def shorten(self, shown: Shown) -> None:
@@ -299,12 +299,12 @@ class Entry:
     def doubt(self, late_until: float | None = None) -> None:
         """Marks what the public view shows as unknown until the metastore has been asked. `late_until`: Spark may still
         change it before this monotonic time."""
-        self._uncertain = True
+        self._doubtful = True
         self._late_until = self._late_until if late_until is None else late_until
 
     def trust(self) -> None:
         """Removes the doubt: the metastore has shown that the public view has not changed."""
-        self._uncertain = False
+        self._doubtful = False
 
     def settle(self, found: MaterializedView) -> None:
         """Takes over what the metastore stores and shows. Needs the lock."""
@@ -316,7 +316,7 @@ class Entry:
         self._tell(before)
         # Which noted writes the version contains is unknown until the base tables are observed.
         self._drift, self._compared = unobserved(self._view) or NOT_LOOKED, None
-        self._uncertain = False
+        self._doubtful = False
         if self._view.current.number != before.current.number:
             self._damage, self._unexamined, self._examined = "", False, -math.inf
         self.forget_switch(found.current.number)
@@ -324,19 +324,19 @@ class Entry:
     def lose_switch(self) -> int | None:
         """Records that the publication of the version that is being written has an unknown outcome, and that Spark may
         still carry it out. Returns the version's number."""
-        self._perhaps = self._writing
+        self._unknown_switch = self._writing
         return self._writing
 
     @property
     def may_switch(self) -> bool:
         """Whether Spark may still carry out a publication of unknown outcome."""
-        return self._perhaps is not None
+        return self._unknown_switch is not None
 
     def forget_switch(self, number: int | None) -> bool:
         """Records that Spark has carried out that publication, or no longer will. Returns whether that was open."""
-        if number is None or self._perhaps != number:
+        if number is None or self._unknown_switch != number:
             return False
-        self._perhaps = None
+        self._unknown_switch = None
         return True
 
     # --- within ------------------------------------------------------------------------------------

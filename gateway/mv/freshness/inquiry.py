@@ -74,7 +74,7 @@ class Inquiry:
                 yield self._entries[current], begun.pop(current)
 
     def _misses_itself(self, entry: Entry) -> bool:
-        stale = self._lost or entry.ledger.stale or entry.drift or entry.uncertain or entry.damage
+        stale = self._lost or entry.ledger.stale or entry.drift or entry.doubtful or entry.damage
         return bool(stale) or not entry.view.complete
 
     def _misses_below(self, entry: Entry) -> bool:
@@ -102,13 +102,13 @@ class Inquiry:
             reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed"))
         elif ledger.stale:
             reasons.append(Staleness(view.current.started_at, "what it reads has changed"))
-        if entry.uncertain and not reasons:
+        if entry.doubtful and not reasons:
             reasons.append(Staleness(view.current.started_at, "the connection broke while a version was published"))
         for base in bases(self._entries, view):
             reasons += filter(None, [self._base_staleness(view, base)])
         if entry.drift is not None and not any(each.since for each in reasons):
             # The change happened between the last observation without a difference and the first one with it.
-            since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
+            since = 0 if entry.drift.unknown else entry.fresh_at or view.current.started_at
             reasons.append(Staleness(since, reason(view, entry.drift)))
         return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
 

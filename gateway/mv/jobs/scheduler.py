@@ -152,7 +152,7 @@ class Scheduler:
         pending, seen = [entry], {entry.view.id}
         while pending:
             entry = pending.pop()
-            if entry.ledger.stale or entry.drift is not None or entry.uncertain or entry.damage:
+            if entry.ledger.stale or entry.drift is not None or entry.doubtful or entry.damage:
                 return True
             for view_id in entry.view.views:
                 base = self._catalog.find(view_id)

@@ -313,7 +313,7 @@ class Inspector:
 
     async def _check(self, entry: Entry, oldest: float) -> bool:
         view = entry.view
-        if not view.built or entry.uncertain:
+        if not view.built or entry.doubtful:
             return False
         contains, now = entry.ledger.events, time.time_ns() // 1_000_000
         looks = self._observer.due(view.tables, oldest) or self._storages.due(entry, oldest)
@@ -323,7 +323,7 @@ class Inspector:
         found = await inspection.drift(view)
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
-        if entry.view.current is not view.current or entry.uncertain:
+        if entry.view.current is not view.current or entry.doubtful:
             # A refresh was published meanwhile, so the comparison was with another version.
             return False
         if moved or blind:
@@ -370,7 +370,7 @@ class Inspector:
 def _is_compared(entry: Entry, oldest: float) -> bool:
     """Whether the current version was compared with observations that began at or after `oldest`, or cannot be."""
     view, compared = entry.view, entry.compared
-    if not view.built or entry.uncertain:
+    if not view.built or entry.doubtful:
         return True
     return compared is not None and all(compared.get(table, float("-inf")) >= oldest for table in view.tables)
 

@@ -52,7 +52,7 @@ class StorageLooks:
     def due(self, entry: Entry, oldest: float) -> bool:
         """Whether `look` would have to ask Spark: the last look at the rows of the current version began before."""
         marked = entry.view.built and entry.view.current.files is not None
-        return marked and not entry.uncertain and entry.examined < oldest
+        return marked and not entry.doubtful and entry.examined < oldest
 
     async def look(self, entry: Entry, oldest: float) -> None:
         """Compares the rows of the current version with their mark, unless a look that began at or after `oldest` has
@@ -163,8 +163,8 @@ class StorageLooks:
         return found
 
     def _tell(self, view: MaterializedView, damage: str) -> None:
-        suspects = self._catalog.endangered.effects_on(view.id)
-        who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in suspects)
+        effects = self._catalog.endangered.effects_on(view.id)
+        who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in effects)
         log.error(
             "the materialized view %s is damaged: %s. It is not read again before a refresh has computed its rows "
             "anew. Statements that may have done this: %s",

@@ -65,7 +65,7 @@ class Preparation:
 
     async def certain(self, entry: Entry) -> MaterializedView:
         """The view, once its stored state is certain. Raises what the metastore raises."""
-        if entry.uncertain:
+        if entry.doubtful:
             await self._settlement.settle(entry)
         return entry.view
 

@@ -170,7 +170,7 @@ class Publication:
         if self._catalog.find(present.id) is not entry:
             raise stopped(present)
         await self._fence.check_lately()
-        if entry.uncertain:
+        if entry.doubtful:
             raise RefreshFailed(
                 f"What {present.name} shows is unknown: a statement that changes it was interrupted during the "
                 f"refresh. Refresh it again.",
@@ -235,7 +235,7 @@ class Publication:
 
         If they may have been published, this waits until the outcome is known and the switch can no longer happen.
         """
-        if not entry.uncertain:
+        if not entry.doubtful:
             self._strays(entry.view)
 
     def _give_up(self, entry: Entry, version: int | None) -> None:

@@ -44,7 +44,7 @@ of refreshes, must not wait behind a thousand views that are due together, nor b
 LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
 """Classes of SQLSTATEs after which the same statement would fail again: it, or the data, is wrong."""
 DISTURBED = "40001"
-"""Something else changed the view, or left it uncertain, during the refresh."""
+"""Something else changed the view, or left it doubtful, during the refresh."""
 LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
 COMPACTED_FROM = 16
 """From how many versions on, shown together, the rows are copied into one as soon as nothing else is to be done."""
@@ -348,7 +348,7 @@ class Tasks:
         seen = entry.view.current.views
         return (
             entry.view.complete
-            and not (entry.uncertain or entry.damage)
+            and not (entry.doubtful or entry.damage)
             and entry.ledger.contains >= needed
             and entry.drift is None
             and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())
@@ -460,8 +460,8 @@ class Tasks:
 
     def _remember(self, run: Run) -> None:
         """Prevents changes from starting such a task again until it would find something else."""
-        # If the view is uncertain, the next refresh is needed in any case, to resolve that.
-        if run.situation is not None and not run.entry.uncertain:
+        # If the view is doubtful, the next refresh is needed in any case, to resolve that.
+        if run.situation is not None and not run.entry.doubtful:
             self._failed[run.entry.view.id] = run.situation
 
     async def _in_time(self, run: Run) -> None:

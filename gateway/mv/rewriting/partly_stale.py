@@ -113,7 +113,7 @@ class PartlyStale:
             return f"the view is damaged: {entry.damage}"
         if drift is None or entry.ledger.open or self._catalog.freshness(view.id) is Freshness.UNKNOWN:
             return WRITTEN
-        if drift.wholly or drift.behind or drift.unobserved or drift.untold or not drift.partitions:
+        if drift.wholly or drift.behind or drift.unobserved or drift.unknown or not drift.partitions:
             return "what has changed is not known by partitions"
         if len(drift.partitions) > BASE_PARTITIONS_MAX:
             return TOO_MANY

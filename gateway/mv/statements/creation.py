@@ -82,7 +82,7 @@ class Creation:
                 raise _not_built(name, definition_of(storage), error) from error
         except BaseException as error:
             # A cancelled CREATE leaves nothing behind either.
-            late = not isinstance(error, FreshgateError) or naming.is_untold(error)
+            late = not isinstance(error, FreshgateError) or naming.is_unknown(error)
             await self._dropping.abandon(storage, entry, late=late)
             raise
         await unbroken(self._publish(entry, caller))

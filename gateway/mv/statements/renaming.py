@@ -153,7 +153,7 @@ class Renaming:
                     move = stored.write_move(name, entry.view.current.number)
                     await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
             except FreshgateError as error:
-                if naming.is_untold(error):
+                if naming.is_unknown(error):
                     # Spark may still store it, after any later statement.
                     self._settlement.doubt(*names.values(), error=error)
                 else:

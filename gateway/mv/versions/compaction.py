@@ -29,7 +29,7 @@ class Compaction:
             partitioned = entry.view.layout.partitioned
             present = await stored_partitions(self._metastore, entry.view.storage) if partitioned else []
             shown = await aside(len(present), current.manifest.shown, current.shown, present)
-            if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
+            if shown == current.shown or entry.doubtful or self._catalog.find(view_id) is not entry:
                 return
             await self._settlement.check_unmoved(entry)
             await self._metastore.run(naming.publish(entry.view.name, entry.view, shown))

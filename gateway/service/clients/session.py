@@ -135,7 +135,7 @@ class Session:
         self._side_lock = asyncio.Lock()
         self._leads_elsewhere = leads_elsewhere
         self.namespace = _first_namespace(call, leads_elsewhere)
-        """None if unknown: Spark is asked when a name must be resolved. If it is uncertain, the previous one."""
+        """None if unknown: Spark is asked when a name must be resolved. If it is doubtful, the previous one."""
         self.moved = 0
         """The number of times a statement has begun or ended that may change the namespace."""
         self._moving_until = 0.0
@@ -233,7 +233,7 @@ class Session:
         """The namespace after a USE that has succeeded; None if only Spark knows. PyHive begins each session with
         one."""
         found = _PLAIN_USE.fullmatch(text)
-        if found is None or before is None or before.catalog != SESSION_CATALOG or self.namespace_uncertain:
+        if found is None or before is None or before.catalog != SESSION_CATALOG or self.namespace_doubtful:
             return None
         if any("catalog" in key.lower() for key in self.call.configuration):
             return None
@@ -249,7 +249,7 @@ class Session:
             await settle(self.pending)
 
     @property
-    def namespace_uncertain(self) -> bool:
+    def namespace_doubtful(self) -> bool:
         """Whether the current database or catalog may have changed by the time Spark reads the next statement."""
         return any(each.moves for each in self.pending) or time.monotonic() < self._moving_until
 
@@ -259,7 +259,7 @@ class Session:
         return [each.words for each in self.pending if each.moves]
 
     async def resolve_namespace(self) -> Namespace:
-        """The current catalog and database; if uncertain, as they were a moment ago."""
+        """The current catalog and database; if doubtful, as they were a moment ago."""
         while (found := self.namespace) is None:
             asked_after = self.moved
             answer = await (await self.sql()).run("SELECT current_catalog(), current_database()")
@@ -268,7 +268,7 @@ class Session:
                     found = Namespace(database.lower(), catalog.lower())
                 case _:
                     raise UpstreamLost("Spark did not return the current database. Try again.")
-            if self.namespace_uncertain:
+            if self.namespace_doubtful:
                 return found
             if asked_after == self.moved:
                 self.namespace = found

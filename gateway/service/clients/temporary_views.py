@@ -48,7 +48,7 @@ class Made:
 
 @dataclass(eq=False, slots=True)
 class Change:
-    """A statement that creates and drops temporary views, and whose end is unknown: its changes are uncertain."""
+    """A statement that creates and drops temporary views, and whose end is unknown: its changes are doubtful."""
 
     made: tuple[Made, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -63,8 +63,8 @@ class TemporaryViews:
         self._shared = shared
         self._made: dict[str, dict[str, Made]] = {}
         """By the folded name, and then by its spelling: with spark.sql.caseSensitive `V` and `v` are two."""
-        self._perhaps: dict[str, Reads] = {}
-        """What uncertain views may read, by folded name; under ANY for views with unknown names."""
+        self._doubtful: dict[str, Reads] = {}
+        """What doubtful views may read, by folded name; under ANY for views with unknown names."""
         self._open: dict[Change, None] = {}
         self.leaving: set[object] = set()
         """Represents the statements that may drop one, and have not ended as far as known."""
@@ -78,33 +78,33 @@ class TemporaryViews:
     @property
     def names(self) -> Set[str]:
         """The names that views have or may have; with ANY if that may be any name."""
-        names = self._made.keys() | self._perhaps.keys()
+        names = self._made.keys() | self._doubtful.keys()
         for change in self._open:
             names |= {made.name.lower() for made in change.made}
         return names | {ANY} if self._shared else names
 
     def may_have(self, name: str) -> bool:
         """Whether a view has or may have this folded name."""
-        if self._shared or name in self._made or not {name, ANY}.isdisjoint(self._perhaps):
+        if self._shared or name in self._made or not {name, ANY}.isdisjoint(self._doubtful):
             return True
         return any(made.name.lower() in {name, ANY} for change in self._open for made in change.made)
 
     @property
     def nameless(self) -> bool:
         """Whether a view with an unknown name may exist."""
-        return ANY in self._perhaps
+        return ANY in self._doubtful
 
     def mentioned(self, words: Words) -> bool:
         """Whether a text with these words may name one."""
         if self._shared or self._open:
             names = self.names
             return ANY in names or not words.isdisjoint(names)
-        return ANY in self._perhaps or not (words.isdisjoint(self._made) and words.isdisjoint(self._perhaps))
+        return ANY in self._doubtful or not (words.isdisjoint(self._made) and words.isdisjoint(self._doubtful))
 
     def reads(self, name: str) -> Reads:
         """What the views with this folded name read or may read; NOTHING if there is none."""
-        found = ANYTHING if self._shared else self._perhaps.get(ANY, NOTHING)
-        found |= self._perhaps.get(name, NOTHING)
+        found = ANYTHING if self._shared else self._doubtful.get(ANY, NOTHING)
+        found |= self._doubtful.get(name, NOTHING)
         for made in self._made.get(name, {}).values():
             found |= made.reads
         for change in self._open:
@@ -117,7 +117,7 @@ class TemporaryViews:
 
     def begin(self, change: Change) -> None:
         """A statement is about to be forwarded. From now on its changes may have happened, so what it drops is
-        uncertain."""
+        doubtful."""
         self._open[change] = None
         for name in change.dropped:
             self.doubt(name)
@@ -128,37 +128,37 @@ class TemporaryViews:
             return
         if end is End.SUCCEEDED:
             for name in change.dropped:
-                self._perhaps.pop(name, None)
+                self._doubtful.pop(name, None)
         for made in change.made:
             self._add(made, surely=end is End.SUCCEEDED)
 
     def _add(self, made: Made, *, surely: bool) -> None:
         folded = made.name.lower()
         if not surely or folded == ANY:
-            self.suspect(folded, made.reads)
+            self.may_make(folded, made.reads)
         else:
             self._made.setdefault(folded, {})[made.name] = made
 
     def doubt(self, name: str) -> None:
         """A statement may drop the views that certainly have this folded name."""
         for made in self._made.pop(name, {}).values():
-            self.suspect(name, made.reads)
+            self.may_make(name, made.reads)
 
-    def suspect(self, name: str, reads: Reads) -> None:
+    def may_make(self, name: str, reads: Reads) -> None:
         """A view with this folded name may exist; an empty name stands for any."""
-        self._perhaps[name] = self._perhaps.get(name, NOTHING) | reads.doubted
+        self._doubtful[name] = self._doubtful.get(name, NOTHING) | reads.doubted
 
     def tell(self, names: Iterable[str]) -> None:
         """Takes the folded names of all existing views from Spark: a view with an unknown name has one of them."""
-        reads = self._perhaps.pop(ANY, None)
+        reads = self._doubtful.pop(ANY, None)
         for name in names:
             if reads is not None and name not in self._made:
-                self.suspect(name, reads)
+                self.may_make(name, reads)
 
     def clear(self) -> None:
         """Forgets all views, because Spark went away."""
         self._made.clear()
-        self._perhaps.clear()
+        self._doubtful.clear()
         self._open.clear()
 
 

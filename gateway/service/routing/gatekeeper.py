@@ -24,7 +24,7 @@ from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst, TemporaryViewLeaves
-from gateway.service.routing.written_out import Untold, written_out
+from gateway.service.routing.written_out import UnknownText, written_out
 from sql.names import Namespace, TableName
 from sql.reading import paths
 from sql.statement import Parts
@@ -111,7 +111,7 @@ class Gatekeeper:
             return known
         try:
             found = await written_out(session, known, self.texts)
-        except Untold:
+        except UnknownText:
             if self._guarded():
                 return known
             raise
@@ -128,7 +128,7 @@ class Gatekeeper:
 
     async def check(self, facts: Facts) -> None:
         """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
-        known, adrift = facts.known, facts.session.namespace_uncertain
+        known, adrift = facts.known, facts.session.namespace_doubtful
         names = [parts for parts in facts.statement.writes if parts != facts.temporary]
         self._protection.check(known, names, facts.namespace, adrift=adrift, writes=facts.writes)
         if self._catalog.idle or not facts.writes:

@@ -44,7 +44,7 @@ class KnownAnswers:
             return None
         if not views or not all(map(self._is_certain, views)) or self._scope.may_call_others(statement):
             return None
-        if session.pending or session.namespace_uncertain or self._scope.temporary(session).mentioned(known.look.words):
+        if session.pending or session.namespace_doubtful or self._scope.temporary(session).mentioned(known.look.words):
             return None
         if session.namespace != namespace:
             # It has changed while the read waited for a refresh: Spark will look for the names elsewhere.
@@ -69,7 +69,7 @@ class KnownAnswers:
         entry = self._catalog.find(view_id)
         if entry is None or not entry.visible:
             return False
-        return entry.view.complete and not (entry.uncertain or entry.damage)
+        return entry.view.complete and not (entry.doubtful or entry.damage)
 
     async def _ask(self) -> None:
         with contextlib.suppress(FreshgateError):

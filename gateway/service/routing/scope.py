@@ -18,7 +18,7 @@ from gateway.service.routing.ways import (
     MeaningsMove,
     SparkViewsChanged,
     TemporaryViewsChanged,
-    TemporaryViewsSuspected,
+    TemporaryViewsDoubted,
 )
 from sql.definition.bases import function_name
 from sql.names import Namespace, TableName
@@ -52,7 +52,7 @@ class Scope:
             return True
         if session.namespace.database == catalog.storage_database:
             return True
-        if session.namespace_uncertain and catalog.stores(words):
+        if session.namespace_doubtful and catalog.stores(words):
             return True
         return not (
             words.isdisjoint(catalog.view_words)
@@ -124,7 +124,7 @@ class Scope:
         """Whether the name of a materialized view may mean something else."""
         if self.temporary(session).may_be(parts):
             return True
-        return len(parts) == 1 and session.namespace_uncertain
+        return len(parts) == 1 and session.namespace_doubtful
 
     def _read_elsewhere(self, session: Session, statement: Forwarded) -> set[TableName]:
         """The views in other databases that the statement's names may mean."""
@@ -136,7 +136,7 @@ class Scope:
 
     def moves(self, session: Session, statement: Forwarded) -> bool:
         """Whether another database or catalog may be current when Spark resolves a name."""
-        return session.namespace_uncertain or (not statement.exact and statement.changes_namespace)
+        return session.namespace_doubtful or (not statement.exact and statement.changes_namespace)
 
     def names_read(self, facts: Facts, *, anything: bool = False) -> Reads:
         """What a view that the statement creates reads, also through temporary views and functions."""
@@ -161,14 +161,14 @@ class Scope:
 
     # --- what a statement changes about names ------------------------------------------------------
 
-    def effects(self, facts: Facts, suspected: Set[Parts]) -> Iterator[Effect]:
-        """The changes of the current database, temporary views and Spark views. `suspected`: the temporary views that
+    def effects(self, facts: Facts, doubted: Set[Parts]) -> Iterator[Effect]:
+        """The changes of the current database, temporary views and Spark views. `doubted`: the temporary views that
         a text that is not understood may create."""
         statement, look = facts.statement, facts.look
         if statement.changes_namespace or facts.composed:
             yield may_move(facts.known)
-        if suspected:
-            yield from self._suspected(facts, suspected)
+        if doubted:
+            yield from self._doubted(facts, doubted)
         if statement.temporary and statement.creates_view:
             yield from self._made(facts, statement.creates_view)
             return
@@ -177,12 +177,12 @@ class Scope:
         if not look.words.isdisjoint(RELATION_WORDS):
             yield self._changed_views(facts)
 
-    def _suspected(self, facts: Facts, suspected: Set[Parts]) -> Iterator[Effect]:
+    def _doubted(self, facts: Facts, doubted: Set[Parts]) -> Iterator[Effect]:
         temporary, reads = self.temporary(facts.session), self.names_read(facts, anything=facts.composed)
-        shared = {parts for parts in suspected if temporary.is_made_for_all(parts)}
-        for among, names in ((temporary.own, suspected - shared), (temporary.shared.views, shared)):
+        shared = {parts for parts in doubted if temporary.is_made_for_all(parts)}
+        for among, names in ((temporary.own, doubted - shared), (temporary.shared.views, shared)):
             if names:
-                yield TemporaryViewsSuspected(among, frozenset(parts[-1].lower() for parts in names), reads)
+                yield TemporaryViewsDoubted(among, frozenset(parts[-1].lower() for parts in names), reads)
         yield MeaningsMove()
 
     def _made(self, facts: Facts, name: Parts) -> Iterator[Effect]:
@@ -206,7 +206,7 @@ class Scope:
             reads = temporary.reads(name)
             if statement.creates_view is not None:
                 reads |= self.names_read(facts)
-            yield TemporaryViewsSuspected(among, frozenset({after[-1].lower()}), reads)
+            yield TemporaryViewsDoubted(among, frozenset({after[-1].lower()}), reads)
         yield MeaningsMove()
 
     def _changed_views(self, facts: Facts) -> Effect:

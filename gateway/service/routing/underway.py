@@ -38,7 +38,7 @@ from gateway.service.routing.ways import (
     TablesRedefined,
     TemporaryViewLeaves,
     TemporaryViewsChanged,
-    TemporaryViewsSuspected,
+    TemporaryViewsDoubted,
     VersionsHeld,
 )
 
@@ -268,9 +268,9 @@ class Underway:
     def _end_temporary(self, effect: TemporaryViewsChanged, end: End) -> None:
         effect.among.end(effect.change, end)
 
-    def _suspect_temporary(self, effect: TemporaryViewsSuspected) -> None:
+    def _doubt_temporary(self, effect: TemporaryViewsDoubted) -> None:
         for name in effect.names:
-            effect.among.suspect(name, effect.reads)
+            effect.among.may_make(name, effect.reads)
 
     def _begin_leaving(self, effect: TemporaryViewLeaves) -> None:
         self._session.temporary.leaving.add(effect)
@@ -319,7 +319,7 @@ _SENT: Mapping[type[Effect], Callable[[Underway, Any], None]] = {
     RightsChanged: Underway._suspend_results,
     MeaningsMove: Underway._watch_session,
     TemporaryViewsChanged: Underway._begin_temporary,
-    TemporaryViewsSuspected: Underway._suspect_temporary,
+    TemporaryViewsDoubted: Underway._doubt_temporary,
     SettingsChanged: Underway._note_settings,
 }
 _ENDED: Mapping[type[Effect], Callable[[Underway, Any, End], None]] = {

@@ -80,7 +80,7 @@ class TemporaryViewsChanged:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TemporaryViewsSuspected:
+class TemporaryViewsDoubted:
     """It may create temporary views or functions with these folded names; an empty name stands for any."""
 
     among: TemporaryViews
@@ -159,7 +159,7 @@ Effect = (
     | RightsChanged
     | MeaningsMove
     | TemporaryViewsChanged
-    | TemporaryViewsSuspected
+    | TemporaryViewsDoubted
     | TemporaryViewLeaves
     | SettingsChanged
     | OwnSettingsChanged

@@ -49,7 +49,7 @@ class Writes:
     def unread(self, session: Session, known: Understood) -> TablesWritten:
         """The write of a statement that concerns no view. It is read if a view is created meanwhile that it may
         concern."""
-        namespace = None if session.namespace_uncertain else session.namespace
+        namespace = None if session.namespace_doubtful else session.namespace
         targets = partial(self._targets, session, namespace, known)
         return TablesWritten(known.look.words, None, moves_files(known.look), targets)
 

@@ -44,7 +44,7 @@ _OUTSIDE = re.compile(r"\$\{((?:env|system):[\w.-]++)\}", re.ASCII)
 """A variable of Spark's process."""
 
 
-class Untold(NotAllowed):
+class UnknownText(NotAllowed):
     """It cannot be told what a statement changes."""
 
 
@@ -57,7 +57,7 @@ class WrittenOut:
 
 
 async def written_out(session: Session, known: Understood, texts: LongTexts) -> WrittenOut:
-    """The statement without anything that is put together when it runs. Raises Untold and LimitReached, and
+    """The statement without anything that is put together when it runs. Raises UnknownText and LimitReached, and
     StatementFailed if Spark cannot evaluate a part."""
     writer = _Writer(session, texts)
     try:
@@ -176,8 +176,8 @@ def _filled_in(expression: str, arguments: Sequence[Argument]) -> str:
     return filled(expression, 0, arguments)[0] if arguments else expression
 
 
-def _unknown(what: str, why: str) -> Untold:
-    return Untold(
+def _unknown(what: str, why: str) -> UnknownText:
+    return UnknownText(
         f"The statement may change what {what} names, and {why}; it could be the rows of materialized views. Write the "
         f"name out."
     )
