@@ -114,7 +114,6 @@ from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.router import Router
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
@@ -517,11 +516,21 @@ def routed(
         *(catalog, Directories(catalog, views.fence), views.guard),
         guarded=lambda: spark.guard.state is GuardState.ACTIVE,
     )
-    stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
     probe = settings.staleness.probe_interval
     answers = KnownAnswers(catalog, scope, views.fence, probe, active=results.active)
-    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, answers)
+    reads = Reads(
+        catalog,
+        scope,
+        refreshes.tasks,
+        readers,
+        views.inspector,
+        refreshes.surroundings,
+        version_reads,
+        gatekeeper,
+        answers,
+        spark.habits,
+    )
     rights = Rights(settings.access.administrators)
     measures = Measures(spark.metastore)
     candidates = Candidates(catalog, views.schemas)

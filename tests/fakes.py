@@ -84,7 +84,6 @@ from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Means, Rewrites
 from gateway.service.routing.router import Router
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.wire import message, reply
@@ -640,14 +639,24 @@ class World:
         self.sessions = Sessions(on_end=audit.closed)
         nothing, inspector = cast(Any, SimpleNamespace()), cast(Inspector, self.inspector)
         surroundings = Surroundings("pool", self.habits, self.metastore)
-        stale_reads = StaleReads(self.catalog, inspector, self.habits, surroundings)
         version_reads = VersionReads(self.catalog, nothing, self.readers, inspector)
         gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
         self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
         self.known = known = KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active)
-        reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, known, 10.0)
+        reads = Reads(
+            self.catalog,
+            scope,
+            tasks,
+            self.readers,
+            inspector,
+            surroundings,
+            version_reads,
+            gatekeeper,
+            known,
+            self.habits,
+        )
         self.usages = Usages(100)
         settings, proof_sessions = rewrite or Rewrite(wait=10, canary=0), ProofSessions(FakePlans({}))
         candidates = Candidates(self.catalog, self.schemas)

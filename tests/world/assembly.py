@@ -144,7 +144,7 @@ class Gateway:
     async def freshness(self, view: str) -> tuple[Freshness, str]:
         """Of a view, after a look at its base tables, and why."""
         views = self._server._service.router
-        catalog, inspector = views._catalog, views._reads._stale_reads._inspector
+        catalog, inspector = views._catalog, views._reads._inspector
         found = catalog.named(TableName.resolve(tuple(view.split(".")), Namespace()))
         assert found is not None, view
         await inspector.check([found.id])

@@ -127,7 +127,7 @@ def _names_are_looked_up_once() -> None:
         first = await self.exactly(first)
         await self._gatekeeper.confirm(first.read.sure)
         await self._ask_for_writes(first.unpinned)
-        await self._stale_reads.look(first.unpinned)
+        await self._look(first.unpinned)
         wanted = self._wanted(first)
         await self._make_fresh(first, wanted, report)
         sent: Send = self.depart(first, wanted)

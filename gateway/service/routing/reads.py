@@ -8,10 +8,15 @@ from dataclasses import replace
 
 from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import both
 from gateway.mv.freshness.ledger import TablesWritten
-from gateway.mv.model.view import Cause, TriggerMode
+from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.diagnosis import BaseTableMissing
+from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
+from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
@@ -21,7 +26,7 @@ from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.stale_reads import StaleReads, Wanted
+from gateway.service.routing.stale_reads import Wanted, mattering, notes, wanted
 from gateway.service.routing.version_reads import VersionReads
 from gateway.service.routing.ways import RefreshFirst, Send, Source, VersionsHeld
 from sql.statement import WhenStale
@@ -37,7 +42,7 @@ NAMED_MAX = 5
 
 
 class Reads:
-    """Prepares reads. `unsure_seconds`: how long a statement waits for views that it only may read."""
+    """Prepares reads."""
 
     def __init__(
         self,
@@ -45,21 +50,24 @@ class Reads:
         scope: Scope,
         tasks: Tasks,
         readers: Readers,
-        stale_reads: StaleReads,
+        inspector: Inspector,
+        surroundings: Surroundings,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
         known: KnownAnswers,
-        unsure_seconds: float = UNSURE_SECONDS,
+        habits: Habits,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
         self._tasks = tasks
         self._readers = readers
-        self._stale_reads = stale_reads
+        self._inspector = inspector
+        self._surroundings = surroundings
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
         self._known = known
-        self._unsure_seconds = unsure_seconds
+        self._habits = habits
+        self._unsure_seconds = UNSURE_SECONDS
 
     def must_wait(self, first: RefreshFirst) -> bool:
         """Whether the statement must be prepared before it can be sent."""
@@ -68,7 +76,7 @@ class Reads:
         if first.transaction is not None and self._version_reads.due(first.facts.session.transaction, first.read):
             return True
         unpinned = first.unpinned
-        return self._may_miss_writes(unpinned) or self._stale_reads.due(unpinned) or self._wanted(first).anything
+        return self._may_miss_writes(unpinned) or self._is_due(unpinned) or self._wanted(first).anything
 
     def is_watched(self, read: ViewsRead) -> bool:
         """Whether the names of the views may soon mean something else, or mean it already."""
@@ -87,27 +95,26 @@ class Reads:
             await self._readers.admission(first.read.all)
             await self._gatekeeper.confirm(first.read.sure)
             await self._ask_for_writes(first.unpinned)
-            for unchanged in await self._stale_reads.look(first.unpinned):
+            for unchanged in await self._look(first.unpinned):
                 self._tasks.note_unchanged(unchanged, _cause(first))
             if first.transaction is not None:
                 await self._version_reads.look(session.transaction, first.read)
             if inlined := self._wanted(first).inlined:
-                foreign = await self._stale_reads.foreign(inlined, await session.sql())
-                first = replace(first, foreign=first.foreign | foreign)
-            wanted = self._wanted(first)
-            await self._make_fresh(first, wanted, report)
+                first = replace(first, foreign=first.foreign | await self._foreign(inlined, await session.sql()))
+            now = self._wanted(first)
+            await self._make_fresh(first, now, report)
             facts = await _where_it_is_now(first)
             read = await self._scope.views_read(facts)
             # The refresh may have taken long.
             await self._gatekeeper.confirm(read.sure)
             if read == named and not self._readers.is_held(first.read.all):
-                return self.depart(first, wanted)
+                return self.depart(first, now)
             first = replace(first, facts=facts, read=read, guessed=facts.composed)
 
     async def exactly(self, first: RefreshFirst) -> RefreshFirst:
         """The same with what the statement reads according to Spark, which is asked only if the statement may read
         views that are not fresh. If the text is understood, Spark is asked only about views that it does not name."""
-        unsure = self._stale_reads.mattering(first.read.perhaps)
+        unsure = mattering(self._catalog, first.read.perhaps)
         if not unsure or not (first.transaction is not None or self._may_want(unsure)):
             return first
         facts, exact = first.facts, first.facts.statement.exact
@@ -121,32 +128,48 @@ class Reads:
 
     def _may_want(self, views: Iterable[str]) -> bool:
         read = ViewsRead(perhaps=frozenset(views))
-        if self._may_miss_writes(read) or self._stale_reads.due(read):
+        if self._may_miss_writes(read) or self._is_due(read):
             return True
         return any(self._catalog.is_stale(view_id) for view_id in views)
 
     def _wanted(self, first: RefreshFirst) -> Wanted:
         """What is needed first."""
-        pinned = first.transaction is not None
-        return self._stale_reads.wanted(first.facts, first.unpinned, pinned=pinned, foreign=first.foreign)
+        return wanted(self._catalog, first, caches_listings=self._habits.caches_listings)
+
+    def _is_due(self, read: ViewsRead) -> bool:
+        """Whether base tables, or stored rows, must be looked at before it is known what is wanted."""
+        due = self._inspector.due(mattering(self._catalog, read.all))
+        return due or self._inspector.storage_due(read.all)
+
+    async def _look(self, read: ViewsRead) -> list[str]:
+        """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
+        views = mattering(self._catalog, read.all)
+        others = read.all.difference(views)
+        unchanged, _ = await both(self._inspector.check(views), self._inspector.check_storage(others))
+        return unchanged
+
+    async def _foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
+        """The ids of those views whose definitions would read other rows in this session than in their creators': the
+        rows of files depend on its time zone and other settings."""
+        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, session)])
 
     def _may_miss_writes(self, read: ViewsRead) -> bool:
         """Whether pending writes to the views' base tables may have ended unnoticed."""
-        return bool(self._catalog.writes.to_ask(self._stale_reads.mattering(read.all)))
+        return bool(self._catalog.writes.to_ask(mattering(self._catalog, read.all)))
 
     async def _ask_for_writes(self, read: ViewsRead) -> None:
-        await self._catalog.writes.ask(self._stale_reads.mattering(read.all))
+        await self._catalog.writes.ask(mattering(self._catalog, read.all))
 
     # --- making fresh ------------------------------------------------------------------------------
 
-    async def _make_fresh(self, first: RefreshFirst, wanted: Wanted, report: Report) -> None:
+    async def _make_fresh(self, first: RefreshFirst, now: Wanted, report: Report) -> None:
         survived, cause = RefreshFailed if first.guessed else BaseTableMissing, _cause(first)
-        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
-        tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
-        for name in (*wanted.listings, *tables):
+        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in now.fresh))
+        tables = [table for view in now.inlined for table in await self._inspector.cached(view)]
+        for name in (*now.listings, *tables):
             await (await first.facts.session.sql()).run(maintenance.refresh_listing(name))
-        if wanted.perhaps:
-            await self._make_perhaps_fresh(wanted.perhaps, cause, report)
+        if now.perhaps:
+            await self._make_perhaps_fresh(now.perhaps, cause, report)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         if (known := self._tasks.known_gone(view_id)) is not None:
@@ -178,10 +201,10 @@ class Reads:
                         return
                     made.add(view_id)
 
-        wanted = [view_id for view_id in views if self._would_refresh(view_id)]
+        refreshed = [view_id for view_id in views if self._would_refresh(view_id)]
         try:
             async with asyncio.timeout(self._unsure_seconds):
-                await asyncio.gather(*map(make, wanted))
+                await asyncio.gather(*map(make, refreshed))
         except TimeoutError:
             pass
         left = sorted(map(str, self._catalog.names_of(set(views) - made).values()))
@@ -198,21 +221,20 @@ class Reads:
 
     # --- departing ---------------------------------------------------------------------------------
 
-    def depart(self, first: RefreshFirst, wanted: Wanted | None = None) -> Send:
-        """What is sent now. `wanted`: what the read has been prepared for, whose definitions replace views."""
+    def depart(self, first: RefreshFirst, prepared: Wanted | None = None) -> Send:
+        """What is sent now. `prepared`: for what the read has been prepared, whose definitions replace views."""
         facts, send = first.facts, first.send
         if first.transaction is not None:
             transaction = facts.session.transaction
             splices, held = self._version_reads.depart(transaction, first.transaction, facts, first.read)
             text = spliced(facts.known.text, [*first.splices, *splices])
             return replace(send, text=text, effects=(*send.effects, held))
-        if wanted is not None and wanted.splices:
-            send = replace(send, text=spliced(facts.known.text, [*first.splices, *wanted.splices]))
-        notes = self._stale_reads.notes(first.read.sure)
+        if prepared is not None and prepared.splices:
+            send = replace(send, text=spliced(facts.known.text, [*first.splices, *prepared.splices]))
         return replace(
             send,
             effects=(*send.effects, *self._hold(first.read.all)),
-            notes=(*send.notes, *notes),
+            notes=(*send.notes, *notes(self._catalog, first.read.sure)),
             source=self._source(first, send),
         )
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.concurrency import both
 from gateway.mv.model.damage import changed
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.observation.inspection import Inspector
-from gateway.mv.ports import SqlSession
-from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.surroundings import Surroundings
-from gateway.service.routing.facts import Facts, ViewsRead
+from gateway.service.routing.facts import Facts
+from gateway.service.routing.ways import RefreshFirst
 from sql.names import TableName, quote
 from sql.statement import WhenStale
 from sql.texts import rewrite
@@ -42,116 +38,84 @@ class Wanted:
         return bool(self.fresh or self.listings or self.inlined or self.perhaps)
 
 
-class StaleReads:
-    """Decides what reads need."""
+def mattering(catalog: Catalog, views: Iterable[str]) -> list[str]:
+    """The views without those that are gone, and those that are served whatever has changed in their base tables, which
+    need no observation."""
+    return [view_id for view_id in sorted(views) if _matters(catalog, view_id)]
 
-    def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits, surroundings: Surroundings) -> None:
-        self._catalog = catalog
-        self._inspector = inspector
-        self._habits = habits
-        self._surroundings = surroundings
 
-    def due(self, read: ViewsRead) -> bool:
-        """Whether base tables, or stored rows, must be looked at before `wanted` can decide."""
-        return self._inspector.due(self.mattering(read.all)) or self._inspector.storage_due(read.all)
+def _matters(catalog: Catalog, view_id: str) -> bool:
+    entry = catalog.find(view_id)
+    if entry is None:
+        return False
+    return bool(entry.damage) or not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
 
-    async def look(self, read: ViewsRead) -> list[str]:
-        """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
-        mattering = self.mattering(read.all)
-        others = read.all.difference(mattering)
-        unchanged, _ = await both(self._inspector.check(mattering), self._inspector.check_storage(others))
-        return unchanged
 
-    def mattering(self, views: Iterable[str]) -> list[str]:
-        """The views without those that are gone, and those that are served whatever has changed in their base tables,
-        which need no observation."""
-        return [view_id for view_id in sorted(views) if self._matters(view_id)]
+def wanted(catalog: Catalog, first: RefreshFirst, *, caches_listings: bool) -> Wanted:
+    """What the read needs. A transaction must see the same rows again, so no definition can replace a view in it.
+    `caches_listings`: whether sessions keep the lists of a table's files.
 
-    async def cached(self, view: MaterializedView) -> list[TableName]:
-        """The tables below that the reader's session must refresh before it runs the view's definition."""
-        return await self._inspector.cached(view)
+    Raises NotFresh if a view that is certainly read must not be served.
+    """
+    facts, read, wanted = first.facts, first.unpinned, Wanted()
+    surely, pinned = facts.statement.exact, first.transaction is not None
+    for view_id in mattering(catalog, read.all):
+        staleness = catalog.staleness(view_id) if catalog.is_stale(view_id) else None
+        if staleness is None or catalog.is_tolerated(view_id, staleness):
+            continue
+        view, damage = catalog.entry(view_id).view, catalog.entry(view_id).damage
+        policy = view.when_stale
+        if view_id in read.perhaps:
+            wanted.perhaps.append(view_id)
+            continue
+        inlined = policy is WhenStale.INLINE and view_id not in first.foreign
+        if inlined and surely and view_id not in read.below and not pinned and (splices := _splices(view, facts)):
+            # The definition replaces the view, so the views that it reads must be fresh.
+            wanted.splices.extend(splices)
+            wanted.inlined.append(view)
+            wanted.fresh.extend(base for base in sorted(view.views) if catalog.is_stale(base))
+            wanted.listings.extend([view.definition] if caches_listings else [])
+            continue
+        if damage and surely and policy in {WhenStale.FAIL, WhenStale.SERVE}:
+            raise changed(view.name, damage)
+        # A view that was built in part is completed first, because it cannot be served yet.
+        if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
+            raise _not_fresh(view, staleness.reason)
+        wanted.fresh.append(view_id)
+    return wanted
 
-    async def foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
-        """The ids of those views whose definitions would read other rows in this session than in their creators': the
-        rows of files depend on its time zone and other settings."""
-        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, session)])
 
-    def _matters(self, view_id: str) -> bool:
-        entry = self._catalog.find(view_id)
-        if entry is None:
-            return False
-        return bool(entry.damage) or not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
+def notes(catalog: Catalog, views: Iterable[str]) -> tuple[str, ...]:
+    """Tells which of the views are stale and read as they are."""
+    found = []
+    for view_id in sorted(views):
+        staleness = catalog.staleness(view_id) if catalog.is_stale(view_id) else None
+        if staleness is None:
+            continue
+        view = catalog.entry(view_id).view
+        if catalog.is_tolerated(view_id, staleness):
+            why = f"the view is within its grace period of {view.grace_ms / 1000:g} s"
+        elif view.when_stale is WhenStale.SERVE:
+            why = "the view is set to WHEN STALE SERVE"
+        else:
+            continue
+        found.append(f"Warning: the rows of materialized view {view.name} are stale: {staleness.reason}; {why}")
+    return tuple(found)
 
-    def wanted(self, facts: Facts, read: ViewsRead, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
-        """`pinned`: the transaction must see the same rows again, so no definition can replace a view. Nor can those of
-        the `foreign` views.
 
-        Raises NotFresh if a view that is certainly read must not be served.
-        """
-        wanted = Wanted()
-        for view_id in self.mattering(read.all):
-            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
-            if staleness is None or self._catalog.is_tolerated(view_id, staleness):
-                continue
-            view = self._catalog.entry(view_id).view
-            policy = view.when_stale
-            if view_id in read.perhaps:
-                wanted.perhaps.append(view_id)
-                continue
-            surely = facts.statement.exact
-            inlined = policy is WhenStale.INLINE and view_id not in foreign
-            if inlined and surely and view_id not in read.below and not pinned:
-                splices = self._splices(view, facts)
-                if splices:
-                    self._inline(wanted, view, splices)
-                    continue
-            damage = self._catalog.entry(view_id).damage
-            if damage and surely and policy in {WhenStale.FAIL, WhenStale.SERVE}:
-                raise changed(view.name, damage)
-            # A view that was built in part is completed first, because it cannot be served yet.
-            if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
-                raise _not_fresh(view, staleness.reason)
-            wanted.fresh.append(view_id)
-        return wanted
-
-    def notes(self, views: Iterable[str]) -> tuple[str, ...]:
-        """Tells which of the views are stale and read as they are."""
-        found = []
-        for view_id in sorted(views):
-            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
-            if staleness is None:
-                continue
-            view = self._catalog.entry(view_id).view
-            if self._catalog.is_tolerated(view_id, staleness):
-                why = f"the view is within its grace period of {view.grace_ms / 1000:g} s"
-            elif view.when_stale is WhenStale.SERVE:
-                why = "the view is set to WHEN STALE SERVE"
-            else:
-                continue
-            found.append(f"Warning: the rows of materialized view {view.name} are stale: {staleness.reason}; {why}")
-        return tuple(found)
-
-    def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
-        """The definition replaces the view, so the views that it reads must be fresh."""
-        wanted.splices.extend(splices)
-        wanted.inlined.append(view)
-        wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
-        if self._habits.caches_listings:
-            wanted.listings.append(view.definition)
-
-    def _splices(self, view: MaterializedView, facts: Facts) -> list[rewrite.Splice]:
-        """The splices that replace each mention by the definition; none if the text does not allow it."""
-        if facts.known.look.keyword not in INLINED_IN or (around := facts.known.places).disturb(view.name):
-            return []
-        mentions = facts.mentions(view.name)
-        if any(mention.perhaps for mention in mentions):
-            return []
-        query = f"(SELECT * FROM {view.definition.quoted})"
-        return [
-            splice
-            for mention in mentions
-            for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
-        ]
+def _splices(view: MaterializedView, facts: Facts) -> list[rewrite.Splice]:
+    """The splices that replace each mention by the definition; none if the text does not allow it."""
+    if facts.look.keyword not in INLINED_IN or (around := facts.known.places).disturb(view.name):
+        return []
+    mentions = facts.mentions(view.name)
+    if any(mention.perhaps for mention in mentions):
+        return []
+    query = f"(SELECT * FROM {view.definition.quoted})"
+    return [
+        splice
+        for mention in mentions
+        for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
+    ]
 
 
 def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:

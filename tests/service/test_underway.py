@@ -1,0 +1,207 @@
+"""What statements do besides: each effect takes place once, and what is given up anywhere on its way holds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from fakes import Answer, World
+
+from gateway.errors import FreshgateError
+from gateway.mv.freshness.ledger import TablesWritten
+from gateway.service.clients.session import Session
+from gateway.service.clients.temporary_views import Change, Made, Reads
+from gateway.service.operations.operation import End
+from gateway.service.routing.scope import Scope
+from gateway.service.routing.ways import (
+    Effect,
+    MeaningsMove,
+    OwnSettingsChanged,
+    RightsChanged,
+    RowsCollectedInParts,
+    Send,
+    SettingsChanged,
+    SparkViewsChanged,
+    TemporaryViewLeaves,
+    TemporaryViewsChanged,
+    VersionsHeld,
+    sent,
+)
+from sql.names import TableName
+from sql.understood import Understood
+
+WORDS = frozenset({"insert", "t"})
+
+
+async def stage() -> World:
+    world = World(result_bytes=1 << 20, goes_back=lambda: True)
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    return world
+
+
+def everything(world: World, session: Session) -> tuple[Effect, ...]:
+    """Effects that hold something until the statement has ended."""
+    return (
+        TablesWritten(WORDS, frozenset({TableName("s", "t")})),
+        SparkViewsChanged(frozenset({"s"}), lists=True),
+        MeaningsMove(moves=True, words=WORDS),
+        TemporaryViewsChanged(session.temporary, Change(made=(Made("v", Reads()),))),
+        TemporaryViewLeaves(("v",)),
+        SettingsChanged("SET a = 1", constant=True),
+        OwnSettingsChanged({"freshgate.rewrite": "off"}),
+        RowsCollectedInParts(),
+        RightsChanged(),
+        VersionsHeld(world.readers.begin([world.entry("s.mv").view.id])),
+    )
+
+
+def held(world: World, session: Session) -> dict[str, Any]:
+    """What statements hold in the gateway; without what is empty."""
+    found = {
+        "writes": list(world.catalog.writes._pending),
+        "versions": list(world.readers._reads),
+        "rights": list(world.results._suspended),
+        "lists": list(world.scope._changing),
+        "session": list(session.unseen),
+        "temporary views": [*session.temporary.leaving, *session.temporary._open],
+        "settings": list(session.settings._under_way),
+    }
+    return {name: each for name, each in found.items() if each}
+
+
+@pytest.mark.parametrize("end", [End.SUCCEEDED, End.FAILED, End.REFUSED])
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_what_a_statement_holds_ends_with_it(end: End, is_sent: bool) -> None:
+    world = await stage()
+    session = (await world.client()).session
+    underway = world.effects.begin(session, Send(effects=everything(world, session)))
+    if is_sent:
+        underway.sent()
+        holding = {"writes", "versions", "rights", "lists", "session", "temporary views", "settings"}
+        assert held(world, session).keys() == holding
+    underway.ended(end)
+    assert held(world, session).keys() == {"versions"}
+    underway.closed()
+    assert held(world, session) == {}
+
+
+async def test_only_the_first_end_counts() -> None:
+    world = await stage()
+    session = (await world.client()).session
+    underway = world.effects.begin(session, Send(effects=everything(world, session)))
+    underway.sent()
+    underway.ended(End.FAILED)
+    events, moved, settings = world.ledger("s.mv").events, session.moved, session.settings.id
+    for end in End:
+        underway.ended(end)
+        underway.abandon(end)
+    assert (world.ledger("s.mv").events, session.moved, session.settings.id) == (events, moved, settings)
+    assert session.settings.rewrites
+
+
+async def test_what_has_an_unknown_end_may_still_happen() -> None:
+    """Until it is told that it cannot."""
+    world = await stage()
+    session = (await world.client()).session
+    underway = world.effects.begin(session, Send(effects=everything(world, session)))
+    callbacks: list[Callable[[], None]] = []
+    underway.sent(callbacks.append)
+    underway.abandon()
+    assert held(world, session).keys() == {"writes", "temporary views"}
+    for callback in callbacks:
+        callback()
+    assert held(world, session) == {}
+
+
+async def test_a_write_is_noted_when_it_is_sent() -> None:
+    world = await stage()
+    session = (await world.client()).session
+    write = TablesWritten(WORDS, frozenset({TableName("s", "t")}))
+    underway = world.effects.begin(session, Send(effects=(write,)))
+    assert not world.ledger("s.mv").open
+    underway.sent()
+    assert world.ledger("s.mv").open
+
+
+async def test_a_way_that_is_not_taken_gives_back_what_deciding_held() -> None:
+    world = await stage()
+    session = (await world.client()).session
+    way: Any = await world.router.consider(session, Understood("SELECT n FROM s.mv"))
+    assert held(world, session).keys() == {"versions"}
+    world.effects.drop(session, sent(way).effects)
+    assert held(world, session) == {}
+
+
+PAUSING = (
+    *((Session, name) for name in ("sql", "side", "resolve_namespace", "settle")),
+    *((Scope, name) for name in ("learn", "views_read", "name_temporary")),
+)
+STATEMENTS = (
+    "INSERT INTO s.t VALUES (1)",
+    "INSERT INTO s.other SELECT n FROM s.mv",
+    "SELECT n FROM s.mv",
+    "SELECT n FROM s.mv VERSION AS OF 1",
+    "CREATE TEMPORARY VIEW v AS SELECT n FROM s.mv",
+    "CREATE VIEW s.w AS SELECT n FROM s.mv",
+    "DROP VIEW mv",
+    "GRANT SELECT ON s.t TO bob",
+    "SET freshgate.rewrite = off",
+    "EXECUTE IMMEDIATE 'INSERT INTO s.' || 't VALUES (1)'",
+    "BEGIN INSERT INTO s.t VALUES (1); DROP VIEW s.w; END",
+)
+OF_SESSION = json.dumps({"table_name": "mv", "catalog_name": "system", "type": "VIEW"})
+"""What Spark says of `mv`: it is a temporary view."""
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run where the gateway may have to wait for Spark, before and after."""
+    for owner, name in PAUSING:
+
+        def paused(work: Any) -> Any:
+            async def pausing(*arguments: Any, **named: Any) -> Any:
+                await asyncio.sleep(0)
+                found = await work(*arguments, **named)
+                await asyncio.sleep(0)
+                return found
+
+            return pausing
+
+        monkeypatch.setattr(owner, name, paused(getattr(owner, name)))
+
+
+@pytest.mark.usefixtures("pauses")
+@pytest.mark.parametrize("run_async", [True, False])
+@pytest.mark.parametrize("text", STATEMENTS)
+async def test_a_client_may_go_at_any_moment(text: str, run_async: bool) -> None:
+    """What was not sent by then holds nothing, and makes nothing stale."""
+    moments, reached = 0, False
+    while not reached:
+        world = await stage()
+        world.spark.answers.say("^DESCRIBE TABLE EXTENDED `mv` AS JSON", Answer([(OF_SESSION,)]))
+        cast(Any, world.router._version_reads)._versions = SimpleNamespace(numbered=lambda view, _: view.current)
+        client = await world.client(configuration={"use:database": "s"})
+        world.write("s.t")
+        events = world.ledger("s.mv").events
+        executing = asyncio.ensure_future(client.execute(text, run_async=run_async))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        reached = bool(world.spark.texts)
+        executing.cancel()
+        with suppress(asyncio.CancelledError, FreshgateError):
+            await executing
+        await client.dispatch.client_lost()
+        await world.sessions.end(client.session)
+        await asyncio.sleep(0)
+        if not world.spark.texts:
+            assert held(world, client.session) == {}, f"after {moments} moments"
+            assert world.ledger("s.mv").events == events
+        moments += 1
+        assert moments < 500
+    assert moments > 2
