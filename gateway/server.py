@@ -210,7 +210,7 @@ class Server:
         self._service.sessions.stopping = True
         with contextlib.suppress(
             FreshgateError, TimeoutError
-        ):  # Spark may be down, and the next gateway finds out by itself.
+        ):  # Spark may be down, and the next gateway determines that by itself.
             async with asyncio.timeout(TAKING_OVER_SECONDS):
                 await self._views.fence.leave()
         await self._listener.drain(self._settings.limits.drain_seconds, self._service.sessions.busy)

@@ -388,7 +388,7 @@ class Cursor:
         return None
 
     def brackets_hold_query(self) -> bool:
-        """Do brackets come next that hold a query? Those of a list of names may begin with the same word."""
+        """Whether the next brackets hold a query. Those of a list of names may begin with the same word."""
         depth = 0
         while (piece := self.peek(depth)) is not None and piece.text == "(":
             depth += 1

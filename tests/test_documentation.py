@@ -105,6 +105,37 @@ def test_every_statement_in_an_example_is_understood(page: Path) -> None:
     assert refused == []
 
 
+CLUMSY = {
+    r"\bas (?:it|they) came\b": "forwarded unchanged",
+    r"\b[Ss]omebody\b": "who: a client, a user, another program; or the passive",
+    r"\b[Nn]obody's\b": "no client's, no statement's",
+    r"\bfound out\b|\b[Ff]inds out\b": "determined, evaluated, asked",
+    r"\bbeing found\b": "still being evaluated",
+    r"(?<![Tt]here )\b(?:is|are) no (?:plain|materialized|(?:name|key|word|column|frame|write)\b)": "is not a",
+    r"\bknown by what\b": "identified by",
+    r"\bneed be [a-z]+(?:ed|en)\b": "must be",
+    r"\b[Oo]ne history's\b": "of one history",
+    r'"""(?:Can|Is|Are|Does|Do|Has|Have|Must|May) [^"]*\?': 'a docstring "Whether ..."',
+}
+"""Phrases that read as translated, and what to write instead."""
+
+
+def test_texts_are_idiomatic() -> None:
+    """Of pages, settings, docstrings, comments and messages."""
+    folders = ("gateway", "sql", "conf", "scripts")
+    sources = [
+        path for folder in folders for kind in ("*.py", "*.toml", "*.md") for path in (ROOT / folder).rglob(kind)
+    ]
+    found = []
+    for path in [*PAGES, *sources]:
+        text = path.read_text(encoding="utf-8")
+        for phrase, better in CLUMSY.items():
+            for match in re.finditer(phrase, text):
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{path.relative_to(ROOT)}:{line}: '{match[0]}'; better: {better}")
+    assert found == []
+
+
 def test_the_columns_of_show_are_documented() -> None:
     page = (DOCS / "reference" / "statements.md").read_text(encoding="utf-8")
     named = re.search(r"`SHOW MATERIALIZED VIEWS` has the columns (.*?);", page, re.DOTALL)

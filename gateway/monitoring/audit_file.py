@@ -1,4 +1,4 @@
-"""Writes audit lines in a thread, so that a slow disk delays nobody."""
+"""Writes audit lines in a thread, so that a slow disk delays no statement."""
 
 from __future__ import annotations
 

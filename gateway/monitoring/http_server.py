@@ -195,7 +195,7 @@ class _RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         key, content = name.decode("latin-1").lower(), value.decode("latin-1").strip()
         if key in ("host", "origin"):
-            # A repeated header is no name that is accepted.
+            # A repeated header is not an accepted name.
             self._headers[key] = f"{self._headers[key]}, {content}" if key in self._headers else content
 
     def on_message_complete(self) -> None:

@@ -223,7 +223,7 @@ class _Gateway(Collector):
         )
         refused = CounterMetricFamily(
             "freshgate_rewrite_refused",
-            "Queries on base tables of views that take part, but sent to Spark as they came, by reason",
+            "Queries on base tables of views that take part, but forwarded unchanged, by reason",
             labels=["reason"],
         )
         for reason in Missed:

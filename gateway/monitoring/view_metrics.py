@@ -47,12 +47,12 @@ def _names(entry: Entry) -> list[str]:
 
 
 def _staleness(catalog: Catalog, _: RefreshTally, entry: Entry) -> Iterator[Row]:
-    # Whether is cheaper to say than why.
+    # is_stale() is cheaper than staleness().
     found = catalog.staleness(entry.view.id) if catalog.is_stale(entry.view.id) else None
     if found is None:
         yield _names(entry), 0.0
         return
-    # After a start nobody may have looked at the base tables yet, but the stored tasks are known.
+    # After a start the base tables may not have been observed yet, but the stored tasks are known.
     since = found.since or _failing_since(entry)
     if since:
         yield _names(entry), max(0.0, time.time() - since / 1000)

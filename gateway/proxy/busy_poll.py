@@ -54,7 +54,7 @@ class BusyPoll:
         self._transport = transport
         self._traffic = traffic
         self._poll_seconds = poll_seconds
-        self._bytes_seen = 0  # Bytes received from anybody when the last answer was given.
+        self._bytes_seen = 0  # Bytes received from any client when the last answer was given.
         self._series_end = 0.0  # When the series of polls must end (`perf_counter`); 0 before the first.
         self._rest = 0  # Next answers to give without polling.
         self._rests = 1
@@ -107,7 +107,7 @@ class BusyPoll:
     def _linger(self, poll: select.poll) -> None:
         """Waits until the transport has something to read, which it then reads without a sleep."""
         if self._traffic.from_clients + self._traffic.from_spark != self._bytes_seen:
-            return  # It has already read the next request, or somebody else's.
+            return  # It has already read the next request, or another client's.
         until = perf_counter() + self._poll_seconds
         while not poll.poll(0):
             if self._transport.is_closing() or perf_counter() >= until:

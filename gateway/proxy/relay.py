@@ -430,7 +430,7 @@ class Relay(asyncio.Protocol):
             log.error("Spark's reply for client %s cannot be read: %s", self._peer(), error)
             action = Answer(_exception_reply(request, f"Spark's reply cannot be read: {error}."))
         except (Exception, asyncio.CancelledError):
-            # Cancelled by somebody else: the client still waits for an answer.
+            # Cancelled from elsewhere: the client still waits for an answer.
             action = Answer(self._fault(request))
         self._act(request, action)
         self._drain()

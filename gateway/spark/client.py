@@ -180,7 +180,7 @@ class Connection:
         return ServerSession(self, protocol.handle_of(reply.sessionHandle))
 
     def session(self, handle: Handle) -> ServerSession:
-        """Returns a session that somebody else has opened, over any connection."""
+        """Returns a session that was opened elsewhere, over any connection."""
         return ServerSession(self, handle)
 
     async def sibling(self) -> Connection:
@@ -320,7 +320,7 @@ class ServerSession:
             outcome = await self.wait(handle)
             if outcome.error is not None:
                 if outcome.state != State.ERROR_STATE:
-                    await asyncio.sleep(LATE_JOB_SECONDS)  # Cancelled by somebody else; see _abandon.
+                    await asyncio.sleep(LATE_JOB_SECONDS)  # Cancelled from elsewhere; see _abandon.
                 raise outcome.error
             result = await self._fetch(handle)
         except asyncio.CancelledError:

@@ -33,7 +33,7 @@ def prepare(directory: Path) -> None:
 
 def make_private(directory: Path) -> None:
     """Takes the rights of others away: of what the engine stores in the directory, and of the directory itself if
-    nothing else is there, because somebody may need that.
+    nothing else is there, because other programs may need that.
 
     What belongs to another account, such as the directory of a mounted volume, keeps its rights. Symbolic links are
     not followed: their targets may be shared on purpose.

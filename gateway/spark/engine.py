@@ -57,7 +57,7 @@ class EngineFailed(FreshgateError):
 
 
 class ExternalEngine:
-    """A Spark Thrift server that somebody else runs. `ui` is the URL of its Spark UI; empty: the UI is not used."""
+    """A Spark Thrift server that others run. `ui` is the URL of its Spark UI; empty: the UI is not used."""
 
     def __init__(self, address: Address, ui: str = "") -> None:
         self._address = address

@@ -17,7 +17,7 @@ from sql.proof.plan import Plan
 NO_SESSION = "Spark has no session"
 """In PlanWriter's error about a session that is not open."""
 PLAN_SECONDS = 30.0
-"""How long to wait for a plan. Nobody's statement waits for it."""
+"""How long to wait for a plan. No statement waits for it."""
 
 
 class PlanEngine(Protocol):

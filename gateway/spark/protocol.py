@@ -38,7 +38,7 @@ _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrac
 _CAUSE = re.compile(r"\nCaused by: [\w.$]+: (\[[A-Z][A-Z0-9_.]+\] [^\n]*)")
 """A cause with one of Spark's own conditions, which says more than the failure of the task that it ended."""
 _CLOSED = "Invalid OperationHandle"
-"""The operation was closed while somebody waited for it."""
+"""The operation was closed while a caller waited for it."""
 _LOST = re.compile(r"Socket for SessionHandle \[[^\]\n]*\] is closed|[\w.]+\.TTransportException(?:: |\Z)")
 """Kyuubi lost its connection to the Spark that ran the statement."""
 _NOT_LAUNCHED = "Error operating LaunchEngine: "

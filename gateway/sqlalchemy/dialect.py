@@ -148,7 +148,7 @@ class FreshgateDialect(default.DefaultDialect):
     def get_materialized_view_state(
         self, connection: Any, view_name: str, schema: str | None = None, **kw: Any
     ) -> dict[str, Any]:
-        """The row of SHOW MATERIALIZED VIEWS, by the names of its columns; empty if the name is no materialized view.
+        """The row of SHOW MATERIALIZED VIEWS, by the names of its columns; empty if it is not a materialized view.
         Asking observes the view's base tables, and refreshes nothing."""
         rows = self._materialized_views(connection, schema)
         return next((dict(row) for row in rows if row["name"] == view_name.lower()), {})

@@ -184,8 +184,8 @@ class Ahead:
         return not self.dropped and payload[_AFTER_SEQID:] == self.request[_AFTER_SEQID:]
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Takes Spark's next bytes. Returns those for somebody else: what follows the page, or the page itself once the
-        client has asked for it.
+        """Takes Spark's next bytes. Returns those to pass on: what follows the page, or the page once the client has
+        asked for it.
 
         Raises `WireError` if they do not answer the request.
         """

@@ -1,4 +1,4 @@
-"""Views over the tables of three benchmarks, a few for each, as somebody would create them for its dashboards."""
+"""Views over the tables of three benchmarks, a few for each, as an analyst would create them for its dashboards."""
 
 from __future__ import annotations
 

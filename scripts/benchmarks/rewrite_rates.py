@@ -110,7 +110,7 @@ def _answered(client: Any, plain: Any, query: str, view: str) -> Outcome:
     answer = _answer(client, query)
     if answer != expected:
         raise AssertionError(f"{view} gives other rows: {query}")
-    # A query that fails on these rows fails on the view and as it came.
+    # A query that fails on these rows fails on the view and unchanged.
     if not isinstance(answer, str) and rows(client, HITS) == before:
         return Outcome(reason=f"CHOSEN, {view}, but its rows are not from the view", proposed=True)
     return Outcome(view, "", proposed=True)

@@ -1,4 +1,4 @@
-"""Terms: expressions and sources of rows, known by what they are made of."""
+"""Terms: expressions and sources of rows, identified by structure."""
 
 from __future__ import annotations
 

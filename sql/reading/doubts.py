@@ -116,7 +116,7 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
         elif kind is TokenType.LATERAL and not _is_lateral(tokens, place):
             raise Doubt("something is called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
-            raise Doubt("no word of Spark's: STRAIGHT_JOIN")
+            raise Doubt("STRAIGHT_JOIN is not a Spark keyword")
         elif kind is TokenType.TABLE and _begins_query(tokens, place, follows_with=bool(withs) and withs[0] < place):
             yield from (Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL)
             continue

@@ -28,7 +28,7 @@ def clauses(lexed: Lexed) -> list[Clause]:
 
 
 def name(value: str) -> Parts | None:
-    """The parts of the name that this value of an expression means; None if it is no name."""
+    """The parts of the name that this value of an expression means; None if it is not a name."""
     pieces = list(lexemes(value))
     parts, end = dotted_name(pieces)
     return parts if parts and end == len(pieces) and all(piece.kind != "string" for piece in pieces) else None

@@ -385,7 +385,7 @@ class _Scopes:
         self._above: dict[int, tuple[exp.Expr, exp.Expr] | None] = {}
 
     def bind(self, table: exp.Table, fold: Callable[[str], str]) -> bool:
-        """Does the name mean a CTE here, or nothing (in a hint)? `fold` makes names equal.
+        """Whether the name means a CTE here, or nothing (in a hint). `fold` makes names equal.
 
         A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
         the table t.

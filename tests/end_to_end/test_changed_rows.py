@@ -1,4 +1,4 @@
-"""Tests that stored rows that somebody changes past the gateway are not read, and are computed anew."""
+"""Tests that stored rows that are changed past the gateway are not read, and are computed anew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAMAGED = "58030"
 
 @dataclass(frozen=True)
 class Outsider:
-    """Somebody with a session of his own at Spark, and access to the files."""
+    """A user with a session of his own at Spark, and access to the files."""
 
     database: Database
     spark: Any

@@ -494,7 +494,7 @@ def test_the_description_of_a_view_survives_a_restart_after_an_unknown_outcome(w
 
 @pytest.mark.thorough
 def test_the_storage_of_a_replaced_view_is_dropped_although_no_property_can_be_set(world: World) -> None:
-    """The name is stored after the switch that readers see; if that fails, the next start finds out."""
+    """The name is stored after the switch that readers see; if that fails, the next start notices."""
     (act,) = (each for each in ACTS if each.name == "take")
     world.proxy.subject_of = noted_by
     try:

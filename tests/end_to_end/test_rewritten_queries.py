@@ -64,7 +64,7 @@ class House:
         return self.seen.metric("rewrite_compared_total") > before
 
     def as_written(self, cursor: Any, text: str) -> list[tuple[Any, ...]]:
-        """The rows of a query that goes to Spark as it came."""
+        """The rows of a query that is forwarded unchanged."""
         found, views = self.views_of(cursor, text)
         assert views == [], text
         return found

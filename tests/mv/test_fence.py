@@ -150,7 +150,7 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
 
 
 class Clock:
-    """Time that passes only while somebody sleeps, for whom others may act."""
+    """Time that passes only while a caller sleeps, during which others may act."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

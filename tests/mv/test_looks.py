@@ -1,4 +1,4 @@
-"""Looks at what is no plain table: paths, versions of tables, functions; without Spark."""
+"""Looks at what is not a plain table: paths, versions of tables, functions; without Spark."""
 
 from __future__ import annotations
 

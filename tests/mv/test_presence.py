@@ -1,4 +1,4 @@
-"""Tests how a gateway finds out whether another one is alive."""
+"""Tests how a gateway determines whether another one is alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored rows that somebody changes outside the gateway: they are found, not read, not used, and computed anew."""
+"""Stored rows that are changed outside the gateway: they are found, not read, not used, and computed anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's settings do to rows, found out by trying them: in one Spark, in this process.
+"""What Spark's settings do to rows, determined by trying them: in one Spark, in this process.
 
 `python settings_net.py DIRECTORY each NAME ...` gives each setting two other values than its own, and prints a line of
 JSON for each: what it changes in each of CHECKS. Names that are no settings of Spark's are `NAME=VALUE`.
@@ -349,7 +349,7 @@ class Net:
             return Failed(str(error)[:100])
 
     def _refresh(self, refresher: SparkSession, view: View) -> Rows:
-        """Stores the rows of a next version, and reads them as somebody else."""
+        """Stores the rows of a next version, and reads them as another user."""
         view.version += 1
         text = maintenance.insert_version(view.storage, view.definition, view.version, columns=view.columns)
         for name, value in maintenance.STAGED.items():

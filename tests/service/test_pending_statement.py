@@ -1,4 +1,4 @@
-"""Tests what is found out about a statement whose end is not known."""
+"""Tests what is known about a statement whose end is not known."""
 
 from __future__ import annotations
 

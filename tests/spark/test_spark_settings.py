@@ -85,7 +85,7 @@ def of_spark(found: Iterator[str] | list[str]) -> list[str]:
 
 
 def test_the_settings_of_the_installed_release_are_those_of_the_list() -> None:
-    """A difference means a release with new settings: they change rows until somebody has looked at them."""
+    """A difference means a release with new settings: they change rows until a person has looked at them."""
     start_jvm()
     assert of_this_jvm() == SETTINGS[LOCKED]
 

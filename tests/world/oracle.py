@@ -62,16 +62,16 @@ class Definition:
 
 
 class Oracle:
-    """Of one history."""
+    """What must be true of the answers in one history."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.writes: list[Write] = []
         self.spoilt: list[tuple[float, str]] = []
-        """When somebody has changed stored rows, and of which storage."""
+        """When stored rows were changed past the gateways, and of which storage."""
         self._definitions: dict[str, Definition] = {}
         self.may_go: set[str] = set()
-        """Storages of views that somebody has told to be dropped or replaced."""
+        """Storages of views that a client has told to be dropped or replaced."""
         for name, thing in world.metastore.things.items():
             if f"{name}__definition" in world.metastore.things:
                 self.created(name, thing.partitioned)
@@ -82,7 +82,7 @@ class Oracle:
         self._definitions[storage] = Definition(query, partitioned, storage in self._world.shape.served)
 
     def may_lose(self, text: str) -> None:
-        """Somebody sends a statement that may drop or replace a view."""
+        """A client sends a statement that may drop or replace a view."""
         if text.startswith(("DROP", "CREATE OR REPLACE")) or "'swap' = 'false'" in text:
             self.may_go.update(self._definitions)
 
@@ -146,7 +146,7 @@ class Oracle:
                 yield from self._storages(public.storage)
 
     def spoil(self, view: str, how: str, token: int) -> None:
-        """Somebody changes rows that a view shows, past all gateways."""
+        """Another program changes rows that a view shows, past all gateways."""
         thing = self._world.metastore.things.get(view)
         public = shown(thing.text) if thing is not None else None
         storage = self._world.metastore.things.get(public.storage) if public is not None else None

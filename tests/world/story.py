@@ -37,7 +37,7 @@ class Theme:
     kinds: tuple[str, ...] = ("publish", "props", "insert", "drop", "look", "ask", "fence", "read", "write")
     """Of the statements that fail."""
     spoils: tuple[int, ...] = ()
-    """How often somebody changes stored rows."""
+    """How often stored rows are changed past the gateways."""
     by_rows: bool = False
     """Only in worlds whose refreshes are by rows if possible."""
     first: str = ""

@@ -26,12 +26,12 @@ from world.tables import Table
 NURSERY, HISTORY = 1_000.0, 5_000.0
 """When views are created, and when histories begin, in seconds of the loop."""
 STEPS_MAX = 5_000
-"""Of one history: one that takes more has come to no end."""
+"""Of one history; one that takes more does not end."""
 PACES = (8, 3, 20)
 TURNS_MAX = 2_000
 """Callbacks between two events."""
 SPOILS = ("spoil", "lose", "drop", "grow")
-"""What somebody does to stored rows."""
+"""What is done to stored rows past the gateways."""
 TICK = 0.001
 """Seconds that each event takes."""
 CALM_SECONDS = 45.0
@@ -47,7 +47,7 @@ class Violated(Exception):
 
 
 class World:
-    """One history's."""
+    """The simulated world of one history."""
 
     def __init__(
         self, shape: Shape, edges: Edges, choices: Choices, *, began: float = HISTORY, tell: bool = False
@@ -161,7 +161,7 @@ class World:
                 loop.step()
                 left -= 1
             if few <= 0 and loop.ready:
-                raise Violated("somebody is busy without end, and asks Spark nothing")
+                raise Violated("a task is busy without end, and asks Spark nothing")
 
     def _next_event(self) -> None:
         """What happens next: a step of what is under way, something new, or the time passes until something waits no
@@ -187,7 +187,7 @@ class World:
             yield partial(self._end_moment, future)
 
     def _new(self) -> Iterator[Callable[[], None]]:
-        """What somebody may begin, and the steps of what is slow or late: after much else, or after little."""
+        """What an actor may begin, and the steps of what is slow or late: after much else, or after little."""
         for running in self.spark.running:
             if running.is_slow and running.rests_until <= self.loop.time():
                 yield partial(self._step, running)
@@ -282,7 +282,7 @@ class World:
         return f"INSERT {verb} {action.subject} VALUES ({partition}{self._tokens})"
 
     def _change(self, action: Action) -> None:
-        """Somebody else writes a base table, or stored rows."""
+        """Another program writes a base table, or stored rows."""
         if action.verb in SPOILS:
             self._tokens += 1
             self.oracle.spoil(action.subject, action.verb, self._tokens)

@@ -1,4 +1,4 @@
-"""Locks of names: they exist while somebody holds or awaits them, whether a view has the name or not."""
+"""Locks of names: they exist while they are held or awaited, whether a view has the name or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds out whether the gateway whose mark the storage database has is alive.
+"""Determines whether the gateway whose mark the storage database has is alive.
 
 Clocks of two machines differ, so no time is compared: a gateway changes its sign of life every BEAT_SECONDS, and
 whoever wants to know watches whether it changes.

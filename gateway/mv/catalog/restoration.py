@@ -140,7 +140,7 @@ def published_text(view: MaterializedView) -> str:
 
 
 def _problem(view: MaterializedView, relation: Relation | None) -> str:
-    """What has happened to the public view. Empty if possibly nobody has changed it: a text that was shortened is not
+    """What has happened to the public view. Empty if it was possibly not changed: a text that was shortened is not
     stored with the version."""
     if relation is None:
         return "was dropped"

@@ -321,7 +321,7 @@ class Settlement:
         self._begin(self._storing, [entry], partial(self._store, entry, seconds))
 
     def find_created(self, entry: Entry, found: Callable[[bool], Awaitable[None]]) -> None:
-        """Finds out whether the public view of a reserved view was created, and calls `found` with the answer."""
+        """Determines whether the public view of a reserved view was created, and calls `found` with the answer."""
         work = partial(self._find_created, entry, found)
         self._begin(self._creating, [entry], partial(self._until_done, entry, work))
 

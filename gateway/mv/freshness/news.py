@@ -22,7 +22,7 @@ class News:
         self.moved: Subscribers[[Iterable[TableName]]] = Subscribers()
         """These names now belong to other views, or to none."""
         self.vouched: Subscribers[[str]] = Subscribers()
-        """Somebody has said that the view with this id may answer queries that do not name it."""
+        """A user has said that the view with this id may answer queries that do not name it."""
         self.published: Subscribers[[str]] = Subscribers()
         """The view with this id has a new version."""
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()

@@ -43,7 +43,7 @@ class ViewsEndangered:
 
 
 class Ending(Protocol):
-    """Finds out whether a statement has ended: clients need not ask."""
+    """Asks whether a statement has ended: clients need not ask."""
 
     @property
     def known(self) -> bool:
@@ -61,7 +61,7 @@ class Ending(Protocol):
 @dataclass(slots=True)
 class _Pending:
     ending: Ending | None
-    """None: it cannot be found out whether it has ended."""
+    """None: whether it has ended cannot be determined."""
     noted: set[str] = field(default_factory=set)
     """The ids of the views that have noted it, because there may be thousands of others."""
 
@@ -90,7 +90,7 @@ class PendingWrites:
         self._pending: dict[TablesWritten, _Pending] = {}
 
     def begin(self, write: TablesWritten, ending: Ending | None = None) -> None:
-        """A statement is decided. `ending` finds out whether it has ended; None: that cannot be found out."""
+        """A statement is decided. `ending` asks whether it has ended; None: it cannot be asked."""
         self._pending[write] = _Pending(ending)
 
     def send(self, write: TablesWritten) -> None:
@@ -139,7 +139,7 @@ class PendingWrites:
         return None if pending is None else pending.ending
 
     async def ask(self, views: Iterable[str]) -> None:
-        """Finds out which of these writes have ended. A write counts as ended if Spark does not tell."""
+        """Determines which of these writes have ended. A write counts as ended if Spark does not tell."""
         await asyncio.gather(*map(self._ask, self.to_ask(views)))
 
     async def _ask(self, write: TablesWritten) -> None:

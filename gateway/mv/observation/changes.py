@@ -292,7 +292,7 @@ def _plain(table: TableName, look: Look) -> tuple[Relation, str]:
     if isinstance(look.observed, Unobserved):
         raise NotIncremental(Reason.PROVIDER, look.observed.reason)
     if relation is None or not isinstance(look.observed, Snapshot) or table.aspect or table.path or look.root:
-        raise NotIncremental(Reason.PROVIDER, f"{table} is no plain table")
+        raise NotIncremental(Reason.PROVIDER, f"{table} is not a plain table")
     provider = provider_of(relation)
     if provider == HIVE and not relation.converted:
         raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes")

@@ -145,7 +145,7 @@ class Inspector:
         return any(self._storages.due(entry, self._oldest(entry.view)) for entry in found)
 
     async def check_storage(self, view_ids: Iterable[str]) -> None:
-        """Finds out whether the stored rows of the views are still those that were published: nothing else is looked
+        """Determines whether the stored rows of the views are still those that were published: nothing else is looked
         at, and no view below. Never raises."""
         found = [entry for view_id in view_ids if (entry := self._catalog.find(view_id)) is not None]
         due = [entry for entry in found if self._storages.due(entry, self._oldest(entry.view))]
@@ -168,7 +168,7 @@ class Inspector:
         return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)
 
     async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
-        """Finds out whether the views, and those below them, are fresh. Observations may be as old as each view's
+        """Determines whether the views, and those below them, are fresh. Observations may be as old as each view's
         probe_interval, or must have begun at or after `not_before`. Never raises: a view whose tables cannot be
         observed is not fresh.
 

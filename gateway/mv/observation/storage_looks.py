@@ -1,4 +1,4 @@
-"""Compares the stored rows of views with what was published: somebody may have changed them outside the gateway."""
+"""Compares the stored rows of views with what was published: they may have been changed outside the gateway."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class StorageLooks:
         (found,) = await self._files.of(view, version.shown)
         if version.files is None or found == version.files:
             return ""
-        # Before anybody is accused: another gateway may serve this metastore, and then the version may be gone.
+        # Before a change is reported: another gateway may serve this metastore, and then the version may be gone.
         await self._settlement.confirm(entry)
         (found,) = await self._files.of(view, version.shown)
         return "" if found == version.files else difference(version, version.files, found)

@@ -1,4 +1,4 @@
-"""Finds out whether a view can be refreshed by rows, and what such a refresh writes."""
+"""Determines whether a view can be refreshed by rows, and what such a refresh writes."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ class Increments:
             if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
             if view.layout.partitioned and not shape.tells(view.layout.column):
-                raise NotIncremental(Reason.OPERATOR, "it has HAVING, and its partition column is no key of its groups")
+                raise NotIncremental(
+                    Reason.OPERATOR, "it has HAVING, and its partition column is not a key of its groups"
+                )
             if shape.hidden:
                 found = await _types(session, texts.complete(shape))
                 hidden = {name: found[name] for name in shape.hidden}
@@ -240,7 +242,7 @@ class Increments:
             if relation is not None and relation.kind is RelationKind.VIEW:
                 continue
             if relation is None or relation.kind is not RelationKind.TABLE or table.path:
-                raise NotIncremental(Reason.OPERATOR, f"it reads {table}, which is no plain table")
+                raise NotIncremental(Reason.OPERATOR, f"it reads {table}, which is not a plain table")
             found[table] = relation.columns
         for base in view.views:
             below = self._catalog.entry(base).view

@@ -1,4 +1,4 @@
-"""Creates the storage table of a view again that somebody has dropped outside the gateway."""
+"""Creates the storage table of a view again if it was dropped outside the gateway."""
 
 from __future__ import annotations
 

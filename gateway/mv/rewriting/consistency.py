@@ -1,6 +1,6 @@
 """Whether a view may answer a query now that does not name it, and why not.
 
-A rewriting never causes a refresh: a view that may not answer is left alone, and the query goes to Spark as it came.
+A rewriting never causes a refresh: a view that may not answer is left alone, and the query is forwarded unchanged.
 """
 
 from __future__ import annotations

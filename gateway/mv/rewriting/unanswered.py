@@ -24,7 +24,7 @@ class Runs:
     """Of the queries of one shape that one user ran. Times are in seconds."""
 
     text: str
-    """The last one. Its literals are shown to nobody."""
+    """The last one. Its literals are never shown."""
     count: int = 0
     seconds: float = 0.0
     longest: float = 0.0

@@ -1,4 +1,4 @@
-"""How often queries of a shape were answered from views, and how long they took, from views and as they came.
+"""How often queries of a shape were answered from views, and how long they took, from views and unchanged.
 
 It outlives proofs, which end with every change of the catalog.
 """
@@ -17,7 +17,7 @@ forgotten first."""
 
 
 class Missed(StrEnum):
-    """Why a query on the base tables of views that take part went to Spark as it came."""
+    """Why a query on the base tables of views that take part was forwarded unchanged."""
 
     NEW = "not considered yet"
     NO_VIEW = "no view fits"
@@ -48,7 +48,7 @@ class Counts:
     """Answers from views that were compared with those of the clients' own texts."""
     answers_differed: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Queries that went to Spark as they came, by `Missed`."""
+    """Queries that were forwarded unchanged, by `Missed`."""
     saved_seconds: float = 0.0
     """Never decreases: an answer that took longer than the client's own text does not count."""
 
@@ -115,8 +115,8 @@ class Usage:
 
     @property
     def saved_seconds(self) -> float | None:
-        """Estimated: what the answered queries would have taken as they came, less what they took. None if no query of
-        the shape has run as it came."""
+        """Estimated: what the answered queries would have taken unchanged, less what they took. None if no query of
+        the shape has run unchanged."""
         own = self.own.mean
         return None if own is None else own * self.answered.count - self.answered.seconds
 

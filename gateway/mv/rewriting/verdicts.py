@@ -29,7 +29,7 @@ class Verdict(StrEnum):
     REJECTED = "REJECTED"
     """It does not answer the query."""
     CONSIDERING = "CONSIDERING"
-    """It is being found out."""
+    """Still being evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ class Statement:
             self._known = None  # Not needed any more, and the statement may run for hours.
 
     def rewritten(self, text: str) -> None:
-        """`text`, on a materialized view, goes to Spark in the place of the client's; empty: that goes itself."""
+        """`text`, on a materialized view, is sent to Spark instead of the client's; empty: the client's is sent."""
         self._rewritten = text[: self._audit.characters]
 
     def taken_for_command(self) -> None:

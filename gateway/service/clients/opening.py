@@ -156,7 +156,7 @@ class Opening:
 
     def _without_session(self, login: Login, error: FreshgateError) -> None:
         """An OpenSession failed. Without SASL it was also a login, which counts as accepted if the gateway checked it,
-        and is not counted if nobody checked it because of a limit."""
+        and is not counted if it was not checked because of a limit."""
         if login.mechanism == NOSASL:
             if not self._authenticator.required and not isinstance(error, LimitReached | Stopping):
                 self._audit.login(login.user, self.peer, error)

@@ -207,7 +207,7 @@ class PendingStatement:
     async def _outlive_session(self, handle: Handle) -> None:
         """Returns once Spark does not know the session any more."""
         until = float("inf") if self._session.tied else time.monotonic() + UNTIED_SECONDS
-        while time.monotonic() < until and await self._is_known(handle):  # noqa: ASYNC110 - Spark tells nobody
+        while time.monotonic() < until and await self._is_known(handle):  # noqa: ASYNC110 - Spark sends no notice
             await asyncio.sleep(SESSION_PAUSE_SECONDS)
 
     async def _is_known(self, handle: Handle) -> bool:

@@ -78,7 +78,7 @@ class _Entry:
 
 
 class ResultStore:
-    """Bounded in bytes and in age. Results that are too old go when their time has come, whether or not anybody asks;
+    """Bounded in bytes and in age. Results go when they are too old, whether or not they are asked for;
     if room is needed before, the least recently used one goes first."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """Checks some of the answers from views: the client's own text and the one that ran are compared in the background.
 
-A proof rules out other rows, so a difference is a bug, or somebody has changed the stored rows. Both texts run in the
+A proof rules out other rows, so a difference is a bug, or the stored rows were changed. Both texts run in the
 client's session, as its user, one comparison at a time. Only what is certain counts: if the base tables or the session
 may have changed meanwhile, nothing is concluded.
 """

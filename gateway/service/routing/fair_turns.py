@@ -46,7 +46,7 @@ class FairTurns:
             raise
 
     def _pass_on(self) -> None:
-        """Gives the turn to the next one. It stays busy, so that nobody who comes meanwhile takes the turn."""
+        """Gives the turn to the next one. It stays busy, so that no text that arrives meanwhile takes the turn."""
         while self._waiting:
             user = next(iter(self._waiting))
             sessions = self._waiting.pop(user)

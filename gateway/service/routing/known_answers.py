@@ -1,4 +1,4 @@
-"""Finds out on what the answer of a read depends: if only on known versions of materialized views, it can be given
+"""Determines what the answer of a read depends on: if only on known versions of materialized views, it can be given
 again."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KnownAnswers:
     """Decides from a statement's text, and from what its session may have made."""
 
     def __init__(self, catalog: Catalog, scope: Scope, fence: Fence, seconds: float, *, active: bool) -> None:
-        """`seconds`: how long nothing that another gateway has published need be seen."""
+        """`seconds`: how stale this gateway's view of the catalog may be while another one publishes."""
         self._catalog = catalog
         self._scope = scope
         self._fence = fence

@@ -1,7 +1,7 @@
 """Queries on base tables that are answered from materialized views.
 
-Nobody's statement waits for a proof, unless `rewrite.wait` says so: a query of an unknown shape goes to Spark as it
-came, and is considered in the background, one at a time. Later queries of that shape use the view that was chosen.
+No statement waits for a proof, unless `rewrite.wait` says so: a query of an unknown shape is forwarded unchanged,
+and is considered in the background, one at a time. Later queries of that shape use the view that was chosen.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Rewrites:
         return False
 
     def _age(self, found: Considered) -> float:
-        """How many seconds ago it was found out."""
+        """How many seconds ago it was determined."""
         return time.monotonic() - found.at
 
     def _is_same(self, view_id: str, before: Participant) -> bool:
@@ -371,7 +371,7 @@ class Rewrites:
             return await self.considered(session, namespace, shape, words, begun)
         except FreshgateError as error:
             # The client may have closed its session meanwhile, which says nothing of the views.
-            log.info("how views answer a query is found out in another session: %s", error)
+            log.info("how views answer a query is determined in another session: %s", error)
             return await self.considered(session, namespace, shape, words, begun, apart=True)
 
     async def considered(

@@ -288,7 +288,7 @@ class Router:
     async def _counted(
         self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
     ) -> Send | RefreshFirst:
-        """The way of a statement as it came."""
+        """The way of a statement that is forwarded unchanged."""
         way = await self._at_a_time(session, namespace, known, claim)
         if not isinstance(way, Send) or way.mentions.views or known.look.keyword not in QUERIES:
             return way

@@ -184,7 +184,7 @@ class Source:
     """The materialized views that it reads, in order: id, name and version. It reads nothing else. (Two views may
     exchange their names, and both keep their versions.)"""
     changes: int
-    """How many statements its session had sent that may change what names mean, when this was found out."""
+    """How many statements its session had sent that may change what names mean, when this was determined."""
 
     @property
     def views(self) -> frozenset[str]:

@@ -123,7 +123,7 @@ class _Writer:
         for clause, value in zip(clauses, await self._values(expressions), strict=True):
             name = identifier_clause.name(value) if isinstance(value, str) else None
             if name is None:
-                raise _unknown(f"IDENTIFIER({clause.expression[:200]})", "its value is no name")
+                raise _unknown(f"IDENTIFIER({clause.expression[:200]})", "its value is not a name")
             names.append(name)
         return identifier_clause.named(known.text, clauses, names), dropped
 
