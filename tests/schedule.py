@@ -18,6 +18,8 @@ SHARING = {
     "tests/end_to_end/test_stale_partitions.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_guard_in_spark.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_suggestions.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_session_settings.py": "a gateway with an embedded Spark",
+    "tests/end_to_end/test_each_setting.py": "a gateway with an embedded Spark",
     "tests/transports/test_http_clients.py": "a Spark with several Thrift servers",
     "tests/transports/test_nginx.py": "a Spark with several Thrift servers",
     "tests/transports/test_own_sessions.py": "a Spark with several Thrift servers",

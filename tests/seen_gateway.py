@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clients import rows
 from processes import Gateway, free_port, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -77,3 +78,15 @@ def start(directory: Path, upstream: str, **settings: Any) -> Seen:
         **settings,
     }
     return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)
+
+
+def told(cursor: Any, view: str, query: str) -> str:
+    """What EXPLAIN REWRITE says of a view, once the query has been considered."""
+    said: list[str] = []
+
+    def considered() -> bool:
+        said[:] = [str(row) for row in rows(cursor, f"EXPLAIN REWRITE {query}") if view in str(row[0])]
+        return bool(said) and "CONSIDERING" not in said[0]
+
+    wait_until(considered, what="what becomes of the query")
+    return "\n".join(said)

@@ -759,7 +759,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             // A per cent sign that encodes nothing.
         }
         Matcher wild = Pattern.compile("[*?\\[{]").matcher(path);
-        if (wild.find()) {
+        // Texts and comments have such characters, too, and would be paths above everything.
+        if (path.startsWith("/") && wild.find()) {
             path = path.substring(0, path.lastIndexOf('/', wild.start()) + 1);
         }
         if (!path.startsWith("/")) {

@@ -203,6 +203,7 @@ HARMLESS = (
     "INSERT INTO @N.t SELECT a, b FROM @N.mv",
     "CREATE TABLE @N.copy USING parquet AS SELECT * FROM @N.mv ;; DROP TABLE @N.copy",
     "CREATE VIEW @N.above AS SELECT * FROM @N.mv ;; ALTER VIEW @N.above AS SELECT a FROM @N.mv ;; DROP VIEW @N.above",
+    "CREATE VIEW @N.ratio COMMENT 'a * b / c' AS SELECT a * a AS s, a / a AS r FROM @N.t /* x */ ;; DROP VIEW @N.ratio",
     "CREATE TEMPORARY VIEW mv AS SELECT 1 AS x ;; USE @N ;; ALTER VIEW mv AS SELECT 2 AS x ;; DROP VIEW mv",
     "USE @N ;; CREATE OR REPLACE TEMPORARY VIEW mv AS SELECT 1 AS x ;; DROP VIEW mv",
     "CACHE TABLE @N.mv ;; UNCACHE TABLE @N.mv",

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from processes import wait_until
 from pyhive import hive
-from seen_gateway import Seen
+from seen_gateway import Seen, told
 
 TIMES = "SELECT k, max(t) AS t FROM times GROUP BY k"
 SUM = "SELECT sum(v) AS s FROM parts"
@@ -57,18 +56,6 @@ def ada(place: Seen) -> Iterator[Any]:
 def bob(place: Seen) -> Iterator[Any]:
     with pyhive(place.gateway.host, place.gateway.port, user="bob", database="odd") as cursor:
         yield cursor
-
-
-def told(cursor: Any, view: str, query: str) -> str:
-    """What EXPLAIN REWRITE says of a view, once the query has been considered."""
-    said: list[str] = []
-
-    def considered() -> bool:
-        said[:] = [str(row) for row in rows(cursor, f"EXPLAIN REWRITE {query}") if view in str(row[0])]
-        return bool(said) and "CONSIDERING" not in said[0]
-
-    wait_until(considered, what="what becomes of the query")
-    return "\n".join(said)
 
 
 @pytest.mark.parametrize("setting", ["parquet.outputTimestampType=TIMESTAMP_MILLIS", "parquet.writeLegacyFormat=true"])
