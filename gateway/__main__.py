@@ -1,4 +1,7 @@
-"""The command line `freshgate`: starts and stops the gateway, shows its status, edits users, checks settings."""
+"""The command line `freshgate`: starts and stops the gateway, shows its status, edits users, checks settings.
+
+Tests: `test_start_refusals`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The arguments of the command line `freshgate`."""
+"""The arguments of the command line `freshgate`.
+
+Tests: `test_config_reference`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each function below builds one part out of those before it; `assemble` puts them together, and `subscribe` connects
 events with their subscribers. `server` starts and stops what is built here.
+
+Tests: `test_histories`.
 """
 
 from __future__ import annotations

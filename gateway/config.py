@@ -2,6 +2,8 @@
 
 A setting's name is its path in the dataclasses below (`listen.port`). Times are in seconds, sizes in bytes.
 `settings_file` reads and prints settings.
+
+Tests: `test_config_reference`.
 """
 
 from __future__ import annotations

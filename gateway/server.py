@@ -1,4 +1,7 @@
-"""The running gateway: start, takeover of the catalog, draining and stop."""
+"""The running gateway: start, takeover of the catalog, draining and stop.
+
+Tests: `test_server_stop`.
+"""
 
 from __future__ import annotations
 

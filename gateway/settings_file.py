@@ -1,6 +1,8 @@
 """Reads the settings of `config`, and prints them as `conf/freshgate.toml`.
 
 Values come from the defaults, a TOML file, and `--set name=value`; later ones take precedence.
+
+Tests: `test_config_reference`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@ IDENTIFIER clauses may mean, as far as its literals and its assignments to local
 
 Spark cannot be asked, because a script's variables have no values before it runs. A value is known up to the first part
 of it that is not: `'INSERT INTO log VALUES (' || n || ')'` begins with all that says what it changes.
+
+Tests: `test_composed_targets`.
 """
 
 from __future__ import annotations

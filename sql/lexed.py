@@ -3,6 +3,8 @@ that a text may run: the values of its string literals, and of the literals with
 
 EXECUTE IMMEDIATE runs the value of a literal, IDENTIFIER uses it as a name, and CALL passes it to a procedure. The
 value depends on settings that are not known here, so a literal has all the values that it could have.
+
+Tests: `test_scan`.
 """
 
 from __future__ import annotations

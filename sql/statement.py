@@ -1,4 +1,7 @@
-"""The kinds of statements, a class for each. `classify` creates them, `service.routing.route` acts on them."""
+"""The kinds of statements, a class for each. `classify` creates them, `service.routing.route` acts on them.
+
+Tests: `test_lineage`.
+"""
 
 from __future__ import annotations
 

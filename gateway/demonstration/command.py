@@ -1,4 +1,7 @@
-"""Runs `freshgate demo`: the steps of the story, with their answers checked."""
+"""Runs `freshgate demo`: the steps of the story, with their answers checked.
+
+Tests: `test_demo_interrupt`.
+"""
 
 from __future__ import annotations
 

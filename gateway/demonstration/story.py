@@ -1,4 +1,7 @@
-"""The demo's steps, and how each answer is checked."""
+"""The demo's steps, and how each answer is checked.
+
+Tests: `test_demo_interrupt`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A login binds to the directory with the user's name and password. With a search account (`ldap.bind_dn`), the account
 finds the user's entry, and the login binds with that. Then the filters decide: a custom query, or else the lists of
 users and groups.
+
+Tests: `test_directory`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 `gateway.spark` implements them for a real Spark Thrift Server; tests may implement them for faults that a real server
 cannot be made to show.
+
+Tests: `test_simulated_spark`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A connection to the Spark Thrift Server, one per client connection."""
+"""A connection to the Spark Thrift Server, one per client connection.
+
+Tests: `test_relay`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dispatches a client's requests: each becomes a Forward, an Answer, or work that results in one of them."""
+"""Dispatches a client's requests: each becomes a Forward, an Answer, or work that results in one of them.
+
+Tests: `test_router`.
+"""
 
 from __future__ import annotations
 

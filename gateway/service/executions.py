@@ -1,4 +1,7 @@
-"""Runs clients' statements at Spark: those whose clients wait for Spark, and those that the gateway starts itself."""
+"""Runs clients' statements at Spark: those whose clients wait for Spark, and those that the gateway starts itself.
+
+Tests: `test_kept_answers`.
+"""
 
 from __future__ import annotations
 

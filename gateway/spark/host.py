@@ -16,6 +16,8 @@ this process, because PySpark's Java side ends with its own standard input.
 
 Spark's log goes to `engine.log`, and everything else that Java and Python print to `engine.out`, both in the data
 directory.
+
+Tests: `test_engine`.
 """
 
 from __future__ import annotations

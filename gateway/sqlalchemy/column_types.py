@@ -1,4 +1,7 @@
-"""Spark's types for SQLAlchemy, and their names in DESCRIBE."""
+"""Spark's types for SQLAlchemy, and their names in DESCRIBE.
+
+Tests: `test_sqlalchemy_types`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SQLAlchemy's dialect `freshgate`: connects through PyHive, and reads the catalog with SHOW and DESCRIBE."""
+"""SQLAlchemy's dialect `freshgate`: connects through PyHive, and reads the catalog with SHOW and DESCRIBE.
+
+Tests: `test_sqlalchemy`.
+"""
 
 from __future__ import annotations
 

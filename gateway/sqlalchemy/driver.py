@@ -1,4 +1,7 @@
-"""PyHive's DB-API with Spark's literals and values: what SQLAlchemy calls the dialect's `dbapi` module."""
+"""PyHive's DB-API with Spark's literals and values: what SQLAlchemy calls the dialect's `dbapi` module.
+
+Tests: `test_sqlalchemy_statements`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Renders SQLAlchemy's expressions, types and tables as Spark SQL."""
+"""Renders SQLAlchemy's expressions, types and tables as Spark SQL.
+
+Tests: `test_sqlalchemy_statements`.
+"""
 
 from __future__ import annotations
 

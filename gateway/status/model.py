@@ -1,6 +1,8 @@
 """Converts rows of the gateway's catalog to views and tasks. Pure.
 
 A row maps column names, in lower case, to values. Columns that the gateway does not have are missing.
+
+Tests: `test_status`.
 """
 
 from __future__ import annotations

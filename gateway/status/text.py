@@ -1,4 +1,7 @@
-"""Renders the status as text for people: aligned columns that fit a width. Pure."""
+"""Renders the status as text for people: aligned columns that fit a width. Pure.
+
+Tests: `test_status`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Encodes the gateway's own rows as TRowSet and their columns as TTableSchema, and reads those of Spark's replies."""
+"""Encodes the gateway's own rows as TRowSet and their columns as TTableSchema, and reads those of Spark's replies.
+
+Tests: `test_reply`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Traces the columns of tables, joins and set operations to partition columns. Parses no text."""
+"""Traces the columns of tables, joins and set operations to partition columns. Parses no text.
+
+Tests: `test_following`.
+"""
 
 from __future__ import annotations
 

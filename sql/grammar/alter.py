@@ -1,4 +1,7 @@
-"""ALTER MATERIALIZED VIEW: one function per change that may follow the view's name."""
+"""ALTER MATERIALIZED VIEW: one function per change that may follow the view's name.
+
+Tests: `test_parser`.
+"""
 
 from __future__ import annotations
 

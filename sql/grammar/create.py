@@ -2,6 +2,8 @@
 
 Each clause has a function in `_CLAUSES`, chosen by the clause's first words. Clauses of different databases with the
 same meaning share a subject. A statement may have one clause per subject.
+
+Tests: `test_parser`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parses the clauses of CREATE and ALTER that set when and how a view is refreshed, and clauses that set a property."""
+"""Parses the clauses of CREATE and ALTER that set when and how a view is refreshed, and clauses that set a property.
+
+Tests: `test_parser`.
+"""
 
 from __future__ import annotations
 

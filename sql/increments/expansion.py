@@ -1,5 +1,8 @@
 """Writes the queries of Spark views and CTEs in the places where a definition names them, so that each mention of a
-table below them is a place of its own."""
+table below them is a place of its own.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The relations that a definition reads: each mention of a table, whether added rows there only add rows, and the names
-of the columns that items may use."""
+of the columns that items may use.
+
+Tests: `test_increment_mutants`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Analyses a view's definition for refreshes by rows. What is not understood is refused."""
+"""Analyses a view's definition for refreshes by rows. What is not understood is refused.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The states of aggregate functions: what is stored of a group so that further rows can be added to it."""
+"""The states of aggregate functions: what is stored of a group so that further rows can be added to it.
+
+Tests: `test_increment_mutants`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Expressions over the keys and aggregates of a group: their text with holes for these."""
+"""Expressions over the keys and aggregates of a group: their text with holes for these.
+
+Tests: `test_increment_mutants`.
+"""
 
 from __future__ import annotations
 

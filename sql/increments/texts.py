@@ -1,5 +1,8 @@
 """The queries of a refresh by rows, spliced from the definition's own text. They mean the same in every session that
-has the SQL settings of the view's creator."""
+has the SQL settings of the view's creator.
+
+Tests: `test_increment_mutants`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Replaces a definition by a simpler one with the same rows: a query over groups by these groups with other items, and
-UNION by SELECT DISTINCT over UNION ALL."""
+UNION by SELECT DISTINCT over UNION ALL.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 

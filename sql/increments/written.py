@@ -1,5 +1,8 @@
 """A definition's text with its pieces and tree: where each clause, item and call stands. Texts for Spark are spliced
-from it, never printed from the tree."""
+from it, never printed from the tree.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Reads the expressions in the text of a plan, and infers their types, which the text does not show.
 
 Only what is written in one way is read. All else raises ValueError with a reason for users.
+
+Tests: `test_plan_text`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Expressions and conditions in canonical form, by identities that hold for all values."""
+"""Expressions and conditions in canonical form, by identities that hold for all values.
+
+Tests: `test_random_proofs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The merge lemma: groups of smaller groups are groups of the rows below, if every measure merges."""
+"""The merge lemma: groups of smaller groups are groups of the rows below, if every measure merges.
+
+Tests: `test_random_proofs`.
+"""
 
 from __future__ import annotations
 

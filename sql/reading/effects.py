@@ -2,6 +2,8 @@
 
 sqlglot does not parse many of these, so each kind has a small reader here. A reader returns None if the text does not
 follow Spark's grammar; then every name in the text counts as read and written.
+
+Tests: `test_lineage`.
 """
 
 from __future__ import annotations

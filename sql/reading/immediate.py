@@ -1,4 +1,7 @@
-"""EXECUTE IMMEDIATE: the expression whose value it executes, and the arguments for the markers in that text."""
+"""EXECUTE IMMEDIATE: the expression whose value it executes, and the arguments for the markers in that text.
+
+Tests: `test_hidden`.
+"""
 
 from __future__ import annotations
 

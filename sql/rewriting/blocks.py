@@ -1,5 +1,8 @@
 """Query blocks: one SELECT over base tables, with the derived tables and CTEs that it merely projects, filters and
-joins merged into it. All its columns are resolved to those of base tables."""
+joins merged into it. All its columns are resolved to those of base tables.
+
+Tests: `test_matching`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A materialized view that may answer queries, and what its query computes."""
+"""A materialized view that may answer queries, and what its query computes.
+
+Tests: `test_matching`.
+"""
 
 from __future__ import annotations
 

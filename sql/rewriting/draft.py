@@ -2,6 +2,8 @@
 
 Columns of filters become keys, so that no literal of a filter is in the view. Keys are columns and truncated times
 rather than the expressions of one query, because other expressions can be computed from these.
+
+Tests: `test_advice`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Canonical forms of expressions: two of one form are taken to have the same value. The columns in an expression are
-resolved: `table` is the id of a relation, `name` is in lower case. Expressions are never changed in place."""
+resolved: `table` is the id of a relation, `name` is in lower case. Expressions are never changed in place.
+
+Tests: `test_matching`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Aggregates of a query from the measures of a view: merged where several of the view's groups make one of the query's,
-as they are where the groups are the same."""
+as they are where the groups are the same.
+
+Tests: `test_matching`.
+"""
 
 from __future__ import annotations
 

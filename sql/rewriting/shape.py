@@ -5,6 +5,8 @@ time, the length of a type. Such a literal is pinned: it stays in the shape. Num
 that look like dates, have different holes, so the texts of one shape are typed alike. Names keep their case, because
 the columns of a result are called as the client wrote them; only words of the grammar are folded, and not where they
 may be names.
+
+Tests: `test_query_shape`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One query block over one view."""
+"""One query block over one view.
+
+Tests: `test_matching`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Generates the statements that find the rows which were added to a table, and the queries that read them."""
+"""Generates the statements that find the rows which were added to a table, and the queries that read them.
+
+Tests: `test_added_rows`.
+"""
 
 from __future__ import annotations
 

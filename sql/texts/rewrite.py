@@ -1,6 +1,8 @@
 """Splices text into statements, and generates the inline tables and literals to splice in.
 
 A statement is never regenerated from a parsed tree; only the parts that must change are replaced.
+
+Tests: `test_spliced_texts`.
 """
 
 from __future__ import annotations

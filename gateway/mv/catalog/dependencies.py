@@ -2,6 +2,8 @@
 
 Thousands of views may exist, and each CREATE, DROP and ALTER changes one of them. So each change costs what that view
 reads, however many others there are.
+
+Tests: `test_index`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Classifies the objects in the storage database: views that can be served, leftovers of crashes, and damage."""
+"""Classifies the objects in the storage database: views that can be served, leftovers of crashes, and damage.
+
+Tests: `test_loading`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The names under which the metastore shows storage tables, and the completion of interrupted renames."""
+"""The names under which the metastore shows storage tables, and the completion of interrupted renames.
+
+Tests: `test_settlement`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Restores public views that were dropped or forged outside the gateway."""
+"""Restores public views that were dropped or forged outside the gateway.
+
+Tests: `test_guard`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Only the methods of an entry change it. Changing what is stored needs the entry's lock: the metastore replaces all
 properties of a table at once, so one of two concurrent changes would be lost. What is only in memory (observations, a
 doubt, what a definition was found to read) can change at any time.
+
+Tests: `test_freshness_states`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ between, its outcome may turn out to be unknown: Spark may still carry out a sta
 connection broke.
 
 Views that depend on a written table note it in their ledgers. Endangered views are confirmed by `mv.catalog.guard`.
+
+Tests: `test_ledger`, `test_guard`.
 """
 
 from __future__ import annotations

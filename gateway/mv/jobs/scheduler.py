@@ -1,4 +1,7 @@
-"""Starts refreshes that nobody waits for: by schedule, and when the base tables of an ON COMMIT view have changed."""
+"""Starts refreshes that nobody waits for: by schedule, and when the base tables of an ON COMMIT view have changed.
+
+Tests: `test_tasks`.
+"""
 
 from __future__ import annotations
 

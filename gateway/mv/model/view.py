@@ -1,4 +1,7 @@
-"""The values that describe a materialized view, its versions and its refresh tasks."""
+"""The values that describe a materialized view, its versions and its refresh tasks.
+
+Tests: `test_freshness_states`.
+"""
 
 from __future__ import annotations
 

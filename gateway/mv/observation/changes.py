@@ -1,5 +1,8 @@
 """Finds the rows that were added to a base table, or removed from it, since a mark, by statements alone, which list
-files and read logs. No row is read here; the answer is a query for the rows."""
+files and read logs. No row is read here; the answer is a query for the rows.
+
+Tests: `test_added_rows`, `test_added_rows_on_spark`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 It lists files and reads Delta's log and Iceberg's metadata tables, all by statements in service sessions. It reads no
 row of a base table; Spark aggregates the files of a partition to one row.
+
+Tests: `test_observation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Executes one refresh: observe, plan, execute, publish. `tasks` decides when."""
+"""Executes one refresh: observe, plan, execute, publish. `tasks` decides when.
+
+Tests: `test_recomputed_values`.
+"""
 
 from __future__ import annotations
 

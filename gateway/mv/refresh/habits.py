@@ -1,4 +1,7 @@
-"""The configuration of the connected Spark, as far as the gateway must know it."""
+"""The configuration of the connected Spark, as far as the gateway must know it.
+
+Tests: `test_surroundings`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Determines whether a view can be refreshed by rows, and what such a refresh writes."""
+"""Determines whether a view can be refreshed by rows, and what such a refresh writes.
+
+Tests: `test_increments_over_spark_views`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Publishes a version: stores what it contains, and switches the public view to it."""
+"""Publishes a version: stores what it contains, and switches the public view to it.
+
+Tests: `test_recomputed_values`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Chooses how a refresh gets its rows: by recomputing them, or from the changed rows of the base tables."""
+"""Chooses how a refresh gets its rows: by recomputing them, or from the changed rows of the base tables.
+
+Tests: `test_proposal`.
+"""
 
 from __future__ import annotations
 

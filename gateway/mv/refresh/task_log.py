@@ -1,4 +1,7 @@
-"""Records refresh tasks in the views' histories, and has the catalog store them."""
+"""Records refresh tasks in the views' histories, and has the catalog store them.
+
+Tests: `test_tasks`.
+"""
 
 from __future__ import annotations
 

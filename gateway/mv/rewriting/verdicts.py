@@ -1,4 +1,7 @@
-"""What is known of the shapes of queries: which views answer them, and why others do not."""
+"""What is known of the shapes of queries: which views answer them, and why others do not.
+
+Tests: `test_rewrites`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ALTER MATERIALIZED VIEW: properties, owner, comment, job, and the names of views."""
+"""ALTER MATERIALIZED VIEW: properties, owner, comment, job, and the names of views.
+
+Tests: `test_concurrent_changes`.
+"""
 
 from __future__ import annotations
 

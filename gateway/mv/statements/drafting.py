@@ -1,4 +1,7 @@
-"""Prepares a new view for CREATE: stores its definition as a view at Spark, and describes the view to build over it."""
+"""Prepares a new view for CREATE: stores its definition as a view at Spark, and describes the view to build over it.
+
+Tests: `test_increments_over_spark_views`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 What readers see changes with one metastore call, or not at all. A rename takes several calls. The intention is stored
 first (`properties.write_move`), so that `Settlement` can complete an interrupted rename.
+
+Tests: `test_concurrent_changes`.
 """
 
 from __future__ import annotations

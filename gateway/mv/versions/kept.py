@@ -1,4 +1,7 @@
-"""The kept versions of a view: which can be read, and how many there may be."""
+"""The kept versions of a view: which can be read, and how many there may be.
+
+Tests: `test_version_limits`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Results of SHOW …, DESCRIBE and EXPLAIN. Each function builds a Result from its arguments."""
+"""Results of SHOW …, DESCRIBE and EXPLAIN. Each function builds a Result from its arguments.
+
+Tests: `test_metadata`.
+"""
 
 from __future__ import annotations
 

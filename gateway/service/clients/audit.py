@@ -1,4 +1,7 @@
-"""The outcome of each statement, login and session: always counted, and written to the audit if there is one."""
+"""The outcome of each statement, login and session: always counted, and written to the audit if there is one.
+
+Tests: `test_audit_file`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clients' sessions at Spark, as far as the gateway knows them."""
+"""Clients' sessions at Spark, as far as the gateway knows them.
+
+Tests: `test_session_model`.
+"""
 
 from __future__ import annotations
 

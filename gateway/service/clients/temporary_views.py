@@ -1,4 +1,7 @@
-"""Temporary views and functions, of one session or of all sessions, and what they read."""
+"""Temporary views and functions, of one session or of all sessions, and what they read.
+
+Tests: `test_session_model`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operations that clients have started and not closed, at Spark or in the gateway."""
+"""Operations that clients have started and not closed, at Spark or in the gateway.
+
+Tests: `test_own_results`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The recorded results of all users, and the reads that are under way."""
+"""The recorded results of all users, and the reads that are under way.
+
+Tests: `test_results`.
+"""
 
 from __future__ import annotations
 

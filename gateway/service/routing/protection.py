@@ -1,4 +1,7 @@
-"""Refuses statements for Spark that would change materialized views or their storage."""
+"""Refuses statements for Spark that would change materialized views or their storage.
+
+Tests: `test_gatekeeper`.
+"""
 
 from __future__ import annotations
 

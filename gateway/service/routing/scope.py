@@ -1,4 +1,7 @@
-"""Resolves the names of a statement in its session, as far as they lead to materialized views."""
+"""Resolves the names of a statement in its session, as far as they lead to materialized views.
+
+Tests: `test_router`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The query of the version's rows replaces the view's name in the statement. This is impossible for a view that is read
 through a Spark view, so such a read is refused.
+
+Tests: `test_time_travel`.
 """
 
 from __future__ import annotations

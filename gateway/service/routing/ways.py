@@ -2,6 +2,8 @@
 
 These are values: `router` decides them, `underway` applies the effects. A statement that is refused goes no way:
 deciding it raises FreshgateError.
+
+Tests: `test_router`.
 """
 
 from __future__ import annotations

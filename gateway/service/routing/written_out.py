@@ -4,6 +4,8 @@ the text of EXECUTE IMMEDIATE.
 Spark evaluates them in the statement's session, and the statement with their values is what is checked and sent. So
 nothing that happens between the question and the statement can give it another target: no other statement of the
 session, no clock. Scripts have variables without values, of which only the text tells something (`sql.composed`).
+
+Tests: `test_composed_targets`.
 """
 
 from __future__ import annotations
