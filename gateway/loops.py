@@ -140,7 +140,7 @@ class Loop:
         return over
 
 
-class Errands:
+class BackgroundTasks:
     """Runs tasks that nobody waits for, and references them, because the event loop itself holds tasks only weakly."""
 
     def __init__(self, what: str) -> None:

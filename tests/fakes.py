@@ -781,7 +781,7 @@ class World:
 
     async def canary_ended(self) -> None:
         """Waits for the comparison that runs."""
-        await self.canary._errands.finish(10)
+        await self.canary._background.finish(10)
 
     # --- clients
 

@@ -113,6 +113,7 @@ CLUMSY = {
     r"\bbeing found\b": "still being evaluated",
     r"(?<![Tt]here )\b(?:is|are) no (?:plain|materialized|(?:name|key|word|column|frame|write)\b)": "is not a",
     r"\bknown by what\b": "identified by",
+    r"\b(?:Errands|Journey|is_untold)\b": "BackgroundTasks, TimeTravelRead, is_unknown",
     r"\bneed be [a-z]+(?:ed|en)\b": "must be",
     r"\b[Oo]ne history's\b": "of one history",
     r'"""(?:Can|Is|Are|Does|Do|Has|Have|Must|May) [^"]*\?': 'a docstring "Whether ..."',

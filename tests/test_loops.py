@@ -93,20 +93,20 @@ async def test_attempts_at_the_same_work_come_less_and_less_often(
     assert len(caplog.records) == 5
 
 
-async def test_errands_are_waited_for_as_long_as_one_may(caplog: pytest.LogCaptureFixture) -> None:
+async def test_background_tasks_are_waited_for_as_long_as_one_may(caplog: pytest.LogCaptureFixture) -> None:
     done, never = list[int](), asyncio.Event()
 
     async def errand(number: int) -> None:
         await asyncio.sleep(0)
         done.append(number)
 
-    errands = loops.Errands("an errand")
+    background = loops.BackgroundTasks("an errand")
     for number in range(3):
-        errands.begin(errand(number))
-    await errands.finish(10)
+        background.begin(errand(number))
+    await background.finish(10)
     assert done == [0, 1, 2]
-    endless = errands.begin(never.wait())
-    await errands.finish(0.001)
+    endless = background.begin(never.wait())
+    await background.finish(0.001)
     assert not endless.done()
     endless.cancel()
 

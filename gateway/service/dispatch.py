@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines
 from gateway.service.answers import healing
@@ -69,7 +69,7 @@ class Service:
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
     results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
-    background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
+    background: BackgroundTasks = field(default_factory=partial(BackgroundTasks, "work for a client that has gone"))
 
 
 class Dispatch:

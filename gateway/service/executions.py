@@ -15,7 +15,7 @@ from functools import partial
 from typing import cast
 
 from gateway.errors import FreshgateError, Overtaken, StatementFailed, UpstreamLost
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers import healing
 from gateway.service.clients.audit import Statement
@@ -87,14 +87,14 @@ class Executions:
         terms: Terms,
         router: Router,
         effects: Effects,
-        errands: Errands,
+        background: BackgroundTasks,
         results: ResultStore,
     ) -> None:
         self._sessions = sessions
         self._terms = terms
         self._router = router
         self._effects = effects
-        self._errands = errands
+        self._background = background
         self._results = results
 
     # --- results in memory -------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Executions:
         if recorded is None:
             self._results.too_large(key)
             return None, operation
-        self._errands.begin(self._close(side, operation.handle))
+        self._background.begin(self._close(side, operation.handle))
         operation.close()
         if execution.session.settings.changes != changes:
             return None, recorded
@@ -272,7 +272,7 @@ class Executions:
             raise
 
     def _drop(self, side: SideConnection, operation: ForwardedOperation) -> None:
-        self._errands.begin(self._stop(side, operation.handle))
+        self._background.begin(self._stop(side, operation.handle))
         operation.close()
 
     async def _start(
@@ -286,7 +286,7 @@ class Executions:
             answer = await asyncio.shield(started)
             handle, status = message.execute_handle(answer), message.reply_status(answer)
         except asyncio.CancelledError:
-            self._errands.begin(self._stop_started(side, started, underway))
+            self._background.begin(self._stop_started(side, started, underway))
             raise
         except BaseException as error:  # Spark may have started it: the outcome is unknown.
             underway.abandon()

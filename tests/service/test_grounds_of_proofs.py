@@ -21,7 +21,7 @@ AT_ONCE = Rewrite(canary=0)
 
 async def considered(world: World) -> None:
     """Waits for the shapes that are being considered."""
-    await world.rewrites._errands.finish(10)
+    await world.rewrites._background.finish(10)
 
 
 async def test_a_query_that_joins_a_table_of_no_view_is_answered() -> None:

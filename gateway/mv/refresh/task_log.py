@@ -57,7 +57,7 @@ class TaskLog:
         self._counting = asyncio.Semaphore(1)
         self._now_ms = now_ms
         self._last_id = 0
-        self._saving = loops.Errands("the storing of a task")
+        self._saving = loops.BackgroundTasks("the storing of a task")
 
     def begin(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """Adds a pending task; returns its number and the task."""

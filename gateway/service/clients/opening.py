@@ -9,7 +9,7 @@ from functools import partial
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover
 from gateway.service.clients.session import CLOSE_SECONDS, Place, Session, Sessions
@@ -45,7 +45,7 @@ class Opening:
         handover: Handover,
         authenticator: Authenticator,
         audit: Audit,
-        background: Errands,
+        background: BackgroundTasks,
         *,
         close_left: bool,
     ) -> None:

@@ -38,7 +38,7 @@ class Sides:
         self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
         self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
         self._of_login: Counter[Login] = Counter()
-        self._closings = loops.Errands("closing a connection to Spark")
+        self._closings = loops.BackgroundTasks("closing a connection to Spark")
         self._closed = False
         self._spare = asyncio.Semaphore(SPARE_MAX)
 

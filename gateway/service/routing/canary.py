@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness
 from gateway.mv.observation.inspection import Inspector
@@ -80,14 +80,14 @@ class Canary:
         self._sessions = sessions
         self._chance = chance
         self._comparing: asyncio.Task[None] | None = None
-        self._errands = Errands("comparing an answer from a view with its base tables")
+        self._background = BackgroundTasks("comparing an answer from a view with its base tables")
 
     def consider(self, answered: Answered) -> None:
         """Compares the answer if its turn has come. By chance, because dashboards repeat their queries in turn."""
         busy = self._comparing is not None and not self._comparing.done()
         if not self._every or busy or self._chance() * self._every >= 1:
             return
-        self._comparing = self._errands.begin(self._compare(answered))
+        self._comparing = self._background.begin(self._compare(answered))
 
     async def _compare(self, answered: Answered) -> None:
         query, rewritten = comparison.determined(answered.query), comparison.determined(answered.rewritten)

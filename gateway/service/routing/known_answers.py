@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 
 from gateway.errors import FreshgateError
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
@@ -32,7 +32,7 @@ class KnownAnswers:
         self._scope = scope
         self._fence = fence
         self._seconds = seconds
-        self._errands = Errands("asking whether another gateway has taken over")
+        self._background = BackgroundTasks("asking whether another gateway has taken over")
         self.active = active
 
     def source(self, facts: Facts, views: frozenset[str]) -> Source | None:
@@ -57,8 +57,8 @@ class KnownAnswers:
             return None
         if not self._fence.is_sure(self._seconds):
             # Spark would show what another gateway has published. This read asks Spark; the next ones need not.
-            if not self._errands.running:
-                self._errands.begin(self._ask())
+            if not self._background.running:
+                self._background.begin(self._ask())
             return None
         entries = [self._catalog.entry(view) for view in sorted(views)]
         versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)

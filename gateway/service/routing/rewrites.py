@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, Overtaken
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.ports import PlanUnavailable
@@ -111,7 +111,7 @@ class Rewrites:
         self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
         self._describing: dict[Key, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
-        self._errands = Errands("considering how views answer a query")
+        self._background = BackgroundTasks("considering how views answer a query")
         self.counts = usages.counts
 
     # --- the hot path ------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Rewrites:
         """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
         columns."""
         if key not in self._describing:
-            task = self._errands.begin(self._describe(found.grounds))
+            task = self._background.begin(self._describe(found.grounds))
             self._describing[key] = task
             task.add_done_callback(lambda _: self._describing.pop(key, None))
 
@@ -337,7 +337,7 @@ class Rewrites:
         """Considers the shape in the background; None if too many shapes wait for that."""
         task = self._considering.get(key)
         if task is None and len(self._considering) < WAITING_MAX:
-            task = self._errands.begin(self._consider(key, session, shape, words))
+            task = self._background.begin(self._consider(key, session, shape, words))
             self._considering[key] = task
             task.add_done_callback(lambda _: self._considering.pop(key, None))
         return task

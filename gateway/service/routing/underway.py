@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gateway.loops import Errands
+from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
@@ -65,7 +65,7 @@ class Effects:
         self.readers = readers
         self.results = results
         self.unanswered = unanswered
-        self.outcomes = Errands("waiting for the outcome of a statement")
+        self.outcomes = BackgroundTasks("waiting for the outcome of a statement")
 
     def begin(self, session: Session, send: Send) -> Underway:
         """The statement is decided. From now on the caller must tell what becomes of it."""
