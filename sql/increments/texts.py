@@ -39,6 +39,17 @@ def whole(shape: Shape, sources: Mapping[int, str]) -> str:
     return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
 
 
+def described(shape: Shape, sources: Mapping[int, str]) -> str:
+    """The rows of the definition as they were read from its text, without anything that is stored beside them."""
+    groups = shape.groups
+    if groups is None:
+        return whole(shape, sources)
+    if groups.distinct is not None:
+        return _grouped_rows(shape, [*map(quote, shape.columns)], sources)
+    text = _over_body(shape, [_written(groups, item) for item in groups.items], sources)
+    return f"{text} HAVING {_written(groups, groups.having)}" if groups.having is not None else text
+
+
 def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
     other than keys are NULL. `sources`: as in `Term`."""

@@ -7,9 +7,8 @@ rest is made certain by what is refused: texts with such strings, and all functi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TypeAlias
 
 from sql.proof.expression_text import PADS, READ_CALLS, STATIC_CALL, Reading, Session, items
@@ -17,8 +16,8 @@ from sql.proof.literal_text import Loose
 from sql.proof.plan import Node, Output, Plan, Scalar, Value
 from sql.proof.sources import Literals, casts_of_literals, literals_of
 from sql.proof.understood_classes import LISTINGS, PADDED, words
+from sql.query.explanations import Line, nodes, sections, tree
 
-_SECTION = re.compile(r"^== (\w+) Logical Plan ==$|^== Physical Plan ==$", re.MULTILINE)
 _COLUMN = re.compile(r"([A-Za-z_]\w*)#(\d+)(L?)", re.ASCII)
 _RELATION = re.compile(r"([\w.]+)\[([^\[\] ]*)\] (\w+)", re.ASCII)
 _HIVE = re.compile(
@@ -78,13 +77,13 @@ class Settings:
 
 def tables_in(explained: str) -> frozenset[str]:
     """The tables that the optimized plan reads: `catalog.database.table`. Raises ValueError."""
-    lines = [_split(line)[1] for line in _sections(explained)["Optimized"]]
-    return frozenset(name for line in lines if (name := _table_name(line)) is not None)
+    lines = nodes(_plan(explained, "Optimized"))
+    return frozenset(name for line in lines if (name := _table_name(line.text)) is not None)
 
 
 def views_in(explained: str) -> frozenset[str]:
     """The views that the statement reads, as quoted names. Raises ValueError."""
-    lines = [_split(line)[1] for line in _sections(explained)["Analyzed"]]
+    lines = [each.text for each in nodes(_plan(explained, "Analyzed"))]
     names = [line.removeprefix("View (").split(", [")[0] for line in lines if line.startswith("View (")]
     if any(re.fullmatch(r"(`\w+`\.){2}`\w+`", name, re.ASCII) is None for name in names):
         raise ValueError("it reads a view whose name the plan's text does not show")
@@ -103,18 +102,17 @@ def read(
     `output`: the names and types of the statement's columns. `sources`: the statement, and the definitions of the views
     that it reads. Raises ValueError with a reason for users.
     """
-    sections = _sections(explained)
-    literals = literals_of(sources)
-    analyzed = "\n".join(sections["Analyzed"])
-    integers = _integers(analyzed, _called(analyzed, literals), literals)
+    literals, optimized = literals_of(sources), _plan(explained, "Optimized")
+    before = [each.text for each in nodes(_plan(explained, "Analyzed"))]
+    integers = _integers(before, _called(before, literals), literals)
     odd = sorted((name for name, _ in output if _PLAIN_NAME.fullmatch(name) is None), key=len, reverse=True)
     if any("#" in name or "\n" in name for name in odd):
         raise ValueError("the plan's text does not show where the name of a column ends")
-    strings = literals.strings | _padded(literals.strings, sections["Optimized"]) | {_TIME_FORMAT}
+    strings = literals.strings | _padded(literals.strings, optimized) | {_TIME_FORMAT}
     session = Session(
         settings.ansi, settings.loses_precision, settings.zone, strings, integers, tuple(dict.fromkeys(odd))
     )
-    root, columns = _Tree(_nested(sections["Optimized"]), session, tables).node()
+    root, columns = _Tree(optimized, session, tables).node()
     if [type_text for _, type_text in columns] != [type_text for _, type_text in output]:
         raise ValueError("the plan's text does not show the types of all columns")
     outputs = tuple(Output(identifier, *described) for (identifier, _), described in zip(columns, output, strict=True))
@@ -124,28 +122,25 @@ def read(
 # --- the whole text ------------------------------------------------------------------------------------
 
 
-def _sections(explained: str) -> Mapping[str, list[str]]:
-    """The lines of each logical plan. A headline within a literal is refused, because then there are more."""
-    found = list(_SECTION.finditer(explained))
-    if [each[1] for each in found] != ["Parsed", "Analyzed", "Optimized", None]:
-        raise ValueError("Spark does not explain the statement")
-    texts = {
-        str(one[1]): explained[one.end() : other.start()].strip("\n").split("\n") for one, other in pairwise(found)
-    }
-    # The analyzed plan follows a line with the names and types of the columns.
-    return {**texts, "Analyzed": texts["Analyzed"][1:]}
+def _plan(explained: str, name: str) -> Line:
+    """A plan without subqueries and values of several lines. Raises ValueError."""
+    found = tree(sections(explained)[name])
+    if any(each.queries or "\n" in each.text for each in nodes(found)):
+        raise ValueError("Spark's plan is not laid out as a tree")
+    return found
 
 
-def _padded(strings: frozenset[str], optimized: list[str]) -> frozenset[str]:
+def _padded(strings: frozenset[str], optimized: Line) -> frozenset[str]:
     """The strings of a statement as Spark pads them for comparisons with the columns of CHAR in the plan."""
-    lengths = {int(found[1]) for line in optimized for found in _PADDED_TO.finditer(line)}
+    lengths = {int(found[1]) for line in nodes(optimized) for found in _PADDED_TO.finditer(line.text)}
     return frozenset(each.ljust(length) for each in strings for length in lengths)
 
 
-def _called(analyzed: str, literals: Literals) -> frozenset[str]:
-    """The functions of the statement before optimization, of which constants are replaced by their values."""
-    called = frozenset(found[1] for found in _CALL.finditer(analyzed))
-    for kind in sorted({_split(line)[1].partition(" ")[0] for line in analyzed.split("\n")} - _ANALYZED):
+def _called(analyzed: Sequence[str], literals: Literals) -> frozenset[str]:
+    """The functions of the statement before optimization, of which constants are replaced by their values. `analyzed`:
+    the plan's lines, in any order."""
+    called = frozenset(found[1] for line in analyzed for found in _CALL.finditer(line))
+    for kind in sorted({line.partition(" ")[0] for line in analyzed} - _ANALYZED):
         raise ValueError(f"it contains the plan node {kind}")
     for name in sorted(called - _UNDERSTOOD):
         raise ValueError(f"the plan's text does not show enough of the function {name}")
@@ -154,44 +149,14 @@ def _called(analyzed: str, literals: Literals) -> frozenset[str]:
     return called
 
 
-def _integers(analyzed: str, called: frozenset[str], literals: Literals) -> frozenset[str]:
+def _integers(analyzed: Sequence[str], called: frozenset[str], literals: Literals) -> frozenset[str]:
     """The digits of which the plan's text shows that they are an INT."""
-    casts = {value: type_text for value, type_text in casts_of_literals(analyzed) if type_text not in {"int", "double"}}
-    computed = any(f" {operator} " in analyzed for operator in ("+", "-", "*", "%", "/"))
-    if called - _SIMPLE - _KEPT or " div " in analyzed or (casts and computed):
+    text = "\n".join(analyzed)
+    casts = {value: type_text for value, type_text in casts_of_literals(text) if type_text not in {"int", "double"}}
+    computed = any(f" {operator} " in text for operator in ("+", "-", "*", "%", "/"))
+    if called - _SIMPLE - _KEPT or " div " in text or (casts and computed):
         return frozenset()
     return literals.integers - casts.keys()
-
-
-def _split(line: str) -> tuple[int, str]:
-    """The depth of a line in the tree, and the line."""
-    text = line.lstrip(" :")
-    if text.startswith("+- ") or (line.removesuffix(text).endswith(":") and text.startswith("- ")):
-        text = text.removeprefix("+").removeprefix("- ")
-    depth = len(line) - len(text)
-    if depth % 3:
-        raise ValueError("Spark's plan is not laid out as a tree")
-    return depth // 3, text
-
-
-@dataclass(slots=True)
-class _Line:
-    text: str
-    children: list[_Line]
-
-
-def _nested(lines: list[str]) -> _Line:
-    root = _Line("", [])
-    path = [root]
-    for line in lines:
-        depth, text = _split(line)
-        if not text or depth >= len(path):
-            raise ValueError("Spark's plan is not laid out as a tree")
-        path[depth + 1 :] = [_Line(text, [])]
-        path[depth].children.append(path[-1])
-    if len(root.children) != 1:
-        raise ValueError("Spark's plan is not laid out as a tree")
-    return root.children[0]
 
 
 def _table_name(line: str) -> str | None:
@@ -211,7 +176,7 @@ _Columns: TypeAlias = list[tuple[str, str]]
 class _Tree:
     """A node with all below it."""
 
-    def __init__(self, line: _Line, session: Session, tables: Mapping[str, Table]) -> None:
+    def __init__(self, line: Line, session: Session, tables: Mapping[str, Table]) -> None:
         kind, _, rest = line.text.partition(" ")
         self._kind = kind
         self._below = [_Tree(each, session, tables).node() for each in line.children]

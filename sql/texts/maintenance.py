@@ -523,6 +523,11 @@ def add_columns(storage: TableName, columns: Mapping[str, str]) -> str:
     return f"ALTER TABLE {storage.quoted} ADD COLUMNS ({listed})"
 
 
+def explained_plans(query: str) -> str:
+    """One row: the analyzed and the optimized plan of a query, with other text."""
+    return f"EXPLAIN EXTENDED {query}"
+
+
 def query_types(query: str) -> str:
     """Rows of (column, type, comment) of a query; reads no rows."""
     return f"DESCRIBE QUERY {query}"
@@ -642,7 +647,7 @@ def definition_keys(definition: TableName, layout: StorageLayout, window: str) -
 
 def explain_definition(definition: TableName) -> str:
     """Shows the analyzed plan, which contains the functions that the definition calls."""
-    return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
+    return explained_plans(f"SELECT * FROM {definition.quoted}")
 
 
 def describe_rows(definition: TableName) -> str:

@@ -178,6 +178,19 @@ def test_spark_views_that_mean_something_else_here(sales: Database) -> None:
             sales.run(f"REFRESH MATERIALIZED VIEW of_{view} INCREMENTAL")
 
 
+def test_a_definition_that_spark_plans_in_another_way_than_it_reads(sales: Database) -> None:
+    """Spark compares the alias `qty` as if it was the column: as a number."""
+    key = "CAST(id AS STRING)"
+    definition = f"SELECT {key} AS qty, count(*) AS n FROM sales GROUP BY {key} HAVING qty > '5'"
+    sales.run(f"CREATE MATERIALIZED VIEW numbers REFRESH INCREMENTAL FALLBACK AS {definition}")
+    sales.run(FILL.format(first=1000, count=30))
+    assert_equal(sales, "numbers", definition)
+    assert route(sales, "numbers")[0] == "COMPLETE"
+    sales.run(FILL.format(first=2000, count=3))
+    with pytest.raises(Exception, match="Spark plans the definition in another way"):
+        sales.run("REFRESH MATERIALIZED VIEW numbers INCREMENTAL")
+
+
 @pytest.mark.parametrize(
     ("write", "why"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, cast
 
@@ -28,6 +29,10 @@ from sql.texts.maintenance import UNPARTITIONED
 TABLE, VIEW = named("s.t"), named("o.v")
 INT = '{"name": "int"}'
 UTC = {"spark.sql.session.timeZone": "UTC"}
+PLANS = (
+    "== Parsed Logical Plan ==\n\n== Analyzed Logical Plan ==\na: int\n{}\n== Optimized Logical Plan ==\n"
+    "Relation s.t[k#1] orc\n== Physical Plan ==\n"
+)
 CONVERTING = dict.fromkeys(CONVERSIONS.values(), "true")
 SHOWN = Relation(
     VIEW,
@@ -62,12 +67,20 @@ class FakeChanges:
         return f"SELECT * FROM t{mark.position}"
 
 
+def explained(text: str) -> Answer:
+    """A plan that is the same for all texts, but for the marks in them."""
+    marks = re.findall(r"FROM (\S+) AS `(freshgate_place_\d+)`", text)
+    mentions = [f"SubqueryAlias {mark}\n+- SubqueryAlias {table.replace('`', '')}\n   +- t" for table, mark in marks]
+    return Answer([(PLANS.format(*mentions or ["t"]),)])
+
+
 class Session:
     """Answers as Spark does."""
 
     def __init__(self) -> None:
         self.answers = Answers()
         self.answers.say("^DESCRIBE QUERY", Answer([("a", "int", None), ("b", "int", None)]))
+        self.answers.say("^EXPLAIN EXTENDED", explained)
 
     async def run(self, sql: str, *, on_start: object = None) -> Answer:
         self.answers.heard.append(sql)
@@ -138,12 +151,17 @@ async def test_a_view_stands_for_its_query() -> None:
     inner = "(SELECT k AS z, x FROM ({}) AS `t`) AS `freshgate_view`"
     expected = "SELECT `x` AS `b`, `z` AS `a` FROM " + inner
     assert await stage.exact() == expected.format("SELECT * FROM t2")
-    assert stage.session.answers.heard == [
+    heard = [each for each in stage.session.answers.heard if not each.startswith(("SET ", "RESET "))]
+    mark = inner.format("SELECT * FROM `spark_catalog`.`s`.`t` AS `freshgate_place_0`")
+    assert heard == [
         "DESCRIBE QUERY SELECT * FROM `spark_catalog`.`o`.`v`",
         f"DESCRIBE QUERY {described}",
+        f"EXPLAIN EXTENDED SELECT * FROM {stage.view.definition.quoted}",
+        f"EXPLAIN EXTENDED SELECT `x` AS `b`, `z` AS `a` FROM {mark}",
     ]
+    before = len(stage.session.answers.heard)
     assert await stage.appended(base_key(TABLE)) == expected.format("SELECT * FROM added")
-    assert len(stage.session.answers.heard) == 2
+    assert len(stage.session.answers.heard) == before
     assert await stage.increments.is_small(stage.view, stage.inspection(SHOWN))
 
 
@@ -187,6 +205,28 @@ async def test_a_view_whose_columns_have_other_types_today_is_refused() -> None:
     with pytest.raises(NotIncremental, match=r"o\.v has other columns") as caught:
         await stage.exact()
     assert caught.value.reason is Reason.OPERATOR
+
+
+async def test_a_definition_that_spark_plans_in_another_way_is_refused() -> None:
+    stage = Stage()
+    stage.session.answers.say(
+        r"^EXPLAIN EXTENDED SELECT \* FROM `spark", Answer([(PLANS.format("t").replace("orc", "csv"),)])
+    )
+    for _ in range(2):
+        with pytest.raises(NotIncremental, match="Spark plans the definition in another way") as caught:
+            await stage.exact()
+        assert caught.value.reason is Reason.OPERATOR
+    assert sum("EXPLAIN" in each for each in stage.session.answers.heard) == 2
+    assert stage.session.answers.heard[-1].startswith("RESET ")
+
+
+async def test_a_definition_that_cannot_be_planned_is_planned_again() -> None:
+    stage = Stage()
+    stage.session.answers.say("^EXPLAIN", Answer([("Error occurred during query planning",)]))
+    with pytest.raises(NotIncremental, match="Error occurred"):
+        await stage.exact()
+    stage.session.answers.say("^EXPLAIN", explained)
+    assert "freshgate_view" in await stage.exact()
 
 
 @pytest.mark.parametrize("setting", ["ctePrecedencePolicy", "parser.havingWithoutGroupByAsWhere"])

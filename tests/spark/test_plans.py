@@ -8,16 +8,22 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from increment_faults import DEFINITIONS, of_places, of_texts
 from planning import Planner, planner
 from processes import Engine
+from record_explanations import explain, increments_database
 from record_plans import database, plans_of, recorded
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
+from sql.increments.agreement import disagreement, marked
+from sql.increments.outline import Shape
 from sql.proof import plan_json
 from sql.proof.checker import NotProved, Proved, prove
 from sql.proof.plan import nodes_of
+from sql.query.explanations import NoPlan
+from tests.sql.increments.test_increment_definitions import shape_of
 
 DEADLINE_SECONDS = 300.0
 
@@ -121,6 +127,35 @@ def test_recorded_plans_are_those_of_spark(engine: Engine) -> None:
         return [[(each.name, each.type) for each in plan.output], sorted(plan.constants), kinds]
 
     run(engine, check)
+
+
+def test_an_analysis_agrees_with_the_plans_of_this_spark(engine: Engine) -> None:
+    """`tests/record_explanations.py` records more of them for the fast tests."""
+
+    async def check(working: Planner) -> None:
+        async with increments_database(working):
+            explained = {text: await explain(working, text) for text in sampled_texts()}
+        for text, shape in SAMPLED.items():
+            assert disagreement(shape, explained[text], explained[marked(shape)]) is None, text
+        missed = [text for text, wrong in WRONG if not differs(wrong, explained[text], explained[marked(wrong)])]
+        assert missed == []
+
+    def differs(shape: Shape, definition: str, read: str) -> bool:
+        try:
+            return disagreement(shape, definition, read) is not None
+        except NoPlan:
+            return True
+
+    run(engine, check)
+
+
+SAMPLED = {text: shape_of(text, columns) for text, columns in DEFINITIONS[::9]}
+WRONG = [(text, wrong) for _, text, wrong in of_texts() if text in SAMPLED]
+WRONG += [(text, wrong) for text, shape in SAMPLED.items() for _, wrong in of_places(shape)]
+
+
+def sampled_texts() -> set[str]:
+    return {*SAMPLED, *map(marked, SAMPLED.values()), *(marked(wrong) for _, wrong in WRONG)}
 
 
 def test_without_an_answer_there_is_no_plan() -> None:

@@ -25,14 +25,17 @@ from gateway.mv.observation.schemas import has_char, sql_type
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Exact, Merged
+from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
+from sql.increments.agreement import disagreement, marked
 from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.shape import Kind, Shape, analyse
 from sql.increments.terms import Term, terms
 from sql.names import TableName
+from sql.query.explanations import NoPlan
 from sql.spark_settings import has_meaning, is_harmless, is_kept
 from sql.texts import maintenance
 from sql.texts.maintenance import Rows
@@ -55,6 +58,8 @@ REFUSED = "42"
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
+EXPLAINED_WHOLE = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "8000000"}
+"""With these, EXPLAIN leaves nothing out."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
@@ -164,7 +169,11 @@ class Increments:
         known = self._analysed.get(view.id)
         now = columns, views, view.properties
         if known is None or (known.columns, known.views, known.properties) != now:
-            known = await self._analyse(view, columns, views, session)
+            try:
+                known = await self._analyse(view, columns, views, session)
+            except NoPlan as error:
+                # Perhaps it can be planned at the next time.
+                raise NotIncremental(Reason.OPERATOR, str(error)) from error
             self._analysed[view.id] = known
             self._forget_dropped()
         return known
@@ -198,12 +207,22 @@ class Increments:
                 raise NotIncremental(
                     Reason.OPERATOR, "it has HAVING, and its partition column is not a key of its groups"
                 )
+            await self._check_plans(view, shape, session)
             if shape.hidden:
                 found = await _types(session, texts.complete(shape))
                 hidden = {name: found[name] for name in shape.hidden}
         except NotIncremental as reason:
             return _Analysed(columns, views, view.properties, reason, {})
         return _Analysed(columns, views, view.properties, shape, hidden)
+
+    async def _check_plans(self, view: MaterializedView, shape: Shape, session: SqlSession) -> None:
+        """Raises NotIncremental if Spark plans the definition in another way than it was read."""
+        async with with_settings(session, EXPLAINED_WHOLE):
+            definition = await _explained(session, maintenance.explain_definition(view.definition))
+            read = await _explained(session, maintenance.explained_plans(marked(shape)))
+        size = len(definition) + len(read)
+        if (problem := await aside(size, disagreement, shape, definition, read)) is not None:
+            raise NotIncremental(Reason.OPERATOR, problem)
 
     async def _check_unpadded(self, shape: Shape) -> None:
         """Spark pads what it compares with a column of the type CHAR, but not with a key or a MAX of such a column."""
@@ -414,6 +433,10 @@ def _check_settings(name: TableName, views: Mapping[str, str], definitions: Mapp
                 Reason.OPERATOR,
                 f"the view {name} was created with {there or 'no'} {setting}, and the definition with {here or 'none'}",
             )
+
+
+async def _explained(session: SqlSession, statement: str) -> str:
+    return "\n".join(str(row[0]) for row in (await session.run(statement)).rows)
 
 
 async def _types(session: SqlSession, query: str) -> dict[str, str]:
