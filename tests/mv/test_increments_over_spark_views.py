@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from explanations import explained
 from fakes import Answer, Answers, FakeMetastore, named
 from views import view_of
 
@@ -29,10 +29,6 @@ from sql.texts.maintenance import UNPARTITIONED
 TABLE, VIEW = named("s.t"), named("o.v")
 INT = '{"name": "int"}'
 UTC = {"spark.sql.session.timeZone": "UTC"}
-PLANS = (
-    "== Parsed Logical Plan ==\n\n== Analyzed Logical Plan ==\na: int\n{}\n== Optimized Logical Plan ==\n"
-    "Relation s.t[k#1] orc\n== Physical Plan ==\n"
-)
 CONVERTING = dict.fromkeys(CONVERSIONS.values(), "true")
 SHOWN = Relation(
     VIEW,
@@ -67,20 +63,13 @@ class FakeChanges:
         return f"SELECT * FROM t{mark.position}"
 
 
-def explained(text: str) -> Answer:
-    """A plan that is the same for all texts, but for the marks in them."""
-    marks = re.findall(r"FROM (\S+) AS `(freshgate_place_\d+)`", text)
-    mentions = [f"SubqueryAlias {mark}\n+- SubqueryAlias {table.replace('`', '')}\n   +- t" for table, mark in marks]
-    return Answer([(PLANS.format(*mentions or ["t"]),)])
-
-
 class Session:
     """Answers as Spark does."""
 
     def __init__(self) -> None:
         self.answers = Answers()
         self.answers.say("^DESCRIBE QUERY", Answer([("a", "int", None), ("b", "int", None)]))
-        self.answers.say("^EXPLAIN EXTENDED", explained)
+        self.answers.say("^EXPLAIN EXTENDED", lambda text: Answer([(explained(text),)]))
 
     async def run(self, sql: str, *, on_start: object = None) -> Answer:
         self.answers.heard.append(sql)
@@ -209,9 +198,7 @@ async def test_a_view_whose_columns_have_other_types_today_is_refused() -> None:
 
 async def test_a_definition_that_spark_plans_in_another_way_is_refused() -> None:
     stage = Stage()
-    stage.session.answers.say(
-        r"^EXPLAIN EXTENDED SELECT \* FROM `spark", Answer([(PLANS.format("t").replace("orc", "csv"),)])
-    )
+    stage.session.answers.say(r"^EXPLAIN EXTENDED SELECT \* FROM `spark", Answer([(explained("", "csv"),)]))
     for _ in range(2):
         with pytest.raises(NotIncremental, match="Spark plans the definition in another way") as caught:
             await stage.exact()
@@ -225,7 +212,7 @@ async def test_a_definition_that_cannot_be_planned_is_planned_again() -> None:
     stage.session.answers.say("^EXPLAIN", Answer([("Error occurred during query planning",)]))
     with pytest.raises(NotIncremental, match="Error occurred"):
         await stage.exact()
-    stage.session.answers.say("^EXPLAIN", explained)
+    stage.session.answers.say("^EXPLAIN", lambda text: Answer([(explained(text),)]))
     assert "freshgate_view" in await stage.exact()
 
 

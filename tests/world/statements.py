@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from described import described_row
+from explanations import explained
 
 from gateway.errors import StatementFailed
 from world.edges import EPOCH
@@ -418,8 +419,8 @@ def _delta_columns(*_: object) -> Answer:
     return [("k", "bigint", None)]
 
 
-def _explain_definition(*_: object) -> Answer:
-    return [("== Analyzed Logical Plan ==\nRelation\n== Physical Plan ==\nScan",)]
+def _explain_definition(_: Statement, found: re.Match[str]) -> Answer:
+    return [(explained(found[0]),)]
 
 
 # --- looks ----------------------------------------------------------------------------------------------------
@@ -628,8 +629,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
     ("ask", rf"REFRESH TABLE {NAME}", _refresh_table),
     ("ask", r"REFRESH '.*'", _nothing),  # It is for rows that CACHE TABLE keeps.
-    ("ask", rf"EXPLAIN EXTENDED SELECT 1 FROM {NAME} WHERE .* = ''", _explain_definition),
-    ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
+    ("ask", r"EXPLAIN EXTENDED \(?SELECT .*", _explain_definition),
     ("look", r"SELECT left\(path, .*", _list_files),
     ("look", r"SELECT directory, file, .* > (\d+) THEN .*", _list_young_files),
     ("look", rf"EXPLAIN (SELECT 1 FROM {NAME} WHERE freshgate_version .*)", _explain_storage),

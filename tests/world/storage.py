@@ -16,6 +16,8 @@ from gateway.mv.ports import Relation, RelationKind
 from sql.names import Namespace, TableName
 from world.tables import NOTHING, Rows, Table
 
+CREATORS = {"spark.sql.session.timeZone": "UTC"}
+"""The settings that Spark keeps with a view."""
 Key = str | None
 """A partition of a view's own; None: NULL, or the view has none."""
 Place = tuple[int, Key]
@@ -151,7 +153,15 @@ class Metastore:
         if (thing := self.things.get(dotted)) is None:
             return None
         kind = RelationKind.VIEW if thing.is_view else RelationKind.TABLE
-        described = Relation(name, kind, thing.text, Namespace(), thing.columns, str(thing.created))
+        described = Relation(
+            name,
+            kind,
+            thing.text,
+            Namespace(),
+            thing.columns,
+            str(thing.created),
+            settings=CREATORS if thing.is_view else {},
+        )
         return described if thing.is_view else replace(described, provider="parquet", location=f"file:/w/{dotted}")
 
 
