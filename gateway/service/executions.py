@@ -101,7 +101,7 @@ class Executions:
 
     def key(self, execution: Execution, send: Send) -> Hashable:
         """What decides the result of a read; None if that is not known, or if its result cannot be kept."""
-        source, session = send.source, execution.session
+        source, session = send.repeatable, execution.session
         if execution.call.overlaid:
             return None
         if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
@@ -119,7 +119,7 @@ class Executions:
         self, execution: Execution, way: Sent, underway: Underway, key: Hashable, report: Report
     ) -> Recorded | ForwardedOperation:
         """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
-        source = underway.send.source
+        source = underway.send.repeatable
         assert source is not None
         record = partial(self._record, execution, way, underway, key, report, source.changes)
         try:

@@ -7,7 +7,7 @@ from fakes import Client, World
 
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.routing.facts import Facts
-from gateway.service.routing.ways import Source
+from gateway.service.routing.ways import RepeatableRead
 from sql.names import Namespace
 from sql.understood import Understood
 
@@ -19,10 +19,10 @@ async def stage() -> World:
     return world
 
 
-def source(world: World, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> Source | None:
+def source(world: World, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> RepeatableRead | None:
     """What a read of s.mv in a database depends on, if that is known."""
     views = frozenset({world.entry("s.mv").view.id})
-    return world.known.source(Facts.of(client.session, Namespace(database), Understood(text)), views)
+    return world.known.repeatable(Facts.of(client.session, Namespace(database), Understood(text)), views)
 
 
 async def in_s(world: World) -> Client:

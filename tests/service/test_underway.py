@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 from fakes import Answer, World
 
 from gateway.errors import FreshgateError
 from gateway.mv.freshness.ledger import TablesWritten
+from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, Reads
+from gateway.service.clients.temporary_views import Change, Made, Underlying
 from gateway.service.operations.operation import End
+from gateway.service.routing import underway
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.ways import (
     Effect,
@@ -51,7 +52,7 @@ def everything(world: World, session: Session) -> tuple[Effect, ...]:
         TablesWritten(WORDS, frozenset({TableName("s", "t")})),
         SparkViewsChanged(frozenset({"s"}), lists=True),
         MeaningsMove(moves=True, words=WORDS),
-        TemporaryViewsChanged(session.temporary, Change(made=(Made("v", Reads()),))),
+        TemporaryViewsChanged(session.temporary, Change(made=(Made("v", Underlying()),))),
         TemporaryViewLeaves(("v",)),
         SettingsChanged("SET a = 1", constant=True),
         OwnSettingsChanged({"freshgate.rewrite": "off"}),
@@ -68,11 +69,17 @@ def held(world: World, session: Session) -> dict[str, Any]:
         "versions": list(world.readers._reads),
         "rights": list(world.results._suspended),
         "lists": list(world.scope._changing),
-        "session": list(session.unseen),
+        "session": list(session.pending),
         "temporary views": [*session.temporary.leaving, *session.temporary._open],
         "settings": list(session.settings._under_way),
     }
     return {name: each for name, each in found.items() if each}
+
+
+def test_every_effect_takes_place_some_time() -> None:
+    """An effect that `underway` does not know would be ignored."""
+    known = {*underway._BEGUN, *underway._SENT, *underway._ENDED}
+    assert known == set(get_args(Effect))
 
 
 @pytest.mark.parametrize("end", [End.SUCCEEDED, End.FAILED, End.REFUSED])
@@ -80,42 +87,47 @@ def held(world: World, session: Session) -> dict[str, Any]:
 async def test_what_a_statement_holds_ends_with_it(end: End, is_sent: bool) -> None:
     world = await stage()
     session = (await world.client()).session
-    underway = world.effects.begin(session, Send(effects=everything(world, session)))
+    under = world.effects.begin(session, Send(effects=everything(world, session)))
     if is_sent:
-        underway.sent()
+        under.sent()
         holding = {"writes", "versions", "rights", "lists", "session", "temporary views", "settings"}
         assert held(world, session).keys() == holding
-    underway.ended(end)
+    under.ended(end)
     assert held(world, session).keys() == {"versions"}
-    underway.closed()
+    under.closed()
     assert held(world, session) == {}
 
 
 async def test_only_the_first_end_counts() -> None:
     world = await stage()
     session = (await world.client()).session
-    underway = world.effects.begin(session, Send(effects=everything(world, session)))
-    underway.sent()
-    underway.ended(End.FAILED)
+    under = world.effects.begin(session, Send(effects=everything(world, session)))
+    under.sent()
+    under.ended(End.FAILED)
     events, moved, settings = world.ledger("s.mv").events, session.moved, session.settings.id
     for end in End:
-        underway.ended(end)
-        underway.abandon(end)
+        under.ended(end)
+        under.abandon(end)
     assert (world.ledger("s.mv").events, session.moved, session.settings.id) == (events, moved, settings)
     assert session.settings.rewrites
 
 
-async def test_what_has_an_unknown_end_may_still_happen() -> None:
+async def test_what_has_an_unknown_end_may_still_happen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it is told that it cannot."""
     world = await stage()
     session = (await world.client()).session
-    underway = world.effects.begin(session, Send(effects=everything(world, session)))
-    callbacks: list[Callable[[], None]] = []
-    underway.sent(callbacks.append)
-    underway.abandon()
+    told = asyncio.Event()
+
+    async def outlive(_: PendingStatement) -> None:
+        await told.wait()
+
+    monkeypatch.setattr(PendingStatement, "outlive", outlive)
+    under = world.effects.begin(session, Send(effects=everything(world, session)))
+    under.sent()
+    under.abandon()
     assert held(world, session).keys() == {"writes", "temporary views"}
-    for callback in callbacks:
-        callback()
+    told.set()
+    await world.effects.outcomes.finish(10)
     assert held(world, session) == {}
 
 
@@ -123,9 +135,9 @@ async def test_a_write_is_noted_when_it_is_sent() -> None:
     world = await stage()
     session = (await world.client()).session
     write = TablesWritten(WORDS, frozenset({TableName("s", "t")}))
-    underway = world.effects.begin(session, Send(effects=(write,)))
+    under = world.effects.begin(session, Send(effects=(write,)))
     assert not world.ledger("s.mv").open
-    underway.sent()
+    under.sent()
     assert world.ledger("s.mv").open
 
 

@@ -22,7 +22,7 @@ from gateway.service.clients.session import Session
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects
-from gateway.service.routing.ways import Source
+from gateway.service.routing.ways import RepeatableRead
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
@@ -111,7 +111,7 @@ class Gateway:
         self.serves = False
         """Its start is over."""
         self.spark = spark
-        self.answers: dict[Source | None, tuple[str, dict[Any, Any]]] = {}
+        self.answers: dict[RepeatableRead | None, tuple[str, dict[Any, Any]]] = {}
         """Of reads that can be answered again, with the storage that they have read."""
         by_rows = partial(increments.Increments, from_bytes=tuning.incremental_from)
         with patch.object(assembly, "Increments", by_rows):

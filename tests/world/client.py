@@ -145,7 +145,7 @@ class Client:
         underway = gateway.effects.begin(session, as_sent(way))
         if isinstance(way, RefreshFirst):
             await self._refreshed(gateway, way, underway, report)
-        if sent.read is not None and (answer := gateway.answers.get(underway.send.source)) is not None:
+        if sent.read is not None and (answer := gateway.answers.get(underway.send.repeatable)) is not None:
             self._world.tell(self.name, f"{sent.text} is answered from memory")
             underway.abandon(End.SUCCEEDED)
             self._world.oracle.end_read(sent.read, *answer)
@@ -167,7 +167,7 @@ class Client:
     async def _at_spark(self, gateway: Gateway, session: Session, underway: Underway, sent: Sent) -> None:
         """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
         synchronous = sent.leaves or (sent.write is not None and sent.waits and self._world.choices.once_in(2))
-        source, text = underway.send.source, underway.send.text or sent.text
+        source, text = underway.send.repeatable, underway.send.text or sent.text
         underway.sent(synchronous=synchronous)
         spark = self._world.spark
         try:

@@ -20,7 +20,7 @@ _NOT_DONE = frozenset({End.FAILED, End.REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class Underlying:
     """What a temporary view or function reads, as far as known."""
 
     surely: frozenset[TableName] = frozenset()
@@ -28,16 +28,16 @@ class Reads:
     anything: bool = False
     """Whether it may read anything, so that Spark must be asked."""
 
-    def __or__(self, other: Reads) -> Reads:
-        return Reads(self.surely | other.surely, self.perhaps | other.perhaps, self.anything or other.anything)
+    def __or__(self, other: Underlying) -> Underlying:
+        return Underlying(self.surely | other.surely, self.perhaps | other.perhaps, self.anything or other.anything)
 
     @property
-    def doubted(self) -> Reads:
-        return Reads(perhaps=self.surely | self.perhaps, anything=self.anything)
+    def doubted(self) -> Underlying:
+        return Underlying(perhaps=self.surely | self.perhaps, anything=self.anything)
 
 
-NOTHING = Reads()
-ANYTHING = Reads(anything=True)
+NOTHING = Underlying()
+ANYTHING = Underlying(anything=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Made:
     """A temporary view or function that a statement creates: its name as spelled, and what it reads."""
 
     name: str
-    reads: Reads
+    reads: Underlying
     function: bool = False
 
 
@@ -66,7 +66,7 @@ class TemporaryViews:
         self._shared = shared
         self._made: dict[str, dict[str, Made]] = {}
         """By the folded name, and then by its spelling: with spark.sql.caseSensitive `V` and `v` are two."""
-        self._doubtful: dict[str, Reads] = {}
+        self._doubtful: dict[str, Underlying] = {}
         """What doubtful views may read, by folded name; under ANY for views with unknown names."""
         self._open: dict[Change, None] = {}
         self.leaving: set[object] = set()
@@ -104,7 +104,7 @@ class TemporaryViews:
             return ANY in names or not words.isdisjoint(names)
         return ANY in self._doubtful or not (words.isdisjoint(self._made) and words.isdisjoint(self._doubtful))
 
-    def reads(self, name: str) -> Reads:
+    def reads(self, name: str) -> Underlying:
         """What the views with this folded name read or may read; NOTHING if there is none."""
         found = ANYTHING if self._shared else self._doubtful.get(ANY, NOTHING)
         found |= self._doubtful.get(name, NOTHING)
@@ -147,7 +147,7 @@ class TemporaryViews:
         for made in self._made.pop(name, {}).values():
             self.may_make(name, made.reads)
 
-    def may_make(self, name: str, reads: Reads) -> None:
+    def may_make(self, name: str, reads: Underlying) -> None:
         """A view with this folded name may exist; an empty name stands for any."""
         self._doubtful[name] = self._doubtful.get(name, NOTHING) | reads.doubted
 
@@ -208,7 +208,7 @@ class Reachable:
     def _is_shared(self, parts: Parts) -> bool:
         return len(parts) > 1 and self.of(parts) is not None
 
-    def reads(self, parts: Parts) -> Reads:
+    def reads(self, parts: Parts) -> Underlying:
         """What the temporary view or function with this name reads; NOTHING if there is none."""
         views = self.of(parts)
         return NOTHING if views is None else views.reads(parts[-1].lower())

@@ -11,7 +11,7 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.scope import Scope
-from gateway.service.routing.ways import Source
+from gateway.service.routing.ways import RepeatableRead
 from sql.definition.repeatable import is_repeatable
 from sql.names import TableName
 from sql.statement import Forwarded
@@ -35,7 +35,7 @@ class KnownAnswers:
         self._background = BackgroundTasks("asking whether another gateway has taken over")
         self.active = active
 
-    def source(self, facts: Facts, views: frozenset[str]) -> Source | None:
+    def repeatable(self, facts: Facts, views: frozenset[str]) -> RepeatableRead | None:
         """`views`: those that the statement certainly reads, in their current versions; they are fresh enough. None if
         the answer may depend on anything else."""
         session, namespace, known, statement = facts.session, facts.namespace, facts.known, facts.statement
@@ -62,7 +62,7 @@ class KnownAnswers:
             return None
         entries = [self._catalog.entry(view) for view in sorted(views)]
         versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
-        return Source(known.text, namespace, tuple(versions), settings.changes)
+        return RepeatableRead(known.text, namespace, tuple(versions), settings.changes)
 
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""

@@ -28,7 +28,7 @@ from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import Wanted, mattering, notes, wanted
 from gateway.service.routing.version_reads import VersionReads
-from gateway.service.routing.ways import RefreshFirst, Send, Source, VersionsHeld
+from gateway.service.routing.ways import RefreshFirst, RepeatableRead, Send, VersionsHeld
 from sql.statement import WhenStale
 from sql.texts import maintenance
 
@@ -235,15 +235,15 @@ class Reads:
             send,
             effects=(*send.effects, *self._hold(first.read.all)),
             notes=(*send.notes, *notes(self._catalog, first.read.sure)),
-            source=self._source(first, send),
+            repeatable=self._repeatable(first, send),
         )
 
-    def _source(self, first: RefreshFirst, send: Send) -> Source | None:
+    def _repeatable(self, first: RefreshFirst, send: Send) -> RepeatableRead | None:
         written = any(isinstance(effect, TablesWritten) for effect in send.effects)
         changed = send.text is not None or first.splices or written
         if changed or first.facts.composed or first.guessed or first.read.below or first.read.perhaps:
             return None
-        return self._known.source(first.facts, first.read.direct)
+        return self._known.repeatable(first.facts, first.read.direct)
 
     def _hold(self, views: frozenset[str]) -> tuple[VersionsHeld, ...]:
         """Keeps the views' current versions until the statement is closed."""

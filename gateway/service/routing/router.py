@@ -271,7 +271,7 @@ class Router:
             return None
         send = replace(way, text=way.text or head + (hit.mixed or hit.text))
         if hit.mixed:
-            send = replace(send, source=None)  # It also reads base tables.
+            send = replace(send, repeatable=None)  # It also reads base tables.
         if not head:
             send = doing(send, QueryAnswered(hit, known.text, known.look.words))
         return FromView(send, hit, known)
@@ -288,7 +288,7 @@ class Router:
     async def _counted(
         self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
     ) -> Send | RefreshFirst:
-        """The way of a statement that is forwarded unchanged."""
+        """The way of the client's own text."""
         way = await self._at_a_time(session, namespace, known, claim)
         if not isinstance(way, Send) or way.mentions.views or known.look.keyword not in QUERIES:
             return way

@@ -14,7 +14,7 @@ from gateway.mv.model.damage import damaged
 from gateway.mv.observation.relations import Relations
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, Reachable, Reads
+from gateway.service.clients.temporary_views import Change, Made, Reachable, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.ways import (
     Effect,
@@ -84,7 +84,7 @@ class Scope:
         perhaps: set[str] = set()
         names: set[TableName] = set()
         temporary = self.temporary(session)
-        reads = Reads(anything=facts.composed)
+        reads = Underlying(anything=facts.composed)
         leading = self._catalog.view_words | self._relations.view_words
         sure = {each.parts for each in statement.reads if not each.perhaps}
         for parts in temporary.among((each.parts for each in statement.reads), leading):
@@ -101,11 +101,11 @@ class Scope:
                 elif parts in sure:
                     names.add(name)
                 else:
-                    reads |= Reads(perhaps=frozenset({name}))
+                    reads |= Underlying(perhaps=frozenset({name}))
         for parts in temporary.among(statement.calls, frozenset()):
             reads |= temporary.reads(parts)
         called = self._functions_called(namespace, statement)
-        reads |= Reads(called) if statement.exact else Reads(perhaps=called)
+        reads |= Underlying(called) if statement.exact else Underlying(perhaps=called)
         elsewhere = self._read_elsewhere(session, statement)
         # A script that changes the database names it.
         chosen = {parts[0] for parts in _folded_reads(statement)} if elsewhere and not statement.exact else set()
@@ -141,14 +141,14 @@ class Scope:
         """Whether another database or catalog may be current when Spark resolves a name."""
         return session.namespace_doubtful or (not statement.exact and statement.changes_namespace)
 
-    def names_read(self, facts: Facts, *, anything: bool = False) -> Reads:
+    def names_read(self, facts: Facts, *, anything: bool = False) -> Underlying:
         """What a view that the statement creates reads, also through temporary views and functions."""
         session, namespace, statement = facts.session, facts.namespace, facts.statement
         temporary = self.temporary(session)
         names = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
         names |= self._functions_called(namespace, statement)
         elsewhere = frozenset(self._read_elsewhere(session, statement))
-        reads = Reads(frozenset(names), elsewhere, anything=anything)
+        reads = Underlying(frozenset(names), elsewhere, anything=anything)
         for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
             reads |= temporary.reads(parts)
         return reads

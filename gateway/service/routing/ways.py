@@ -19,7 +19,7 @@ from gateway.mv.rewriting.usage import Missed, Usage
 from gateway.mv.rewriting.verdicts import Answer, Key
 from gateway.mv.versions.readers import Read
 from gateway.service.clients.audit import NOTHING, Mentions
-from gateway.service.clients.temporary_views import Change, Reads, TemporaryViews
+from gateway.service.clients.temporary_views import Change, TemporaryViews, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -87,7 +87,7 @@ class TemporaryViewsDoubted:
 
     among: TemporaryViews
     names: frozenset[str]
-    reads: Reads
+    reads: Underlying
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +177,7 @@ Effect = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RepeatableRead:
     """What decides the rows of a read, apart from its session's settings."""
 
     text: str
@@ -203,7 +203,7 @@ class Send:
     mentions: Mentions = NOTHING
     runs_others: bool = False
     """Whether the text may run other statements. If such a text fails, part of it may have been executed."""
-    source: Source | None = None
+    repeatable: RepeatableRead | None = None
     """If its answer depends on nothing else, so that it may be answered from memory."""
     notes: tuple[str, ...] = ()
     """What the operation's log tells the client first."""
