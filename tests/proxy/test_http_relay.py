@@ -104,7 +104,7 @@ async def test_another_users_request_waits_for_the_upstream_reply_to_a_close(
 
 @pytest.mark.parametrize(
     ("request_", "status"),
-    [(b"GET /x HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", 404), (b"no HTTP at all\r\n\r\n", 400)],
+    [(b"GET /x HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", 405), (b"no HTTP at all\r\n\r\n", 400)],
 )
 async def test_a_connection_is_closed_after_an_immediate_answer(request_: bytes, status: int) -> None:
     answered = asyncio.Event()
