@@ -160,7 +160,7 @@ class Gateway:
     audit_file: AuditFile | None
 
 
-def assemble(settings: Settings, engine: Engine) -> Gateway:
+def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     """Builds the gateway. Raises FreshgateError for unusable settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
@@ -217,7 +217,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
 # --- Spark -------------------------------------------------------------------------------------------------
 
 
-class Engine(StageProgress, Protocol):
+class SparkServer(StageProgress, Protocol):
     """Spark's address, and the progress of its statements. Implemented twice in `spark.engine`."""
 
     async def address(self) -> Address:
@@ -239,7 +239,7 @@ class Spark:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SparkServer,
         settings: UpstreamSettings,
         traffic: Traffic,
         dialect: Speaking,
@@ -299,7 +299,7 @@ class AtSpark:
         return self.probes, self.looks, self.refreshes, self.short
 
 
-def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
+def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
     guard = guard_of(settings, engine)
     spark = Spark(engine, account, traffic, habits.speaking, guard.signed)
@@ -323,19 +323,19 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
     return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine), guard)
 
 
-def guard_of(settings: Settings, engine: Engine) -> StorageGuard:
+def guard_of(settings: Settings, engine: SparkServer) -> StorageGuard:
     """The embedded engine has a secret of its own for each start of the gateway."""
     if isinstance(engine, EmbeddedEngine):
         return engine.guard
     return StorageGuard(settings.upstream.guard_secret, settings.storage.database)
 
 
-def plans_of(engine: Engine) -> Plans:
+def plans_of(engine: SparkServer) -> Plans:
     """Only the embedded engine has a process that answers with a plan."""
     return EnginePlans(engine) if isinstance(engine, EmbeddedEngine) else TextPlans()
 
 
-def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.LoginWatch | None:
+def watch_of_spark(settings: Settings, engine: SparkServer, spark: AtSpark) -> probe.LoginWatch | None:
     """Watches the embedded engine; None for a Spark that the gateway did not start."""
     account = settings.upstream
     if not isinstance(engine, EmbeddedEngine):
@@ -572,7 +572,7 @@ def routed(
 
 def serve(
     settings: Settings,
-    engine: Engine,
+    engine: SparkServer,
     spark: AtSpark,
     audit: Audit,
     views: Views,
@@ -651,7 +651,7 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
 
-    async def connect(login: Login) -> upstream.UpstreamConnection:
+    async def connect(login: Login) -> upstream.UpstreamSocket:
         with counted(traffic):
             return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
 

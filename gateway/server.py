@@ -10,7 +10,7 @@ import contextlib
 import logging
 
 from gateway import loops
-from gateway.assembly import Engine, assemble
+from gateway.assembly import SparkServer, assemble
 from gateway.config import OFF, Address, Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
@@ -38,7 +38,7 @@ which they kill the gateway."""
 class Server:
     """Binds its ports, starts, drains and stops, in this order."""
 
-    def __init__(self, settings: Settings, engine: Engine, *, take_over: bool = False) -> None:
+    def __init__(self, settings: Settings, engine: SparkServer, *, take_over: bool = False) -> None:
         """`take_over`: change the views although another gateway that is alive does so. Raises FreshgateError for
         unusable settings."""
         self._settings = settings

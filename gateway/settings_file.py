@@ -38,7 +38,7 @@ class _Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileReading:
     """The settings as they were read. `sources` says for each that is not a default where its value comes from:
     `FILE:LINE`, `--set`, or the name of an option. Spark's settings are named `engine.spark....`."""
 
@@ -99,7 +99,7 @@ def load(
 
 def read(
     path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
-) -> Reading:
+) -> FileReading:
     """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the options of the
     command line, each as its name (`--port`) with the setting's name and the value."""
     found = _Found()
@@ -118,7 +118,7 @@ def read(
     settings: Settings = _build(Settings(), found.values)
     if not found.problems:
         found.problems += _contradictions(settings)
-    return Reading(settings, found.sources, tuple(found.problems), tuple(found.warnings))
+    return FileReading(settings, found.sources, tuple(found.problems), tuple(found.warnings))
 
 
 class _Found:
@@ -379,7 +379,7 @@ def _build(owner: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     return dataclasses.replace(owner, **changes)
 
 
-def effective(reading: Reading) -> str:
+def effective(reading: FileReading) -> str:
     """All settings with their values as TOML, each with where the value comes from. Secrets are not shown."""
     lines = []
     for setting in SETTINGS.values():
@@ -394,7 +394,7 @@ def effective(reading: Reading) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _effective_line(key: str, name: str, value: Any, reading: Reading) -> str:
+def _effective_line(key: str, name: str, value: Any, reading: FileReading) -> str:
     shown = '"(hidden)"' if value and _SECRET.search(name) else _toml(value)
     return f"{key} = {shown}  # {reading.sources.get(name, 'default')}"
 

@@ -138,7 +138,7 @@ class Refreshing:
 
 
 @dataclass(frozen=True, slots=True)
-class Clauses:
+class CreateClauses:
     """The clauses of CREATE other than columns, comment, properties and query.
 
     GRACE PERIOD, WHEN STALE and ENABLE | DISABLE REWRITE are properties: grace_period, when_stale, use_for_rewrite.
@@ -162,7 +162,7 @@ class Clauses:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListedColumn:
     """A column of the column list, with its comment if given."""
 
     name: str
@@ -174,12 +174,12 @@ class CreateMaterializedView:
     name: Parts
     query: str
     """The text of the definition after AS, without a final semicolon or WITH [NO] DATA."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ListedColumn, ...] = ()
     comment: str | None = None
     properties: Pairs = ()
     or_replace: bool = False
     if_not_exists: bool = False
-    clauses: Clauses = field(default=Clauses())
+    clauses: CreateClauses = field(default=CreateClauses())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from sql.names import Namespace, TableName
-from sql.statement import Clauses
+from sql.statement import CreateClauses
 from sql.texts.maintenance import StorageLayout
 
 SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
@@ -25,7 +25,7 @@ def view_of(version: Version) -> MaterializedView:
         namespace=Namespace(),
         columns=("day", "n"),
         listed=(),
-        clauses=Clauses(),
+        clauses=CreateClauses(),
         owner="me",
         created_at=0,
         tables=frozenset({SALES, SHOPS}),

@@ -26,7 +26,7 @@ WAITING_MAX = 64
 """Logins that wait per thread; further ones are refused for now. A hash takes a twentieth of a second."""
 
 
-class LoginRefused(Exception):
+class WrongLogin(Exception):
     """The name or the password is wrong, or the user may not log in here. The text is only for the log."""
 
 
@@ -124,7 +124,7 @@ class Checked:
             _check_form(login)
             await self._in_thread(login)
             return
-        except LoginRefused as refused:
+        except WrongLogin as refused:
             reason, error = str(refused), _denied(login.user)
         except Unavailable as unavailable:
             reason, error = str(unavailable), _unavailable(login.user)
@@ -184,13 +184,13 @@ def _check_form(login: Login) -> None:
     A directory treats an empty password as an anonymous login, and accepts it.
     """
     if not login.user.strip():
-        raise LoginRefused("the user name is missing")
+        raise WrongLogin("the user name is missing")
     if not login.password.strip():
-        raise LoginRefused("the password is missing")
+        raise WrongLogin("the password is missing")
     if "\0" in login.user or "\0" in login.password:
-        raise LoginRefused("the user name or password contains the character NUL")
+        raise WrongLogin("the user name or password contains the character NUL")
     if len(login.user) > USER_CHARACTERS_MAX or len(login.password) > PASSWORD_CHARACTERS_MAX:
-        raise LoginRefused("the user name or password is too long")
+        raise WrongLogin("the user name or password is too long")
 
 
 def _denied(user: str) -> FreshgateError:

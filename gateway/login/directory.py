@@ -13,7 +13,7 @@ from ldap3 import NO_ATTRIBUTES, NONE, SIMPLE, SUBTREE, SYNC, Connection, Server
 from ldap3.core.exceptions import LDAPExceptionError, LDAPInvalidFilterError
 
 from gateway.config import Ldap
-from gateway.login.authenticator import LoginRefused, Unavailable
+from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.ldap import LdapEntry
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class LdapDirectory:
     @contextlib.contextmanager
     def bind(self, principal: str, password: str) -> Iterator[BoundSearch]:
         if not principal or not password:
-            raise LoginRefused("a bind without name or password would be anonymous")
+            raise WrongLogin("a bind without name or password would be anonymous")
         with self._connected(principal, password) as connection:
             try:
                 bound = connection.bind()
@@ -110,7 +110,7 @@ class LdapDirectory:
             if not bound:
                 result = connection.result
                 text = f"{connection.server.name}: {result['description']} {result['message']}".strip()
-                raise (LoginRefused if result["result"] in REFUSALS else Unavailable)(text)
+                raise (WrongLogin if result["result"] in REFUSALS else Unavailable)(text)
             yield BoundSearch(connection)
 
 

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from gateway.config import Ldap
 from gateway.login import ldap_text as texts
-from gateway.login.authenticator import LoginRefused, Unavailable
+from gateway.login.authenticator import Unavailable, WrongLogin
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Search(Protocol):
         ...
 
 
-class LdapDirectory(Protocol):
+class LdapService(Protocol):
     """An LDAP service."""
 
     def bind(self, principal: str, password: str) -> AbstractContextManager[Search]:
@@ -59,7 +59,7 @@ class LdapDirectory(Protocol):
 class LdapUsers:
     """Checks passwords against a directory. Implements `Verifier`."""
 
-    def __init__(self, settings: Ldap, directory: LdapDirectory) -> None:
+    def __init__(self, settings: Ldap, directory: LdapService) -> None:
         self._settings = settings
         self._directory = directory
         base = settings.base_dn
@@ -78,7 +78,7 @@ class LdapUsers:
                     self._filter(search, user, principal)
         except ValueError as error:
             # Only the user's input can be invalid: the settings were checked.
-            raise LoginRefused(str(error)) from error
+            raise WrongLogin(str(error)) from error
 
     def version(self) -> None:
         """Always None: changes in a directory cannot be detected from here."""
@@ -88,7 +88,7 @@ class LdapUsers:
             self._filter(search, user)
             dn = self._find_user(search, user)
         if dn is None:
-            raise LoginRefused("not exactly one entry of the directory has this name")
+            raise WrongLogin("not exactly one entry of the directory has this name")
         with self._bind(dn, password):
             return
 
@@ -101,7 +101,7 @@ class LdapUsers:
                 try:
                     search = stack.enter_context(self._directory.bind(principal, password))
                     break
-                except LoginRefused as error:
+                except WrongLogin as error:
                     log.debug("the directory refused %r: %s", principal, error)
             else:
                 principal, search = last, stack.enter_context(self._directory.bind(last, password))
@@ -113,7 +113,7 @@ class LdapUsers:
         with contextlib.ExitStack() as stack:
             try:
                 search, _ = stack.enter_context(self._bind(settings.bind_dn, settings.bind_password))
-            except LoginRefused as error:
+            except WrongLogin as error:
                 raise Unavailable(f"the directory refuses ldap.bind_dn: {error}") from error
             yield search
 
@@ -129,13 +129,13 @@ class LdapUsers:
             return
         dn = self._find_user(search, user)
         if dn is None:
-            raise LoginRefused("not exactly one entry of the directory has this name")
+            raise WrongLogin("not exactly one entry of the directory has this name")
         if texts.is_dn(principal) and principal.lower() != dn.lower() and self._find_user(search, principal) != dn:
             # Two patterns may each have an entry of this name: the password of one must not give the groups of the
             # other.
-            raise LoginRefused(f"the password belongs to {principal}, but the name belongs to {dn}")
+            raise WrongLogin(f"the password belongs to {principal}, but the name belongs to {dn}")
         if self._users and texts.short_name(user).lower() not in self._users:
-            raise LoginRefused("ldap.user_filter does not contain this user")
+            raise WrongLogin("ldap.user_filter does not contain this user")
         if self._groups:
             self._check_groups(search, dn)
 
@@ -147,12 +147,12 @@ class LdapUsers:
             for name in (entry.dn, *entry.values):
                 if user.lower() in (name.lower(), _short(name).lower()):
                     return
-        raise LoginRefused("ldap.custom_ldap_query does not find this user")
+        raise WrongLogin("ldap.custom_ldap_query does not find this user")
 
     def _check_groups(self, search: Search, dn: str) -> None:
         groups = self._named_groups(search, dn) if self._names_groups else self._listing_groups(search, dn)
         if not any(_short(group).lower() in self._groups for group in groups):
-            raise LoginRefused("this user is in no group of ldap.group_filter")
+            raise WrongLogin("this user is in no group of ldap.group_filter")
 
     @property
     def _names_groups(self) -> bool:

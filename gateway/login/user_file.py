@@ -17,7 +17,7 @@ from pathlib import Path
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import Argon2Error, HashingError, InvalidHashError
 
-from gateway.login.authenticator import USER_CHARACTERS_MAX, LoginRefused, Unavailable
+from gateway.login.authenticator import USER_CHARACTERS_MAX, Unavailable, WrongLogin
 
 log = logging.getLogger(__name__)
 
@@ -135,13 +135,11 @@ class UserFile:
             # Checking an unknown user takes as long as a wrong password; otherwise the time would tell who exists.
             self._hasher.verify(found or nobody, password)
         except Argon2Error as error:
-            raise LoginRefused(
-                "unknown user" if found is None else f"wrong password ({type(error).__name__})"
-            ) from None
+            raise WrongLogin("unknown user" if found is None else f"wrong password ({type(error).__name__})") from None
         except InvalidHashError:
-            raise LoginRefused("the users file has a hash that argon2 cannot read") from None
+            raise WrongLogin("the users file has a hash that argon2 cannot read") from None
         if found is None:
-            raise LoginRefused("unknown user")
+            raise WrongLogin("unknown user")
 
     def version(self) -> _Stamp:
         return self._current()[2]

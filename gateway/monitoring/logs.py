@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from gateway.service.clients.context import NOWHERE, ORIGIN, Origin
+from gateway.service.clients.context import NOWHERE, ORIGIN, WorkOrigin
 from sql.redaction import redact
 
 JSON = "json"
@@ -71,7 +71,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps({key: value for key, value in line.items() if value not in ("", 0)}, ensure_ascii=False)
 
 
-def _short(origin: Origin) -> str:
+def _short(origin: WorkOrigin) -> str:
     parts = [
         f"user {origin.user}" if origin.user else "",
         f"session {origin.session[:8]}" if origin.session else "",

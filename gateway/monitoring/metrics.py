@@ -24,7 +24,7 @@ from gateway.mv.rewriting.usage import Counts, Missed
 from gateway.mv.versions.janitor import Janitor
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
-from gateway.service.clients.audit import Counts as ClientCounts
+from gateway.service.clients.audit import StatementCounts
 from gateway.service.clients.session import Sessions
 from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
@@ -47,7 +47,7 @@ class Sources:
 
     listener: Listener
     traffic: Traffic
-    counts: ClientCounts
+    counts: StatementCounts
     sessions: Sessions
     catalog: Catalog
     tasks: Tasks
@@ -65,7 +65,7 @@ class Sources:
         return [*self.readiness.missing, *([] if self.fence.lost is None else [self.fence.lost])]
 
 
-class Metrics:
+class MetricsPage:
     """A separate registry with the metrics of the process and the gateway."""
 
     def __init__(self, sources: Sources) -> None:

@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 
 from gateway.monitoring.http_server import Admission, HttpServer, Response
-from gateway.monitoring.metrics import CONTENT_TYPE, Metrics, Sources
+from gateway.monitoring.metrics import CONTENT_TYPE, MetricsPage, Sources
 
 JSON = "application/json"
 
@@ -16,7 +16,7 @@ class Monitor:
 
     def __init__(self, host: str, port: int, sources: Sources, admission: Admission = lambda *_: None) -> None:
         self._sources = sources
-        self._metrics = Metrics(sources)
+        self._metrics = MetricsPage(sources)
         handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}
         self._server = HttpServer(host, port, handlers, admission)
 

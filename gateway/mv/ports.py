@@ -44,7 +44,7 @@ class SqlSession(Protocol):
         ...
 
 
-class Sessions(Protocol):
+class ServiceSessions(Protocol):
     """Lends sessions of the gateway's service user."""
 
     def session(self, *, fresh: bool = False) -> AbstractAsyncContextManager[SqlSession]:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 
 from gateway.proxy.traffic import Traffic
-from gateway.proxy.upstream import UpstreamConnection
+from gateway.proxy.upstream import UpstreamSocket
 from gateway.service.decision import Page
 from gateway.wire.frame import WireError
 from gateway.wire.reading import Ahead
@@ -50,7 +50,7 @@ class ReadAhead:
         """The next data is discarded."""
         return self._page is not None and self._page.dropped and not self._page.complete
 
-    def ask(self, upstream: UpstreamConnection, page: Page) -> None:
+    def ask(self, upstream: UpstreamSocket, page: Page) -> None:
         """A page has gone to the client: asks Spark for the next one if the client is likely to want it."""
         ahead = page.ended(may_read_ahead=self._page is None)
         if ahead is None:
@@ -84,7 +84,7 @@ class ReadAhead:
         if self._page is not None:
             self._page.drop()
 
-    def go_back(self, upstream: UpstreamConnection) -> None:
+    def go_back(self, upstream: UpstreamSocket) -> None:
         """Tells Spark to go back to the client's position, if that is due."""
         if self._page is not None and (back := self._page.go_back()) is not None:
             upstream.send(back)
@@ -94,7 +94,7 @@ class ReadAhead:
         if self._page is not None and now - self._asked > KEPT_SECONDS:
             self._page.drop()
 
-    def part(self, upstream: UpstreamConnection) -> None:
+    def part(self, upstream: UpstreamSocket) -> None:
         """The client leaves the connection to Spark. It is closed once nothing is under way that others wait for."""
         page, self._page = self._page, None
         if page is None:
@@ -118,7 +118,7 @@ class WayBack:
     """Keeps a connection that its client has left with a page under way, until Spark has gone back to the client's
     position: the session may continue, and others may read on."""
 
-    def __init__(self, upstream: UpstreamConnection, page: Ahead) -> None:
+    def __init__(self, upstream: UpstreamSocket, page: Ahead) -> None:
         self._upstream = upstream
         self._page = page
         self._timer = asyncio.get_running_loop().call_later(BACK_SECONDS, self.upstream_gone)

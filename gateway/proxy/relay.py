@@ -23,7 +23,7 @@ from gateway.proxy.read_ahead import ReadAhead
 from gateway.proxy.slices import Slices
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
-from gateway.proxy.upstream import UpstreamConnection, UpstreamRefused, set_socket_options
+from gateway.proxy.upstream import UpstreamRefused, UpstreamSocket, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
 from gateway.wire.connection import NOSASL, ClientEnd, DirectReply
 from gateway.wire.frame import WireError, WireLimits
@@ -34,7 +34,7 @@ from gateway.wire.reply import exception
 
 log = logging.getLogger(__name__)
 
-ConnectUpstream = Callable[[Login], Awaitable[UpstreamConnection]]
+ConnectUpstream = Callable[[Login], Awaitable[UpstreamSocket]]
 
 _QUEUE_LENGTH_MAX = 64
 """Requests that a client may send ahead before it is no longer read. No known client sends even one."""
@@ -81,7 +81,7 @@ class Relay(asyncio.Protocol):
         self._login_timer: asyncio.TimerHandle | None = None
         self._login_overdue = False  # The time for a login is over.
         self._dispatcher: Dispatcher | None = None
-        self._upstream: UpstreamConnection | None = None
+        self._upstream: UpstreamSocket | None = None
         self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in progress.
         self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
         self._forward: Forward | None = None  # what was sent to Spark for it, even if the client has its answer.
@@ -339,7 +339,7 @@ class Relay(asyncio.Protocol):
         if await dispatcher.admit():
             await self._join(dispatcher)
 
-    async def _join(self, dispatcher: Dispatcher) -> UpstreamConnection:
+    async def _join(self, dispatcher: Dispatcher) -> UpstreamSocket:
         try:
             upstream = await self._connect_upstream(dispatcher.upstream_login())
         except UpstreamRefused as error:
@@ -562,7 +562,7 @@ class Relay(asyncio.Protocol):
             upstream.close()
             self.upstream_gone()
 
-    def _receive(self, upstream: UpstreamConnection, data: bytes) -> None:
+    def _receive(self, upstream: UpstreamSocket, data: bytes) -> None:
         forward = self._forward
         if forward is None:
             self._pass_late(upstream, data)
@@ -588,7 +588,7 @@ class Relay(asyncio.Protocol):
         else:
             self._upstream.pause()
 
-    def _pass(self, upstream: UpstreamConnection, data: bytes) -> None:
+    def _pass(self, upstream: UpstreamSocket, data: bytes) -> None:
         chunk, ended = upstream.wire.relay(data, self._wire.framed)
         if not chunk and not ended:
             return
@@ -603,7 +603,7 @@ class Relay(asyncio.Protocol):
                 self._ahead.ask(upstream, page)
             self._drain()
 
-    def _pass_page(self, upstream: UpstreamConnection, page: Page, data: bytes) -> None:
+    def _pass_page(self, upstream: UpstreamSocket, page: Page, data: bytes) -> None:
         """Passes a page of rows; before it, or in its place, Spark may have to be asked for something else."""
         passed, again = page.receive(data)
         if again is not None:
@@ -611,7 +611,7 @@ class Relay(asyncio.Protocol):
         elif passed:
             self._pass(upstream, passed)
 
-    def _pass_late(self, upstream: UpstreamConnection, data: bytes) -> None:
+    def _pass_late(self, upstream: UpstreamSocket, data: bytes) -> None:
         if upstream.wire.framed and not self._streamed:
             raise WireError("Spark sent bytes without a request")
         if rest := upstream.wire.late(data, self._wire.framed):

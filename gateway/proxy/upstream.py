@@ -35,7 +35,7 @@ class Receiver(Protocol):
     def upstream_gone(self) -> None: ...
 
 
-class UpstreamConnection(asyncio.Protocol):
+class UpstreamSocket(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` implements its protocol."""
 
     def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
@@ -115,7 +115,7 @@ class UpstreamConnection(asyncio.Protocol):
 
 async def connect(
     endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None
-) -> UpstreamConnection:
+) -> UpstreamSocket:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` if Spark cannot be reached or closes the connection.
@@ -124,7 +124,7 @@ async def connect(
     usable = False
     try:
         wire = endpoint.connection(login, limits, early=True)
-        protocol = UpstreamConnection(wire, traffic if traffic is not None else Traffic())
+        protocol = UpstreamSocket(wire, traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:

@@ -16,7 +16,7 @@ from typing import Any
 from gateway.errors import StatementFailed
 from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.observation.delta_looks import DELTA, table_id
-from gateway.mv.ports import UNKNOWN_SETTINGS, Function, Relation, RelationKind, Rows, Sessions, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Function, Relation, RelationKind, Rows, ServiceSessions, SqlSession
 from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
@@ -59,7 +59,7 @@ _PLAIN = re.compile(r"\w+", re.ASCII)
 class SparkMetastore:
     """Implements `mv.ports.Metastore` over the gateway's own sessions."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: ServiceSessions) -> None:
         self._sessions = sessions
 
     async def run(self, sql: str) -> Rows:

@@ -26,7 +26,7 @@ from views import given
 from benchmarks.figures import Figure
 from gateway.proxy.heap import settle
 from gateway.proxy.listener import Listener, Port
-from gateway.proxy.upstream import UpstreamConnection, connect
+from gateway.proxy.upstream import UpstreamSocket, connect
 from gateway.service.dispatch import Dispatch
 from gateway.service.routing import long_texts
 from gateway.wire.connection import PLAIN, ClientConnection
@@ -119,7 +119,7 @@ async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str,
         threading.Thread(target=_accept, args=(spark, world), daemon=True).start()
         endpoint = Endpoint("127.0.0.1", spark.getsockname()[1], PLAIN)
 
-        async def upstream(login: Login) -> UpstreamConnection:
+        async def upstream(login: Login) -> UpstreamSocket:
             return await connect(endpoint, login, LIMITS)
 
         port = Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({PLAIN}), LIMITS))

@@ -18,9 +18,9 @@ from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
 from sql.lexed import Cursor, Lexed
 from sql.scan import QUOTES, Lexeme
 from sql.statement import (
-    Clauses,
-    Column,
+    CreateClauses,
     CreateMaterializedView,
+    ListedColumn,
     Pairs,
     Refreshing,
 )
@@ -34,7 +34,7 @@ class _Parsed:
     properties: Pairs = ()
     build: str | None = None
     """The clause that decided whether the view is built at once."""
-    clauses: Clauses = field(default=Clauses())
+    clauses: CreateClauses = field(default=CreateClauses())
     words_of: dict[str, str] = field(default_factory=dict)
     """By subject, the first words of its clause."""
 
@@ -86,12 +86,12 @@ def create(grammar: Grammar, *, or_replace: bool) -> CreateMaterializedView:
     )
 
 
-def _columns(grammar: Grammar) -> tuple[Column, ...]:
-    columns: list[Column] = []
+def _columns(grammar: Grammar) -> tuple[ListedColumn, ...]:
+    columns: list[ListedColumn] = []
     while True:
         name = grammar.expect_identifier("a column's name")
         comment = grammar.expect_string("a string after COMMENT") if grammar.accept("COMMENT") else None
-        columns.append(Column(name, comment))
+        columns.append(ListedColumn(name, comment))
         if not grammar.accept(","):
             break
     if not grammar.accept(")"):

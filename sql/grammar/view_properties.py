@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"\d{1,10}(?:\.\d{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Property:
     allowed: str
     """Describes the allowed values in messages."""
     read: Callable[[str], str | None]
@@ -65,22 +65,22 @@ def _any(value: str) -> str:
     return value
 
 
-def _one_of(*words: str) -> _Known:
-    return _Known(", ".join(words), lambda value: value.upper() if value.upper() in words else None)
+def _one_of(*words: str) -> _Property:
+    return _Property(", ".join(words), lambda value: value.upper() if value.upper() in words else None)
 
 
-_SECONDS = _Known("a number of seconds, 0 or more", _number)
-_BOOLEAN = _Known("true or false", _boolean)
-_TEXT = _Known("any text", _any)
+_SECONDS = _Property("a number of seconds, 0 or more", _number)
+_BOOLEAN = _Property("true or false", _boolean)
+_TEXT = _Property("any text", _any)
 
-_MEANING: Mapping[str, _Known] = {
+_MEANING: Mapping[str, _Property] = {
     "grace_period": _SECONDS,
     "when_stale": _one_of(*WhenStale),
     "excluded_trigger_tables": _TEXT,
     "async_mv.query_rewrite.consistency_relaxed_tables": _TEXT,
-    "refresh_partition_num": _Known("a whole number", _whole),
+    "refresh_partition_num": _Property("a whole number", _whole),
     "workload_group": _TEXT,
-    "partition_sync_limit": _Known("a whole number, 1 or more", _from_one),
+    "partition_sync_limit": _Property("a whole number, 1 or more", _from_one),
     "partition_sync_time_unit": _one_of("DAY", "MONTH", "YEAR"),
     "partition_date_format": _TEXT,
     "enable_nondeterministic_function": _BOOLEAN,
@@ -88,15 +88,15 @@ _MEANING: Mapping[str, _Known] = {
     REWRITE: _BOOLEAN,
     CONSISTENCY: _one_of(*Consistency),
     "probe_interval": _SECONDS,
-    "max_staleness": _Known(
+    "max_staleness": _Property(
         "an interval of fixed length, such as INTERVAL '30' MINUTE",
         lambda value: None if intervals.seconds_of(value) is None else value,
     ),
     "mv_rewrite_staleness_second": _SECONDS,
 }
-_KEPT: Mapping[str, _Known] = {
+_KEPT: Mapping[str, _Property] = {
     "enable_refresh": _BOOLEAN,
-    "refresh_interval_minutes": _Known("a number of minutes", _number),
+    "refresh_interval_minutes": _Property("a number of minutes", _number),
     "allow_non_incremental_definition": _BOOLEAN,
     **dict.fromkeys(("friendly_name", "labels", "tags", "expiration_timestamp", "kms_key_name"), _TEXT),
     **dict.fromkeys(("rewriting.time.window", "tablespace", "fillfactor", "parallel_workers"), _TEXT),
@@ -111,9 +111,9 @@ _KEPT: Mapping[str, _Known] = {
     **dict.fromkeys(("force_external_table_query_rewrite", "unique_constraints", "foreign_key_constraints"), _TEXT),
 }
 """Names of other databases that PROPERTIES, WITH and OPTIONS accept; they have no effect in Spark."""
-_CLAUSES: Mapping[str, _Known] = {
+_CLAUSES: Mapping[str, _Property] = {
     "format": _one_of("PARQUET", "ORC"),
-    "location": _Known("a directory", lambda value: value if value.strip() else None),
+    "location": _Property("a directory", lambda value: value if value.strip() else None),
     "partitioning": _TEXT,
     "partitioned_by": _TEXT,
     "description": _TEXT,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote
 from sql.statement import (
-    Clauses,
     Clustering,
-    Column,
+    CreateClauses,
     Distribution,
+    ListedColumn,
     Pairs,
     Partitioning,
     Reference,
@@ -25,9 +25,9 @@ from sql.texts.rewrite import splice, string_token
 
 def create_statement(
     name: str,
-    columns: Sequence[Column],
+    columns: Sequence[ListedColumn],
     comment: str | None,
-    clauses: Clauses,
+    clauses: CreateClauses,
     properties: Mapping[str, str] | Pairs,
     query: str,
 ) -> str:
@@ -45,7 +45,7 @@ def create_statement(
     return "\n".join(lines)
 
 
-def _column_list(columns: Sequence[Column]) -> str:
+def _column_list(columns: Sequence[ListedColumn]) -> str:
     if not columns:
         return ""
     listed = ",\n".join(
@@ -55,7 +55,7 @@ def _column_list(columns: Sequence[Column]) -> str:
     return f" (\n{listed})"
 
 
-def _clause_lines(clauses: Clauses) -> Iterator[str]:
+def _clause_lines(clauses: CreateClauses) -> Iterator[str]:
     if clauses.deferred:
         yield "BUILD DEFERRED"
     yield from _refreshing_lines(clauses.refreshing)
@@ -128,7 +128,7 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
 # --- Doris' descriptions --------------------------------------------------------------------------------
 
 
-def refresh_info(clauses: Clauses, trigger: str) -> str:
+def refresh_info(clauses: CreateClauses, trigger: str) -> str:
     """RefreshInfo in mv_infos, with the defaults written out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`.
 
     `trigger`: what starts refreshes; READ, which no statement takes, if reads do.
@@ -140,7 +140,7 @@ def refresh_info(clauses: Clauses, trigger: str) -> str:
     return text + _every(given.schedule, _double_quoted) + _cron(given.schedule, _double_quoted)
 
 
-def recurring_strategy(clauses: Clauses) -> str:
+def recurring_strategy(clauses: CreateClauses) -> str:
     """RecurringStrategy in jobs: the schedule, otherwise `MANUAL TRIGGER`, also for ON COMMIT."""
     schedule = clauses.refreshing.schedule
     if schedule is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
-from sql.statement import Clauses, Clustering, Column, Distribution, Partitioning
+from sql.statement import Clustering, CreateClauses, Distribution, ListedColumn, Partitioning
 from sql.texts.rewrite import partition_value, safe_literal, string_token
 
 VERSION_COLUMN = "freshgate_version"
@@ -28,7 +28,7 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 """The settings of sessions that run `insert_version`."""
 _STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
-PLAIN = Clauses()
+PLAIN = CreateClauses()
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 PartitionKey = str | None
@@ -168,7 +168,10 @@ def read_database_location(rows: Iterable[Sequence[str]]) -> str | None:
 
 
 def create_definition(
-    definition: TableName, query: str, columns: Sequence[Column] = (), properties: Mapping[str, str] = NO_PROPERTIES
+    definition: TableName,
+    query: str,
+    columns: Sequence[ListedColumn] = (),
+    properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> str:
     """The view that holds the definition. The user's query is not changed."""
     listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
@@ -181,7 +184,7 @@ def create_storage(
     definition: TableName,
     properties: Mapping[str, str],
     comment: str | None = None,
-    clauses: Clauses = PLAIN,
+    clauses: CreateClauses = PLAIN,
     columns: Sequence[str] = (),
     layout: StorageLayout = UNPARTITIONED,
     *,

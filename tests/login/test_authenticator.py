@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.errors import LoginDenied, LoginUnchecked
-from gateway.login.authenticator import WAITING_MAX, Checked, LoginRefused, Unavailable, Unchecked
+from gateway.login.authenticator import WAITING_MAX, Checked, Unavailable, Unchecked, WrongLogin
 from gateway.wire.http_connection import HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
@@ -35,7 +35,7 @@ class Book:
         if user == "bug":
             raise ZeroDivisionError
         if (user, password) != ("ada", "right"):
-            raise LoginRefused("wrong password")
+            raise WrongLogin("wrong password")
 
 
 def plain(user: str, password: str = "right") -> Login:

@@ -9,7 +9,7 @@ import pytest
 from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PARTNERS, PASSWORDS, PEOPLE, SUFFIX, Slapd
 
 from gateway.config import Ldap
-from gateway.login.authenticator import LoginRefused, Unavailable
+from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.directory import LdapDirectory
 from gateway.login.ldap import LdapUsers
 
@@ -27,7 +27,7 @@ def users(slapd: Slapd, answer_seconds: int = 5, **settings: Any) -> LdapUsers:
 def lets_in(found: LdapUsers, user: str, password: str | None = None) -> bool:
     try:
         found.verify(user, PASSWORDS[user] if password is None else password)
-    except LoginRefused:
+    except WrongLogin:
         return False
     return True
 
@@ -167,7 +167,7 @@ def test_groups_are_those_of_the_entry_whose_password_was_checked(slapd: Slapd) 
     for lists in ({"group_filter": ("analysts",)}, {"user_filter": ("ada",)}):
         found = users(slapd, **patterns, **lists)
         assert lets_in(found, "ada", "ada's secret")
-        with pytest.raises(LoginRefused, match="the password belongs to uid=ada,ou=partners"):
+        with pytest.raises(WrongLogin, match="the password belongs to uid=ada,ou=partners"):
             found.verify("ada", "another ada's secret")
         assert lets_in(users(slapd, **patterns), "ada", "another ada's secret")
 

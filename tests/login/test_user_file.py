@@ -21,7 +21,7 @@ from processes import environment
 from gateway.__main__ import main
 from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login import command, user_file
-from gateway.login.authenticator import Checked, LoginRefused, Unavailable
+from gateway.login.authenticator import Checked, Unavailable, WrongLogin
 from gateway.login.user_file import BadUser, UserFile, Users
 from gateway.wire.http_connection import HTTP
 from gateway.wire.memory import Memory
@@ -38,7 +38,7 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r"), max_size=30),
 def verify(path: Path, user: str, password: str) -> bool:
     try:
         UserFile(path).verify(user, password)
-    except LoginRefused:
+    except WrongLogin:
         return False
     return True
 
@@ -122,7 +122,7 @@ def test_an_unknown_user_takes_the_same_time(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(PasswordHasher, "verify", watched)
     for user in ("ada", "nobody"):
-        with pytest.raises(LoginRefused):
+        with pytest.raises(WrongLogin):
             users.verify(user, "wrong")
     assert seen[0] == HASH
     assert seen[1] != HASH
@@ -136,7 +136,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     users.verify("ada", "right")
     user_file.write(path, f"eve:{HASH}\n")
     users.verify("eve", "right")
-    with pytest.raises(LoginRefused):
+    with pytest.raises(WrongLogin):
         users.verify("ada", "right")
     path.unlink()
     with pytest.raises(Unavailable, match="No such file"):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gateway.monitoring.logs import JsonFormatter, TextFormatter
-from gateway.service.clients.context import ORIGIN, Origin
+from gateway.service.clients.context import ORIGIN, WorkOrigin
 
-ABOUT = Origin("alice", "0123456789abcdef", 7, "fedcba9876543210")
+ABOUT = WorkOrigin("alice", "0123456789abcdef", 7, "fedcba9876543210")
 
 
 def _record(message: str, *arguments: object, error: BaseException | None = None) -> logging.LogRecord:

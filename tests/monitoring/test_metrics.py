@@ -17,7 +17,7 @@ from views import view_of
 
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import Metrics, Sources
+from gateway.monitoring.metrics import MetricsPage, Sources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
@@ -115,7 +115,7 @@ def session_of(user: str) -> Session:
 def test_views_have_staleness_and_refresh_time() -> None:
     catalog = catalog_of(NAMES)
     catalog.entry("v4")._drift = NOT_LOOKED
-    text = asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode()
+    text = asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode()
     samples = samples_of(text)
     age, refreshed = "freshgate_view_staleness_seconds", "freshgate_view_last_refresh_timestamp_seconds"
     for name in (age, refreshed):
@@ -143,7 +143,7 @@ def test_a_broken_view_is_shown_after_a_restart() -> None:
     for number, (ago, status) in enumerate(hours):
         catalog.entry("v1").history.tasks.append((number, task_of(status, now_ms - ago * 3_600_000)))
     catalog.entry("v3").history.tasks.append((1, task_of(TaskStatus.SUCCESS, now_ms)))
-    samples = samples_of(asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode())
+    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode())
     labels = [(("database", "d"), ("view", f"v{number}")) for number in range(4)]
     assert samples["freshgate_view_staleness_seconds", labels[1]] == pytest.approx(7200, abs=300)
     failed = [samples["freshgate_view_last_refresh_failed", each] for each in labels]
@@ -153,7 +153,7 @@ def test_a_broken_view_is_shown_after_a_restart() -> None:
 def test_damaged_views_are_shown() -> None:
     catalog = catalog_of(2)
     catalog.report_damage(catalog.entry("v1"), "its storage table was dropped")
-    samples = samples_of(asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode())
+    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode())
     damaged = {labels: value for (name, labels), value in samples.items() if name == "freshgate_view_damaged"}
     assert damaged == {(("database", "d"), ("view", "v1")): 1}
 
@@ -167,14 +167,14 @@ def test_refreshes_are_counted_by_view() -> None:
         entry.history.tasks.append((number, task_of(status, 1)))
         tally.add(entry, number)
         tally.add(entry, 99)
-    samples = samples_of(asyncio.run(Metrics(sources).text()).decode())
+    samples = samples_of(asyncio.run(MetricsPage(sources).text()).decode())
     name = "freshgate_view_refreshes_total"
     found = {dict(labels)["outcome"]: value for (each, labels), value in samples.items() if each == name}
     assert found == {"success": 2, "failed": 1}
 
 
 def test_without_views_there_are_no_samples_of_views() -> None:
-    samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(0), Audit())).text()).decode())
+    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog_of(0), Audit())).text()).decode())
     assert samples["freshgate_materialized_views", ()] == 0
     assert not any(name.startswith("freshgate_view_") for name, _ in samples)
 
@@ -231,7 +231,7 @@ def test_every_count_is_shown() -> None:
     rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
     rewrites.refused[Missed.NOT_FRESH] = 26
     rewrites.saved_seconds = 27.5
-    samples = samples_of(asyncio.run(Metrics(sources).text()).decode())
+    samples = samples_of(asyncio.run(MetricsPage(sources).text()).decode())
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
     expected = {
@@ -276,7 +276,7 @@ def test_every_count_is_shown() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    text = asyncio.run(Metrics(sources_of(catalog_of(NAMES), Audit())).text()).decode()
+    text = asyncio.run(MetricsPage(sources_of(catalog_of(NAMES), Audit())).text()).decode()
     ours = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
     assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == ours
 

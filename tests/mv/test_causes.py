@@ -13,7 +13,7 @@ from gateway.mv.model.view import Cause, MaterializedView, Task, TaskStatus, Tri
 from gateway.service.answers.upkeep import check_method, manual
 from sql.grammar.parser import parse
 from sql.lexed import Lexed
-from sql.statement import Clauses, Method, Refreshing, RefreshMaterializedView
+from sql.statement import CreateClauses, Method, Refreshing, RefreshMaterializedView
 
 READ = Cause(TriggerMode.READ, "bob")
 
@@ -25,7 +25,7 @@ def asked(words: str) -> Cause:
 
 
 def with_method(method: Method | None) -> MaterializedView:
-    return replace(view_of(Version.whole(1, 0, 0, {})), clauses=Clauses(refreshing=Refreshing(method)))
+    return replace(view_of(Version.whole(1, 0, 0, {})), clauses=CreateClauses(refreshing=Refreshing(method)))
 
 
 @pytest.mark.parametrize(

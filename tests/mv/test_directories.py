@@ -15,7 +15,7 @@ from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Version
 from sql.names import TableName
-from sql.statement import Clauses
+from sql.statement import CreateClauses
 
 STORAGE = Directory.at("file:/data/warehouse/freshgate_storage.db", unique=True)
 PLAIN = Directory.at("hdfs://nn:8020/data/warehouse/s.db", unique=False)
@@ -150,7 +150,9 @@ def test_any_text_may_be_a_path(path: str) -> None:
     catalog = Catalog("freshgate_storage", fence)
     for number, location in enumerate(("/lake/x", "s3a://bucket/data")):
         view = view_of(Version.whole(1, 0, 0, {}))
-        made = replace(view, id=f"v{number}", name=TableName("s", f"v{number}"), clauses=Clauses(location=location))
+        made = replace(
+            view, id=f"v{number}", name=TableName("s", f"v{number}"), clauses=CreateClauses(location=location)
+        )
         catalog.show(catalog.reserve(made))
     directories = Directories(catalog, fence)
     each = [(directory, reach) for directory in directories.all() if (reach := directory.reached_by(path)) is not None]

@@ -20,7 +20,7 @@ from gateway.mv.model.contents import Contents
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version
 from sql.names import Namespace, TableName
-from sql.statement import Clauses
+from sql.statement import CreateClauses
 from sql.texts.maintenance import UNPARTITIONED
 
 
@@ -139,7 +139,7 @@ def test_a_cancelled_write_stays_suspect() -> None:
         namespace=Namespace(),
         columns=(),
         listed=(),
-        clauses=Clauses(),
+        clauses=CreateClauses(),
         owner="",
         created_at=0,
         tables=frozenset({table}),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import FreshgateError, NotAllowed
-from gateway.mv.model.locations import Locations, Place
+from gateway.mv.model.locations import Location, Locations
 from sql.names import TableName
 
 NAME = TableName("s", "mv")
@@ -115,10 +115,10 @@ STEPS = st.lists(st.sampled_from(["a", "b", "..", ".", "", "%2e%2e", "views", ".
 def test_what_is_taken_is_below_it_however_it_is_read(steps: list[str], root: str, escaped: bool) -> None:
     text = f"{root}/data/" + "/".join(quote(step) if escaped else step for step in steps)
     try:
-        place = Place.parse(text)
+        place = Location.parse(text)
     except ValueError:
         return
-    allowed = Place("", ("data", "views"))
+    allowed = Location("", ("data", "views"))
     if place.is_below(allowed):
         reached: list[str] = []
         for step in text.split("/"):

@@ -33,11 +33,11 @@ from sql.grammar.parser import parse
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.statement import (
-    Clauses,
     Clustering,
-    Column,
+    CreateClauses,
     CreateMaterializedView,
     Distribution,
+    ListedColumn,
     Method,
     Partitioning,
     Refreshing,
@@ -94,7 +94,7 @@ schedules = st.builds(
 )
 methods = st.none() | st.sampled_from(Method)
 clauses = st.builds(
-    Clauses,
+    CreateClauses,
     deferred=st.booleans(),
     refreshing=st.builds(
         Refreshing,
@@ -135,7 +135,7 @@ views = st.builds(
     query=st.text(min_size=1, max_size=20_000) | st.just("select 1 " * 3_000),
     namespace=st.builds(Namespace, words, words),
     columns=st.lists(texts, max_size=5).map(tuple),
-    listed=st.lists(st.builds(Column, words, st.none() | texts), max_size=2).map(tuple),
+    listed=st.lists(st.builds(ListedColumn, words, st.none() | texts), max_size=2).map(tuple),
     clauses=clauses,
     owner=texts,
     created_at=counts,
@@ -278,7 +278,7 @@ async def test_very_many_partitions_are_written_and_read_beside_the_event_loop(m
     assert threading.get_ident() not in threads
 
 
-EVERY_CLAUSE = Clauses(
+EVERY_CLAUSE = CreateClauses(
     deferred=True,
     refreshing=Refreshing(Method.COMPLETE, Trigger.SCHEDULE, Schedule(2, "HOUR", "2030-01-31 04:00:00")),
     partitioning=Partitioning("d", "DAY", follows=True),
@@ -293,9 +293,9 @@ EVERY_CLAUSE = Clauses(
 
 def test_every_clause_is_stored_and_shown() -> None:
     """A new clause must survive a restart, and SHOW CREATE must print it."""
-    usual = Clauses()
+    usual = CreateClauses()
     assert [
-        each.name for each in fields(Clauses) if getattr(EVERY_CLAUSE, each.name) == getattr(usual, each.name)
+        each.name for each in fields(CreateClauses) if getattr(EVERY_CLAUSE, each.name) == getattr(usual, each.name)
     ] == []
     stored = json.loads(json.dumps(asdict(EVERY_CLAUSE)))
     assert properties._read_clauses(stored) == EVERY_CLAUSE

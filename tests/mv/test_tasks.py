@@ -31,7 +31,7 @@ from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import CHECKED_TOGETHER, RefreshLimits, Tasks
 from sql.names import TableName
-from sql.statement import Clauses, Method, Refreshing, Schedule, Trigger
+from sql.statement import CreateClauses, Method, Refreshing, Schedule, Trigger
 
 MANUAL = Cause(TriggerMode.MANUAL, "ann", complete=True)
 READ = Cause(TriggerMode.READ, "bob")
@@ -147,7 +147,7 @@ class World:
             name=TableName("d", view_id),
             tables=tables if reads else frozenset({TABLE}),
             views=frozenset(reads or {}),
-            clauses=Clauses(refreshing=refreshing),
+            clauses=CreateClauses(refreshing=refreshing),
             created_at=self.now,
         )
         entry = self.catalog.reserve(cast(MaterializedView, view))

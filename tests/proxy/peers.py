@@ -13,7 +13,7 @@ from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
-from gateway.proxy.upstream import UpstreamConnection, connect
+from gateway.proxy.upstream import UpstreamSocket, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
 from gateway.wire.cookies import Cookies
@@ -255,7 +255,7 @@ async def gateway(
         services.append(replace(service(), mechanism=spark.mechanism, calls=[]))
         return services[-1]
 
-    async def connect_upstream(login: Login) -> UpstreamConnection:
+    async def connect_upstream(login: Login) -> UpstreamSocket:
         return await connect(Endpoint("127.0.0.1", spark.port, spark.mechanism), login, limits)
 
     cookies = Cookies(60)

@@ -30,7 +30,7 @@ from gateway.mv.model.view import (
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers import catalog_tables
 from sql.names import TableName
-from sql.statement import Clauses, Refreshing, Schedule, Trigger
+from sql.statement import CreateClauses, Refreshing, Schedule, Trigger
 
 VIEW = view_of(Version.whole(1, 0, 0, {}))
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def tables_of(*views: MaterializedView, administrators: Iterable[str] = ()) -> c
 
 
 def with_trigger(trigger: Trigger | None, schedule: Schedule | None = None, **changes: Any) -> MaterializedView:
-    return replace(VIEW, clauses=Clauses(refreshing=Refreshing(trigger=trigger, schedule=schedule)), **changes)
+    return replace(VIEW, clauses=CreateClauses(refreshing=Refreshing(trigger=trigger, schedule=schedule)), **changes)
 
 
 @pytest.mark.parametrize(

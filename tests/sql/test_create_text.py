@@ -11,11 +11,11 @@ from sql.lexed import Lexed
 from sql.names import Namespace, quote
 from sql.reading.lineage import relations
 from sql.statement import (
-    Clauses,
     Clustering,
-    Column,
+    CreateClauses,
     CreateMaterializedView,
     Distribution,
+    ListedColumn,
     Method,
     Partitioning,
     Refreshing,
@@ -72,9 +72,9 @@ free = st.dictionaries(names.filter(is_user_property), texts, max_size=3)
 
 
 @st.composite
-def clauses(draw: st.DrawFn) -> Clauses:
+def clauses(draw: st.DrawFn) -> CreateClauses:
     keys, duplicate = draw(keyed)
-    return Clauses(
+    return CreateClauses(
         deferred=draw(st.booleans()),
         refreshing=draw(refreshings),
         partitioning=draw(st.none() | partitionings),
@@ -89,7 +89,7 @@ def clauses(draw: st.DrawFn) -> Clauses:
 
 @given(
     st.lists(names, min_size=1, max_size=3).map(tuple),
-    st.lists(st.builds(Column, names, st.none() | texts), max_size=3).map(tuple),
+    st.lists(st.builds(ListedColumn, names, st.none() | texts), max_size=3).map(tuple),
     st.none() | texts,
     clauses(),
     known,
@@ -98,9 +98,9 @@ def clauses(draw: st.DrawFn) -> Clauses:
 )
 def test_a_generated_create_statement_parses_back(
     name: tuple[str, ...],
-    columns: tuple[Column, ...],
+    columns: tuple[ListedColumn, ...],
     comment: str | None,
-    given_clauses: Clauses,
+    given_clauses: CreateClauses,
     known: dict[str, str],
     free: dict[str, str],
     query: str,
@@ -112,7 +112,7 @@ def test_a_generated_create_statement_parses_back(
 
 
 def test_each_clause_is_on_its_own_line() -> None:
-    given_clauses = Clauses(
+    given_clauses = CreateClauses(
         deferred=True,
         refreshing=Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(cron="0 5 * * *", time_zone="UTC")),
         partitioning=Partitioning("k2", "MONTH", follows=True),
@@ -124,7 +124,12 @@ def test_each_clause_is_on_its_own_line() -> None:
         duplicate=True,
     )
     text = create_statement(
-        "`db`.`mv`", [Column("a", "x"), Column("b")], "it's", given_clauses, (("k", "v"), ("l", "w")), "SELECT 1"
+        "`db`.`mv`",
+        [ListedColumn("a", "x"), ListedColumn("b")],
+        "it's",
+        given_clauses,
+        (("k", "v"), ("l", "w")),
+        "SELECT 1",
     )
     assert text == (
         "CREATE MATERIALIZED VIEW `db`.`mv` (\n  `a` COMMENT 'x',\n  `b`)\n"
@@ -174,25 +179,25 @@ CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", 
 @pytest.mark.parametrize(
     ("given_clauses", "info", "strategy"),
     [
-        (Clauses(), "BUILD IMMEDIATE REFRESH AUTO ON MANUAL", "MANUAL TRIGGER"),
-        (Clauses(True, MANUAL), "BUILD DEFERRED REFRESH COMPLETE ON MANUAL", "MANUAL TRIGGER"),
+        (CreateClauses(), "BUILD IMMEDIATE REFRESH AUTO ON MANUAL", "MANUAL TRIGGER"),
+        (CreateClauses(True, MANUAL), "BUILD DEFERRED REFRESH COMPLETE ON MANUAL", "MANUAL TRIGGER"),
         (
-            Clauses(refreshing=Refreshing(trigger=Trigger.COMMIT)),
+            CreateClauses(refreshing=Refreshing(trigger=Trigger.COMMIT)),
             "BUILD IMMEDIATE REFRESH AUTO ON COMMIT",
             "MANUAL TRIGGER",
         ),
         (
-            Clauses(refreshing=EVERY),
+            CreateClauses(refreshing=EVERY),
             'BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE EVERY 10 HOUR STARTS "2030-01-31 04:00:00"',
             "EVERY 10 HOUR STARTS 2030-01-31 04:00:00",
         ),
         (
-            Clauses(refreshing=CRON),
+            CreateClauses(refreshing=CRON),
             'BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE CRON "0 5 * * *" AT TIME ZONE "UTC"',
             "CRON 0 5 * * * AT TIME ZONE UTC",
         ),
     ],
 )
-def test_a_refresh_is_described_as_in_doris(given_clauses: Clauses, info: str, strategy: str) -> None:
+def test_a_refresh_is_described_as_in_doris(given_clauses: CreateClauses, info: str, strategy: str) -> None:
     assert refresh_info(given_clauses, given_clauses.refreshing.trigger or "MANUAL") == info
     assert recurring_strategy(given_clauses) == strategy

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sql.grammar.parser import parse
 from sql.lexed import Lexed
 from sql.scan import lexemes
-from sql.statement import Clauses, CreateMaterializedView
+from sql.statement import CreateClauses, CreateMaterializedView
 from sql.texts.create_text import create_statement
 from sql.texts.indentation import CHARACTERS_MAX, indented
 from tests.sql import cases
@@ -131,7 +131,7 @@ def test_a_formatted_definition_has_the_same_tokens(text: str) -> None:
     assert [piece.text for piece in lexemes(formatted)] == [piece.text for piece in lexemes(text)]
     assert remarks(formatted) == remarks(text)
     assert indented(formatted) == formatted
-    parsed = parse(Lexed(create_statement("`mv`", (), None, Clauses(), (), formatted)))
+    parsed = parse(Lexed(create_statement("`mv`", (), None, CreateClauses(), (), formatted)))
     assert isinstance(parsed, CreateMaterializedView)
     # A definition ends with its last token; comments after it are not part of it.
     assert formatted.startswith(parsed.query)

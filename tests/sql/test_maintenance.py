@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sql.classify import classify
 from sql.lexed import Lexed
 from sql.names import TableName
-from sql.statement import Column, Forwarded
+from sql.statement import Forwarded, ListedColumn
 from sql.texts import maintenance
 from sql.texts.maintenance import Selection, Shown, StorageLayout
 
@@ -74,7 +74,9 @@ def test_the_text_of_another_view_is_not_taken_for_a_public_view(text: str) -> N
 
 
 def test_the_definition_view_holds_the_unchanged_query() -> None:
-    text = maintenance.create_definition(DEFINITION, "SELECT ${x} FROM t", [Column("a`b", "it's"), Column("c")])
+    text = maintenance.create_definition(
+        DEFINITION, "SELECT ${x} FROM t", [ListedColumn("a`b", "it's"), ListedColumn("c")]
+    )
     assert text == f"CREATE VIEW {DEFINITION.quoted} (`a``b` COMMENT 'it\\'s', `c`) AS SELECT ${{x}} FROM t"
     assert maintenance.create_definition(DEFINITION, "SELECT 1") == f"CREATE VIEW {DEFINITION.quoted} AS SELECT 1"
     owned = maintenance.create_definition(DEFINITION, "SELECT 1", (), {"k": "${v}"})

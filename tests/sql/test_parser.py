@@ -17,7 +17,7 @@ from sql.grammar.parser import SyntaxProblem, parse, parse_about
 from sql.lexed import Lexed
 from sql.names import quote
 from sql.scan import string_value
-from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
+from sql.statement import Command, CreateClauses, CreateMaterializedView, Forwarded, ListedColumn, Refreshing, Schedule
 from sql.texts.rewrite import string_token
 from tests.sql.cases import is_user_property, load
 
@@ -32,7 +32,7 @@ def shown_fields(value: object) -> Iterator[str]:
         part = getattr(value, item.name)
         if part == item.default or (item.default is MISSING and part in (None, False, ())):
             continue
-        if isinstance(part, Clauses | Refreshing | Schedule):
+        if isinstance(part, CreateClauses | Refreshing | Schedule):
             yield from shown_fields(part)
         elif item.name in ("change", "statement"):
             yield f"{item.name}={shown(part)}"
@@ -46,7 +46,7 @@ def shown_value(name: str, value: Any) -> str:
     match name:
         case "name":
             return ".".join(value)
-        case "columns" if isinstance(value[0], Column):
+        case "columns" if isinstance(value[0], ListedColumn):
             return ",".join(column.name + (f":{column.comment}" if column.comment else "") for column in value)
         case "properties":
             return ",".join(f"{key}={text}" for key, text in value)
@@ -100,7 +100,7 @@ texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
 
 @given(
     st.lists(names, min_size=1, max_size=3).map(tuple),
-    st.lists(st.builds(Column, names, st.none() | texts), max_size=3).map(tuple),
+    st.lists(st.builds(ListedColumn, names, st.none() | texts), max_size=3).map(tuple),
     st.none() | texts,
     st.dictionaries(names.filter(is_user_property), texts, max_size=3),
     st.booleans(),
@@ -108,7 +108,7 @@ texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
 )
 def test_a_generated_statement_is_parsed(
     name: tuple[str, ...],
-    columns: tuple[Column, ...],
+    columns: tuple[ListedColumn, ...],
     comment: str | None,
     properties: dict[str, str],
     replace: bool,

@@ -20,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
 
 
-class Relation(Generic[K, V]):
+class ManyToMany(Generic[K, V]):
     """A set of values for each key. Keys without values are forgotten."""
 
     __slots__ = ("_values",)
@@ -52,7 +52,7 @@ class Relation(Generic[K, V]):
         return not values
 
 
-class Words:
+class CountedWords:
     """Words that are counted, and the set of those that are there. The set is built when it is first asked for after a
     change: that takes microseconds for thousands of words."""
 
@@ -97,11 +97,11 @@ class Dependencies:
 
     def __init__(self) -> None:
         self._reads: dict[str, _Reads] = {}
-        self._readers: Relation[TableName, str] = Relation()
-        self._dependents: Relation[TableName, str] = Relation()
-        self._above: Relation[str, str] = Relation()
-        self._by_stem: Relation[tuple[str, str], TableName] = Relation()
-        self._words = Words()
+        self._readers: ManyToMany[TableName, str] = ManyToMany()
+        self._dependents: ManyToMany[TableName, str] = ManyToMany()
+        self._above: ManyToMany[str, str] = ManyToMany()
+        self._by_stem: ManyToMany[tuple[str, str], TableName] = ManyToMany()
+        self._words = CountedWords()
 
     def put(self, view: MaterializedView) -> frozenset[TableName]:
         """Adds a view, or what it reads now. Returns the tables that no view reads any longer."""

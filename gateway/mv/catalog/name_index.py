@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from gateway.mv.catalog.dependencies import Words
+from gateway.mv.catalog.dependencies import CountedWords
 from gateway.mv.freshness.entry import Entry
 from sql.names import TableName
 
@@ -18,7 +18,7 @@ class NameIndex:
         self._ordered: list[TableName] = []
         self._coming: dict[TableName, Entry] = {}
         """Names that a view may have already, by an ALTER whose end is not known."""
-        self.words = Words([storage_database])
+        self.words = CountedWords([storage_database])
         """The table parts of the names, also of damaged views, and the name of the storage database."""
 
     def __len__(self) -> int:

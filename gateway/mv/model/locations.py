@@ -18,14 +18,14 @@ _LOCAL = ("", "file:")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A directory. `root` is the scheme and authority as written, or "" if the path has none."""
 
     root: str
     parts: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> Location:
         """Parses a directory that all readers of paths interpret alike. Raises ValueError with the reason."""
         if _FORBIDDEN.search(text):
             raise ValueError("it contains a %, a backslash or a control character")
@@ -43,16 +43,16 @@ class Place:
             raise ValueError("it contains a component . or ..")
         return cls(root, parts)
 
-    def is_below(self, other: Place) -> bool:
+    def is_below(self, other: Location) -> bool:
         """Whether this directory is `other` or lies below it."""
         return self.root == other.root and self.parts[: len(other.parts)] == other.parts
 
-    def resolved(self) -> Place:
+    def resolved(self) -> Location:
         """The directory with this machine's symbolic links resolved. Blocks as long as the file systems do."""
         if self.root not in _LOCAL:
             return self
         real = os.path.realpath("/" + "/".join(self.parts))
-        return Place(self.root, tuple(filter(None, real.split("/"))))
+        return Location(self.root, tuple(filter(None, real.split("/"))))
 
 
 class Locations:
@@ -60,10 +60,10 @@ class Locations:
 
     def __init__(self, allowed: Iterable[str]) -> None:
         """Raises FreshgateError for a directory that is ambiguous."""
-        self._allowed: list[Place] = []
+        self._allowed: list[Location] = []
         for text in allowed:
             try:
-                self._allowed.append(Place.parse(text))
+                self._allowed.append(Location.parse(text))
             except ValueError as error:
                 raise FreshgateError(f"storage.locations: {text!r} cannot be used: {error}. Correct it.") from None
 
@@ -76,7 +76,7 @@ class Locations:
                 "storage.locations names no directory. Omit LOCATION, or have an administrator add a directory there",
             )
         try:
-            place = Place.parse(location)
+            place = Location.parse(location)
         except ValueError as error:
             raise _refused(name, location, f"{error}. Write it without") from None
         resolved = None
@@ -94,7 +94,7 @@ class Locations:
         if any(part.lower() in known for part in (*place.parts, *resolved.parts)):
             raise _refused(name, location, "another materialized view is stored there. Name another directory")
 
-    def _resolved(self, place: Place) -> Place | None:
+    def _resolved(self, place: Location) -> Location | None:
         """The place with symbolic links resolved; None if a link leads out of the allowed directories."""
         resolved = place.resolved()
         return resolved if any(resolved.is_below(each.resolved()) for each in self._allowed) else None

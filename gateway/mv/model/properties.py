@@ -37,10 +37,10 @@ from gateway.mv.model.view import (
 )
 from sql.names import Namespace, TableName
 from sql.statement import (
-    Clauses,
     Clustering,
-    Column,
+    CreateClauses,
     Distribution,
+    ListedColumn,
     Method,
     Partitioning,
     Refreshing,
@@ -346,7 +346,7 @@ def read_view(
             query=_required(properties, "query"),
             namespace=Namespace(*reversed(json.loads(_required(properties, "namespace")))),
             columns=read_columns(properties),
-            listed=tuple(Column(*column) for column in json.loads(_optional(properties, "listed", "[]"))),
+            listed=tuple(ListedColumn(*column) for column in json.loads(_optional(properties, "listed", "[]"))),
             clauses=_read_clauses(json.loads(_optional(properties, "clauses", "{}"))),
             owner=_required(properties, "owner"),
             created_at=int(_required(properties, "created_at")),
@@ -416,13 +416,13 @@ def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
     }
 
 
-def _read_clauses(record: dict[str, Any]) -> Clauses:
+def _read_clauses(record: dict[str, Any]) -> CreateClauses:
     if not record:
-        return Clauses()
+        return CreateClauses()
     refreshing = record["refreshing"]
     schedule, method, trigger = refreshing["schedule"], refreshing["method"], refreshing["trigger"]
     partitioning, distribution, clustering = (record[name] for name in ("partitioning", "distribution", "clustering"))
-    return Clauses(
+    return CreateClauses(
         deferred=record["deferred"],
         refreshing=Refreshing(
             None if method is None else Method(method),

@@ -14,7 +14,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
-from sql.statement import Clauses, Column, Method, WhenStale
+from sql.statement import CreateClauses, ListedColumn, Method, WhenStale
 from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
 
 PARTITIONS_NAMED_MAX = 200
@@ -313,9 +313,9 @@ class MaterializedView:
     namespace: Namespace
     """Where the unqualified names of the query were resolved at creation."""
     columns: tuple[str, ...]
-    listed: tuple[Column, ...]
+    listed: tuple[ListedColumn, ...]
     """The column list of CREATE; empty if there was none."""
-    clauses: Clauses
+    clauses: CreateClauses
     owner: str
     created_at: int
     tables: frozenset[TableName]

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from gateway.errors import StatementFailed
 from gateway.loops import aside
-from gateway.mv.ports import Sessions, SqlSession
+from gateway.mv.ports import ServiceSessions, SqlSession
 from sql.texts import observation
 
 PATH_NOT_FOUND = "42K03"
@@ -74,7 +74,7 @@ class _Batch:
 class Listings:
     """Lists files for looks. The sessions are used for nothing else: they keep their settings."""
 
-    def __init__(self, sessions: Sessions, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, sessions: ServiceSessions, look_seconds: float = LOOK_SECONDS) -> None:
         self._sessions = sessions
         self.look_seconds = look_seconds
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()

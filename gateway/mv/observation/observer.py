@@ -33,7 +33,7 @@ from gateway.mv import many
 from gateway.mv.model.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.observation.delta_looks import DELTA, DeltaLooks
 from gateway.mv.observation.listings import FEW_FILES, LOOK_SECONDS, UNKNOWN_DIRECTORIES, Files, Listings
-from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.ports import Function, Metastore, Relation, RelationKind, ServiceSessions, SqlSession
 from gateway.mv.subscribers import Subscribers
 from sql.names import FUNCTION, TableName
 from sql.texts import observation
@@ -64,7 +64,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Observed:
     """An observation, and the number of the last touch of any table before it began."""
 
     look: Look
@@ -89,15 +89,15 @@ class Observer:
     def __init__(
         self,
         metastore: Metastore,
-        sessions: Sessions,
+        sessions: ServiceSessions,
         look_seconds: float = LOOK_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metastore = metastore
         self._clock = clock
         self._tables = _Tables(sessions, look_seconds)
-        self._known: dict[TableName, _Known] = {}
-        self._running: dict[TableName, asyncio.Task[_Known]] = {}
+        self._known: dict[TableName, _Observed] = {}
+        self._running: dict[TableName, asyncio.Task[_Observed]] = {}
         self._touches = 0
         self._touched: dict[TableName, int] = {}
         self.looked: Subscribers[[TableName]] = Subscribers()
@@ -227,7 +227,7 @@ class Observer:
             if known.serves(not_before, touch):
                 return known.look
 
-    async def _look(self, table: TableName) -> _Known:
+    async def _look(self, table: TableName) -> _Observed:
         # The last touch of any table, not of this one: this table's may have been forgotten since.
         began, touch = self._clock(), self._touches
         relation: Relation | None = None
@@ -254,7 +254,7 @@ class Observer:
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
-        known = _Known(Look(observed, began, is_view, relation, function, root.name if root else None), touch)
+        known = _Observed(Look(observed, began, is_view, relation, function, root.name if root else None), touch)
         if remember:
             self._known[table] = known
         else:
@@ -281,7 +281,7 @@ class _Places:
 class _Tables:
     """Makes one observation of one table, depending on how it is stored."""
 
-    def __init__(self, sessions: Sessions, look_seconds: float) -> None:
+    def __init__(self, sessions: ServiceSessions, look_seconds: float) -> None:
         self.listings = Listings(sessions, look_seconds)
         self.last: dict[TableName, Snapshot] = {}
         """Observations with a position, from which the next ones continue."""

@@ -29,7 +29,7 @@ KNOWN_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Listed:
     """What the last look at a storage table has listed."""
 
     numbers: frozenset[int]
@@ -46,7 +46,7 @@ class StoredFiles:
 
     def __init__(self, listings: Listings) -> None:
         self._listings = listings
-        self._known: dict[TableName, _Known] = {}
+        self._known: dict[TableName, _Listed] = {}
 
     async def of(self, view: MaterializedView, *shown: Shown) -> list[Fold]:
         """For each of these contents of a view, the files with its rows, all as they are at one moment."""
@@ -66,7 +66,7 @@ class StoredFiles:
             listed = await self._listings.files(roots, expected)
         folds = await aside(len(listed) + sum(map(len, explained)), _folds, explained, listed)
         numbers, files = frozenset(each.number for each in shown), sum(fold.count for fold in folds)
-        self._remember(view.storage, _Known(numbers, _above(roots) or (known.above if known else ""), roots, files))
+        self._remember(view.storage, _Listed(numbers, _above(roots) or (known.above if known else ""), roots, files))
         return folds
 
     async def _explained(self, view: MaterializedView, shown: Sequence[Shown]) -> list[Set[str]]:
@@ -85,13 +85,13 @@ class StoredFiles:
 
         return await gathered(map(ask, shown))
 
-    def _remember(self, storage: TableName, known: _Known) -> None:
+    def _remember(self, storage: TableName, known: _Listed) -> None:
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._known[storage] = known
 
 
-def _guessed(known: _Known, shown: Sequence[Shown]) -> tuple[str, ...]:
+def _guessed(known: _Listed, shown: Sequence[Shown]) -> tuple[str, ...]:
     """The directories that will probably have to be listed: those of the last look, or that of a new version."""
     numbers = frozenset(each.number for each in shown)
     if numbers == known.numbers or not known.above:

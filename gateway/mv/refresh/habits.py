@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost
-from gateway.mv.ports import Sessions, SqlSession
+from gateway.mv.ports import ServiceSessions, SqlSession
 from sql.names import SESSION_CATALOG
 from sql.releases import NEWEST, OLDEST, Dialect, dialect_of, release_of
 
@@ -88,7 +88,7 @@ class Habits:
         """What this Spark understands."""
         return self.dialect
 
-    async def ask(self, sessions: Sessions) -> None:
+    async def ask(self, sessions: ServiceSessions) -> None:
         """Learns the configuration from a session. Raises UpstreamLost, SparkLost, and TooOld before Spark 3.5."""
         async with sessions.session() as session:
             await self._learn(session, None)

@@ -21,7 +21,7 @@ from gateway.mv.model.partitions import Called, Partition, of_key
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
 from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
-from gateway.mv.ports import Metastore, Sessions, SqlSession
+from gateway.mv.ports import Metastore, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import (
     PartlyRecomputed,
@@ -120,7 +120,7 @@ class Proposer:
     def __init__(
         self,
         metastore: Metastore,
-        sessions: Sessions,
+        sessions: ServiceSessions,
         inspector: Inspector,
         habits: Habits,
         surroundings: Surroundings,

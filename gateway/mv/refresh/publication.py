@@ -23,7 +23,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Basis, Contents
 from gateway.mv.model.view import Cause, Leftover, Manifest, MaterializedView, Task, TaskStatus, Version
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
-from gateway.mv.ports import Sessions, SqlSession
+from gateway.mv.ports import ServiceSessions, SqlSession
 from gateway.mv.refresh.planner import Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import Start
 from gateway.mv.refresh.proposal import Proposal
@@ -72,7 +72,7 @@ class Publication:
         fence: Fence,
         janitor: Janitor,
         task_log: TaskLog,
-        sessions: Sessions,
+        sessions: ServiceSessions,
         storages: StorageLooks,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:

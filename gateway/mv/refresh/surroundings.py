@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from gateway.errors import FreshgateError
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Rows, Sessions, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Rows, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import COMMIT_PROTOCOL, SPARKS_OWN, TIME_ZONE, Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
@@ -161,12 +161,12 @@ def _same(one: str, other: str) -> bool:
 class RefreshSessions:
     """Provides the sessions in which refreshes run, each with the settings of its view."""
 
-    def __init__(self, sessions: Sessions, surroundings: Surroundings) -> None:
+    def __init__(self, sessions: ServiceSessions, surroundings: Surroundings) -> None:
         self._sessions = sessions
         self._surroundings = surroundings
 
     @asynccontextmanager
     async def of(self, view: MaterializedView, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
-        """`fresh`: as in `Sessions.session`. Raises what Spark raises."""
+        """`fresh`: as in `ServiceSessions.session`. Raises what Spark raises."""
         async with self._sessions.session(fresh=fresh) as session, self._surroundings.of(view, session):
             yield session

@@ -18,7 +18,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus
-from gateway.mv.ports import Metastore, Sessions
+from gateway.mv.ports import Metastore, ServiceSessions
 from gateway.mv.refresh.proposal import asked_for
 from sql.texts import maintenance
 
@@ -30,7 +30,7 @@ SAVING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TaskEnding:
     """The end of a task that has written a version, and the properties that store it and all unsaved tasks."""
 
     number: int
@@ -47,7 +47,7 @@ class TaskLog:
         catalog: Catalog,
         fence: Fence,
         metastore: Metastore,
-        looks: Sessions,
+        looks: ServiceSessions,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -87,15 +87,15 @@ class TaskLog:
         if task is not None and partitions:
             entry.history.amend(number, replace(task, completed=task.completed + partitions))
 
-    def written(self, entry: Entry, number: int, version: int) -> Ending:
+    def written(self, entry: Entry, number: int, version: int) -> TaskEnding:
         """The end of a task whose version is about to be published, to be stored first. The task is shown as running
         until `succeed`, so that nobody sees it ended and then reads the old version."""
         task = entry.history.task(number)
         if task is not None:
             task = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
-        return Ending(number, task, entry.history.unsaved_with(number, task))
+        return TaskEnding(number, task, entry.history.unsaved_with(number, task))
 
-    def succeed(self, entry: Entry, ending: Ending) -> None:
+    def succeed(self, entry: Entry, ending: TaskEnding) -> None:
         """Records that the version was published and the end of the task stored."""
         if ending.task is not None:
             entry.history.end(ending.number, ending.task)

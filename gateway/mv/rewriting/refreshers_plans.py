@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView, Schema
-from gateway.mv.ports import Plans, Sessions, SqlSession
+from gateway.mv.ports import Plans, ServiceSessions, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
 from sql.mentioned import Mentioned
 from sql.names import TableName
@@ -56,7 +56,7 @@ class RefreshersPlans:
     def __init__(
         self,
         plans: Plans,
-        sessions: Sessions,
+        sessions: ServiceSessions,
         surroundings: Surroundings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

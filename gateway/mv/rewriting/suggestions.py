@@ -29,7 +29,7 @@ NAMINGS_MAX = 5
 
 
 @dataclass(slots=True)
-class _Query:
+class _QueriesOfShape:
     """The queries of one shape, of all users whose queries count."""
 
     namespace: Namespace
@@ -88,14 +88,14 @@ class Suggestions:
         advice = [_advice(each, queries, tables) for each in await self._named(found, taken)]
         return sorted(advice, key=lambda each: -each.seconds)
 
-    def _longest(self, user: str | None) -> list[_Query]:
-        found: dict[tuple[str, Namespace], _Query] = {}
+    def _longest(self, user: str | None) -> list[_QueriesOfShape]:
+        found: dict[tuple[str, Namespace], _QueriesOfShape] = {}
         for asked, runs in self._unanswered.items():
             if user is not None and user != asked.user:
                 continue
             query = found.get((asked.shape, asked.namespace))
             if query is None:
-                query = found[asked.shape, asked.namespace] = _Query(asked.namespace, Runs(runs.text), set())
+                query = found[asked.shape, asked.namespace] = _QueriesOfShape(asked.namespace, Runs(runs.text), set())
             query.users.add(asked.user)
             query.runs.count += runs.count
             query.runs.seconds += runs.seconds
@@ -103,7 +103,7 @@ class Suggestions:
         return sorted(found.values(), key=lambda each: -each.runs.seconds)[:QUERIES_MAX]
 
     async def _statistics(
-        self, schemas: Mapping[TableName, Schema], queries: Iterable[_Query]
+        self, schemas: Mapping[TableName, Schema], queries: Iterable[_QueriesOfShape]
     ) -> dict[TableName, Statistics]:
         words = frozenset(word for query in queries for word in shape_of(query.runs.text.lower()).pieces)
         words |= {word.strip("`") for word in words}
@@ -146,7 +146,7 @@ def _answers(
     return any(isinstance(each, Proposal) for each in propose(shape, namespace, views, columns_of))
 
 
-def _advice(suggestion: Suggestion, queries: list[_Query], tables: Mapping[TableName, Described]) -> Advice:
+def _advice(suggestion: Suggestion, queries: list[_QueriesOfShape], tables: Mapping[TableName, Described]) -> Advice:
     served = [queries[number] for number in suggestion.serves]
     bases = [tables[name] for name in suggestion.view.bases]
     return Advice(

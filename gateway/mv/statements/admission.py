@@ -9,7 +9,7 @@ from gateway.mv.ports import Relation
 from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, UNSEEDED
 from sql.grammar import view_properties
 from sql.names import TableName
-from sql.statement import Clauses, CreateMaterializedView
+from sql.statement import CreateClauses, CreateMaterializedView
 from sql.texts import maintenance
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
@@ -56,7 +56,7 @@ def check_column(view: TableName, column: str, type_json: str) -> None:
         )
 
 
-def check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> None:
+def check_clauses(view: TableName, clauses: CreateClauses, definition: Relation) -> None:
     """The columns that clauses name must be columns of the view, with suitable types."""
     types = {name.lower(): json.loads(kind).get("name", "") for name, kind in definition.columns}
     named: list[tuple[str, tuple[str, ...]]] = []

@@ -24,7 +24,7 @@ from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
 from gateway.mv.observation.schemas import has_char, sql_type
-from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.ports import Metastore, Relation, RelationKind, ServiceSessions, SqlSession
 from gateway.mv.refresh.diagnosis import in_words_of
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import with_settings
@@ -108,7 +108,7 @@ class Drafting:
         inspector: Inspector,
         jobs: Jobs,
         metastore: Metastore,
-        sessions: Sessions,
+        sessions: ServiceSessions,
         *,
         rewrite_enabled: bool = False,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,

@@ -20,7 +20,7 @@ from gateway.service.answers.upkeep import check_method, manual
 from gateway.service.operations.operation import Result
 from sql.grammar import view_properties
 from sql.names import TableName
-from sql.statement import Clauses, CreateMaterializedView, RefreshMaterializedView
+from sql.statement import CreateClauses, CreateMaterializedView, RefreshMaterializedView
 from sql.texts import create_text
 
 
@@ -97,7 +97,7 @@ class Explaining:
         return info.explain_create(name, facts, plan)
 
 
-def _partitions_text(clauses: Clauses) -> str:
+def _partitions_text(clauses: CreateClauses) -> str:
     partitioning = clauses.partitioning
     if partitioning is None:
         return "none: a refresh recomputes everything"

@@ -22,7 +22,7 @@ from sql.grammar import view_properties
 from sql.lexed import Lexed
 from sql.names import TableName, quote
 from sql.reading import lineage
-from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
+from sql.statement import CreateClauses, ShowCreate, Trigger, WhenStale
 from sql.texts import create_text, indentation
 from sql.texts.maintenance import PartitionKey
 
@@ -246,7 +246,7 @@ def _last_task(task: Task | None) -> str | None:
     return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (task.error and f": {task.error}")
 
 
-def _layout(clauses: Clauses) -> dict[str, str | None]:
+def _layout(clauses: CreateClauses) -> dict[str, str | None]:
     """How the rows are stored; clauses that were not given are None."""
     partitioning, distribution, clustering = clauses.partitioning, clauses.distribution, clauses.clustering
     unit = partitioning and partitioning.unit

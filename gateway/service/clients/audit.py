@@ -17,7 +17,7 @@ from typing import Protocol
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.refresh.progress import Progress, Report
-from gateway.service.clients.context import ORIGIN, Origin
+from gateway.service.clients.context import ORIGIN, WorkOrigin
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import TIMED_OUT, End, Operation, OperationState
 from gateway.tally import LONG_SECONDS, Histogram
@@ -78,7 +78,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Counts:
+class StatementCounts:
     """Counts since the start."""
 
     requests: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*METHODS, OTHER), 0))
@@ -163,9 +163,9 @@ class Statement:
         """Log lines of this task, and of the tasks that it starts, now contain the statement's origin."""
         ORIGIN.set(self._origin())
 
-    def _origin(self) -> Origin:
+    def _origin(self) -> WorkOrigin:
         operation = self._operation.public_id if self._operation is not None else ""
-        return Origin(self._session.user, self._session.handle.public_id, self._number, operation)
+        return WorkOrigin(self._session.user, self._session.handle.public_id, self._number, operation)
 
     def understood(self, mentions: Mentions) -> None:
         self._mentions = mentions
@@ -313,7 +313,7 @@ class Audit:
     """Records all statements, logins and sessions. `write` receives the lines, if they are kept."""
 
     def __init__(self, write: Write | None = None, characters: int = 0) -> None:
-        self.counts = Counts()
+        self.counts = StatementCounts()
         self._write = write
         self.characters = characters
         """The number of characters of a statement's text that are kept."""
@@ -341,7 +341,7 @@ class Audit:
             self.counts.logins_refused += 1
         if self._write is None:
             return
-        line: Line = {"time": _time(time.time()), "event": "login", **_whose(Origin(user), peer)}
+        line: Line = {"time": _time(time.time()), "event": "login", **_whose(WorkOrigin(user), peer)}
         if error is None:
             line |= {"outcome": "accepted"}
         else:
@@ -358,7 +358,7 @@ class Audit:
             line: Line = {
                 "time": at,
                 "event": "view_restored",
-                **_whose(Origin(effect.user, effect.session), ""),
+                **_whose(WorkOrigin(effect.user, effect.session), ""),
                 "statement": effect.statement or "",
                 "views": [str(restored.view)],
                 "error": f"{restored.view} {restored.problem}",
@@ -373,7 +373,7 @@ class Audit:
         line: Line = {
             "time": _time(time.time()),
             "event": "rewrite_difference",
-            **_whose(Origin(session.user, session.handle.public_id), session.peer),
+            **_whose(WorkOrigin(session.user, session.handle.public_id), session.peer),
             "views": [str(view)],
             "error": what,
             "text": text[: self.characters],
@@ -389,14 +389,14 @@ class Audit:
         """Records that a logged-in user was refused a session."""
         self.counts.sessions_refused += 1
         if self._write is not None:
-            line: Line = {"time": _time(time.time()), "event": "session", **_whose(Origin(user), peer)}
+            line: Line = {"time": _time(time.time()), "event": "session", **_whose(WorkOrigin(user), peer)}
             self._write(_filled(line | _refused(error)))
 
     def closed(self, session: Session) -> None:
         """Records that a session is over."""
         if self._write is None:
             return
-        origin = Origin(session.user, session.handle.public_id)
+        origin = WorkOrigin(session.user, session.handle.public_id)
         outcome = "closed" if session.closed else "stopped" if session.stopped else "lost"
         seconds = time.monotonic() - session.began
         line: Line = {
@@ -427,7 +427,7 @@ def _refused(error: FreshgateError) -> Line:
     return {"outcome": Outcome.REFUSED, "sqlstate": error.sqlstate, "error": _first_line(str(error))}
 
 
-def _whose(origin: Origin, peer: str) -> Line:
+def _whose(origin: WorkOrigin, peer: str) -> Line:
     return {"user": origin.user, "client": peer, "session": origin.session}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class WorkOrigin:
     """The origin of work; "" and 0 if unknown. The ids are public: they give no access to a session."""
 
     user: str = ""
@@ -17,5 +17,5 @@ class Origin:
     operation: str = ""
 
 
-NOWHERE = Origin()
-ORIGIN: ContextVar[Origin] = ContextVar("origin", default=NOWHERE)
+NOWHERE = WorkOrigin()
+ORIGIN: ContextVar[WorkOrigin] = ContextVar("origin", default=NOWHERE)

@@ -12,7 +12,7 @@ from gateway.login.authenticator import Authenticator
 from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover
-from gateway.service.clients.session import CLOSE_SECONDS, Place, Session, Sessions
+from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
@@ -73,7 +73,7 @@ class Opening:
         self._asked: SideConnection | None = None
         """If only Spark checks passwords: the connection on which it checked one that came over HTTP. If the client's
         first request opens a session, as with drivers, that session uses it."""
-        self._place: Place | None = None
+        self._place: SessionPlace | None = None
         """The place of the session that was requested from Spark and is not open yet."""
 
     # --- logins ------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Opening:
                 self._audit.login(login.user, self.peer, None)
         self._audit.session_refused(login.user, self.peer, error)
 
-    def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> None:
+    def _replied(self, call: OpenCall, payload: bytes, place: SessionPlace, answer: bytes) -> None:
         """Spark has opened a session on this connection, or refused to."""
         try:
             session = self._opened(call, payload, answer)
@@ -251,7 +251,7 @@ class Opening:
             self._background.begin(asked.close())
 
     async def _open_on(
-        self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
+        self, side: SideConnection, place: SessionPlace, call: OpenCall, payload: bytes
     ) -> tuple[Session | None, bytes]:
         """Returns the session, or None if Spark refused it, and Spark's reply. Raises UpstreamLost."""
         session = None

@@ -52,7 +52,7 @@ page: drivers close results that they have read completely, but users leave resu
 _LOOSE = "http"
 
 
-class Place:
+class SessionPlace:
     """A session's place within the limits: counted in each counter under its key, from OpenSession to its end."""
 
     def __init__(self, *counted: tuple[Counter[str], str]) -> None:
@@ -100,7 +100,7 @@ class Session:
         self.user = user
         self.peer = ""
         """The address of the client that opened it."""
-        self.place: Place | None = None
+        self.place: SessionPlace | None = None
         self.began = time.monotonic()
         self.closed = False
         """Whether its client has closed it."""
@@ -413,7 +413,7 @@ class Sessions:
         """The number of open operations in all sessions."""
         return len(self._owners)
 
-    def reserve(self, user: str, *, loose: bool = False) -> Place:
+    def reserve(self, user: str, *, loose: bool = False) -> SessionPlace:
         """Reserves a place for a session that is about to be opened. The caller frees it if opening fails.
 
         Raises Stopping, or LimitReached for the user's sessions or for sessions over HTTP.
@@ -428,9 +428,9 @@ class Sessions:
             raise LimitReached(
                 f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
             )
-        return Place((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
+        return SessionPlace((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
 
-    def add(self, session: Session, place: Place, *, loose: bool = False) -> None:
+    def add(self, session: Session, place: SessionPlace, *, loose: bool = False) -> None:
         """Adds an open session, which keeps the place until it is removed."""
         self._sessions[session.handle.guid] = session
         session.place, session.shared = place, self.shared

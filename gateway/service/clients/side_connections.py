@@ -38,7 +38,7 @@ class SideConnection(Protocol):
     async def close(self) -> None: ...
 
 
-class Upstream(Protocol):
+class SideConnector(Protocol):
     """Connects to Spark."""
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:

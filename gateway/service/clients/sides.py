@@ -13,7 +13,7 @@ from math import inf
 from weakref import WeakKeyDictionary
 
 from gateway import loops
-from gateway.service.clients.side_connections import SideConnection, Upstream
+from gateway.service.clients.side_connections import SideConnection, SideConnector
 from gateway.wire.sasl import Login
 
 KEPT_SECONDS = 10.0
@@ -32,7 +32,7 @@ class Sides:
     `trusted_seconds`: how long a connection is reused after Spark checked its password. 0: never.
     """
 
-    def __init__(self, upstream: Upstream, trusted_seconds: float) -> None:
+    def __init__(self, upstream: SideConnector, trusted_seconds: float) -> None:
         self._upstream = upstream
         self._trusted_seconds = trusted_seconds
         self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
@@ -53,7 +53,7 @@ class Sides:
                 await self.give_back(login, side)
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
-        """Like `Upstream.connect`. `ask`: over a new connection, so that Spark checks the password."""
+        """Like `SideConnector.connect`. `ask`: over a new connection, so that Spark checks the password."""
         if not ask and (kept := self._take(login)) is not None:
             return kept
         asked = asyncio.get_running_loop().time()

@@ -45,7 +45,7 @@ Flight = asyncio.Future[Recorded | Left | None]
 
 
 @dataclass(slots=True)
-class Counts:
+class ResultCounts:
     """Counts since the start."""
 
     hits: int = 0
@@ -89,7 +89,7 @@ class ResultStore:
     ) -> None:
         """`bytes_max` 0: nothing is kept. Results that are being recorded, and dropped ones that clients still read,
         may take as much again: beyond that, results are not recorded."""
-        self.counts = Counts()
+        self.counts = ResultCounts()
         self.entry_bytes_max = min(entry_bytes_max, bytes_max)
         self.bytes = 0
         """Of all results that are kept."""
