@@ -90,7 +90,7 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
             if kind is TokenType.L_PAREN and place and tokens[place - 1].text.upper() == "IDENTIFIER":
                 raise Doubt("IDENTIFIER(…) names something at run time")
             if kind is TokenType.L_BRACKET and place and tokens[place - 1].text.upper() == "IF":
-                raise Doubt("no expression of Spark's: IF[")
+                raise Doubt("IF[ is not an expression of Spark")
         elif kind in _CLOSING and depth:
             depth -= 1
         elif kind is TokenType.LT and previous in _NESTED_TYPES:

@@ -3,7 +3,13 @@
 A query names relations only after FROM, JOIN, TABLE and the commas of a FROM, so it is enough to know the clause and
 the brackets of each word. The clauses are the states of a state machine, with a table of keywords, and each bracket
 remembers the state after it. In Spark, nearly every keyword can also be a name. Where a word could have another meaning
-than in the table, `skim` gives up, and sqlglot parses the text.
+than in the table, `skim` gives up, and sqlglot parses the text (`sql.reading.lineage`).
+
+Two readers stay, because each lacks what the other has. sqlglot alone would take five times as long for every query,
+and a number of steps that has to be limited. This table alone would not do: it knows no PIVOT, no WITHIN GROUP, no
+MERGE, and not which constant conditions leave no row, and a state for each of these would have to be right about every
+keyword, too. Of 12,000 queries in Spark's own tests, the skimmer reads 94 %, sqlglot 4 % more, and the names of the
+others are guessed. Spark's parser decides about both (`tests/sql/test_spark_parser.py`): neither may miss a name.
 """
 
 from __future__ import annotations
@@ -27,9 +33,11 @@ rows, which is safe."""
 class _State:
     """A position in a query, with what may follow. None means giving up."""
 
-    __slots__ = ("after", "closes", "comma", "inside", "pipe", "plain", "symbol", "words")
+    __slots__ = ("after", "closes", "comma", "inside", "pipe", "plain", "symbol", "what", "words")
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self.what = what
+        """Where in a query the skimmer is, for people who debug it."""
         self.words: Mapping[str, _State | None] = {}
         """The next states by keyword, in upper case."""
         self.plain: _State | None = None
@@ -45,14 +53,48 @@ class _State:
         self.closes = False
         """Whether the query or the bracket may end here."""
 
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
 
-_OPENING, _START, _ENDED, _PIPED = _State(), _State(), _State(), _State()
-_CTE_NAME, _CTE_RECURSIVE, _CTE_HEAD, _CTE_AS, _CTE_END = _State(), _State(), _State(), _State(), _State()
-_SELECT, _SHOWN, _CONDITION, _ONE, _BY, _WINDOW, _VALUES, _LIST, _LATERAL = (_State() for _ in range(9))
-_EXPECT, _BESIDE, _RELATION, _NAMED, _UNNAMED, _AS, _ALIASED = (_State() for _ in range(7))
-_TABLE, _ROWS, _ROW, _ROW_WORD, _ROW_PART, _INLINE, _VALUES_QUERY = (_State() for _ in range(7))
-_JOINING, _ON, _USING = (_State() for _ in range(3))
-_FIRST, _INNER, _FROM_INSIDE = _State(), _State(), _State()
+
+_OPENING = _State("before a query: at the beginning of the text, or in a bracket")
+_START = _State("before the next query of a UNION, with ALL or DISTINCT perhaps")
+_ENDED = _State("behind a query in brackets")
+_PIPED = _State("behind |>")
+_TABLE = _State("behind TABLE")
+_CTE_NAME = _State("behind WITH")
+_CTE_RECURSIVE = _State("behind WITH RECURSIVE")
+_CTE_HEAD = _State("behind the name of a CTE")
+_CTE_AS = _State("behind the AS of a CTE")
+_CTE_END = _State("behind the query of a CTE")
+_SELECT = _State("behind SELECT")
+_SHOWN = _State("in the items of SELECT")
+_CONDITION = _State("behind WHERE, HAVING, LIMIT or OFFSET")
+_ONE = _State("in an expression that no comma follows")
+_BY = _State("behind GROUP, ORDER, SORT, CLUSTER or DISTRIBUTE")
+_WINDOW = _State("behind WINDOW")
+_VALUES = _State("behind a keyword with a list of expressions, such as BY")
+_VALUES_QUERY = _State("behind VALUES that is a query")
+_LIST = _State("in a list of expressions")
+_EXPECT = _State("before a relation: behind FROM, JOIN, or a comma between relations")
+_BESIDE = _State("behind LATERAL before a relation")
+_RELATION = _State("in a bracket before a relation or a query")
+_NAMED = _State("behind the name of a relation")
+_UNNAMED = _State("behind a relation that is a query, a function or a CTE")
+_AS = _State("behind AS before a relation's alias")
+_ALIASED = _State("behind a relation's alias")
+_ROWS = _State("behind VALUES that is a relation")
+_ROW = _State("in a bracket that should be a row")
+_ROW_WORD = _State("in a row, behind a word")
+_ROW_PART = _State("in a row, behind anything else")
+_INLINE = _State("behind a row")
+_JOINING = _State("behind INNER, LEFT and other words before JOIN")
+_ON = _State("in the condition of a join")
+_USING = _State("behind USING")
+_LATERAL = _State("behind LATERAL where a view may follow")
+_FIRST = _State("at the beginning of a bracket within an expression")
+_INNER = _State("in a bracket within an expression")
+_FROM_INSIDE = _State("in the arguments of a function that take FROM, such as EXTRACT")
 
 
 def _define(
