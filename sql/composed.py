@@ -112,7 +112,7 @@ class _Script:
     # --- IDENTIFIER --------------------------------------------------------------------------------
 
     def _names(self, start: int, end: int) -> str:
-        """Of the statement, the first target that is not known."""
+        """The statement's first target that is not known."""
         words = {folded(piece.text) for piece in self.lexed.pieces[start:end] if piece.kind == "word"}
         if "identifier" not in words or words.isdisjoint(_WRITING):
             return ""

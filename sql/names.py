@@ -61,7 +61,7 @@ class TableName:
         """The name that 1 to 3 parts mean in `namespace`; more parts are nested namespaces of another catalog.
 
         A two-part name is `database.table` of the current catalog. Spark reads it as `catalog.table` if a catalog of
-        that name is registered; either way such a table is no view's base table.
+        that name is registered; either way no view has such a base table.
         """
         if len(parts) == 2 and _names_path(*parts, namespace.catalog):
             return cls(parts[0].lower(), parts[1])

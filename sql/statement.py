@@ -99,7 +99,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """By a column of the view, or by date_trunc(column, unit); the unit is in upper case."""
+    """Partitions by a column of the view, or by date_trunc(column, unit); the unit is in upper case."""
 
     column: str
     unit: str | None = None

@@ -158,7 +158,7 @@ class _RequestReader:
         self._bytes = 0  # Bytes of the request that is being read.
         self._found: list[_Request] = []
         self.problem: Response | None = None
-        """The answer to what follows and is no request."""
+        """The answer to what follows and is not a request."""
 
     async def following(self, idle_seconds: float) -> list[_Request]:
         """The next requests, as many as have arrived together; none at the end or before a problem. Raises

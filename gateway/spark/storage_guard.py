@@ -97,12 +97,12 @@ class StorageGuard:
 
     @property
     def session(self) -> Mapping[str, str]:
-        """With what the gateway opens its own sessions."""
+        """The configuration of the gateway's own sessions."""
         return {SECRET: self.secret} if self.secret else {}
 
     @property
     def spark(self) -> Mapping[str, str]:
-        """With what a Spark that the gateway starts is configured."""
+        """The configuration of a Spark that the gateway starts."""
         return {HASH: hash_of(self.secret), DATABASE: self.database}
 
     def signed(self, text: str) -> str:

@@ -179,7 +179,7 @@ class FreshgateDialect(default.DefaultDialect):
 
     @cached
     def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> list[Any]:
-        """All columns count as nullable, because DESCRIBE does not tell. A type that is no type of Spark 4 becomes
+        """All columns count as nullable, because DESCRIBE does not tell. A type that is not one of Spark 4 becomes
         NullType, with a warning. Raises NoSuchTableError."""
         return [
             {

@@ -17,7 +17,7 @@ def literal(value: object) -> str:
     """The literal that Spark reads as this value, in a session with Spark's default of `escapedStringLiterals`.
 
     A tuple, list or set is a list in parentheses, as after IN. Raises TypeError for a value of any other type than
-    those of Spark's columns, and ValueError for a decimal that is no number.
+    those of Spark's columns, and ValueError for a decimal that is not a number.
     """
     if value is None:
         return "NULL"

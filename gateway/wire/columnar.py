@@ -81,7 +81,7 @@ class ColumnarPage:
         """How much memory it takes, about."""
 
     def part(self, number: int, start: int, count: int) -> tuple[_Values, int, bytes, int]:
-        """Of a column: its type, the number of rows, the bytes of these rows' values, and their NULLs."""
+        """A column's type, the number of rows, the bytes of these rows' values, and their NULLs."""
         column = self._columns[number]
         count = max(0, min(count, self.rows - start))
         if column.ends is None:

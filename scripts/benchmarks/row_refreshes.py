@@ -76,7 +76,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one statement, in seconds."""
+    """What one statement took, in seconds."""
 
     seconds: float
     processor: float

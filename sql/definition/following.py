@@ -123,7 +123,7 @@ def follow(
     _check_unit(value, unit)
     expression = "{}"
     for call in value.calls:
-        # Without ANSI mode, a string that is no date becomes NULL in the definition. With it, the definition fails.
+        # Without ANSI mode, a string that is not a date becomes NULL in the definition. With it, the definition fails.
         cast = f"try_cast({expression} AS {'DATE' if call == _DATE else 'TIMESTAMP'})"
         expression = cast if call == _DATE else f"date_trunc('{call}', {cast})"
     return Followed(value.table, value.column, expression)

@@ -117,7 +117,7 @@ class _Reading:
         return Computed(f"Aggregate by {', '.join(by)} of ({inputs})", self._items(items))
 
     def _distinct(self, node: Line, keys: Sequence[str], items: Sequence[str]) -> Computed:
-        """Of equal parts of a union only one counts, and Spark may leave out the others."""
+        """Drops all but one of a union's equal parts: only one counts, and Spark may leave out the others."""
         (below,) = node.children
         projects = []
         while below.kind in ("Project", "Sort"):

@@ -159,7 +159,7 @@ class TemplateReader:
         return identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text
 
     def template(self, span: Span, keys: Sequence[Key], aliases: Mapping[str, Template]) -> Template:
-        """`aliases`: what names may mean that are no keys."""
+        """`aliases`: what names may mean that are not keys."""
         found: list[Piece] = []
         place = span.start
         while place < span.end:

@@ -225,7 +225,7 @@ class _Merge:
         return written.edited(span, edits)
 
     def _is_arrow(self, place: int) -> bool:
-        """Of a lambda, whose names may be those of items."""
+        """Whether it belongs to a lambda, whose names may be those of items."""
         return (self._written.symbol(place), self._written.symbol(place + 1)) == ("-", ">")
 
     # --- the clauses below, in which names and numbers may mean items

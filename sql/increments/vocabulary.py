@@ -13,4 +13,4 @@ CHANGING = CHANGING_FUNCTIONS | DATE_FUNCTIONS | {UNSEEDED}
 NOW_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp"})
 """Without arguments they are the current time."""
 QUANTIFIERS = frozenset({"any", "some", "all"})
-"""Behind LIKE these are no functions."""
+"""Behind LIKE these are not functions."""

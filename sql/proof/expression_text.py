@@ -73,7 +73,7 @@ _FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
     "substring": ("Substring", "str pos len", "string int int", "string"),
     "trim": ("StringTrim", "srcStr trimStr", "string none", "string"),
 }
-"""The class of each function, its fields, their types (`zone`, `ansi` and `none` are no expressions), and its own."""
+"""The class of each function, its fields, their types (`zone`, `ansi` and `none` are not expressions), and its own."""
 _AGGREGATES = {
     "min": "Min",
     "max": "Max",

@@ -29,7 +29,7 @@ _SIMPLE = words("""
     isnotnull year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear extract date_part hour
     minute second trunc date_trunc to_date last_day outer between Some decimal
     """) | {STATIC_CALL, PADDED}
-"""Functions in an analyzed plan whose value of numbers is no number of another type that prints alike."""
+"""Functions in an analyzed plan whose value of numbers never prints like a number of another type."""
 _KEPT = words("""
     try_sum try_avg stddev stddev_samp stddev_pop variance var_samp var_pop corr percentile
     approx_count_distinct collect_list collect_set first last

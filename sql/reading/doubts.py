@@ -125,7 +125,7 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass
 
 
 def _ends(tokens: Sequence[Token]) -> dict[int, int]:
-    """By the place of each bracket, the place of the one that closes it. Those that stay open are left out."""
+    """The place of the closing bracket, by the place of the opening one. Those that stay open are left out."""
     opened: list[int] = []
     found: dict[int, int] = {}
     for place, token in enumerate(tokens):

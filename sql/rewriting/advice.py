@@ -282,7 +282,7 @@ def _column_type(column: exp.Column, draft: Draft, tables: Tables) -> str:
 
 
 def _aliases(draft: Draft) -> dict[str, str]:
-    """By relation; no alias if there is only one."""
+    """Aliases by relation; no alias if there is only one."""
     if len(draft.relations) == 1:
         return dict.fromkeys(draft.relations, "")
     names: set[str] = set()

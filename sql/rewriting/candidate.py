@@ -73,7 +73,7 @@ class Candidate:
     view: RewritableView
     block: Block
     values: dict[str, Column]
-    """By their forms, the columns that are no aggregates: the keys, if the view groups."""
+    """Non-aggregate columns, by canonical form: the keys, if the view groups."""
     measures: dict[str, Column]
     """By their forms, the aggregates."""
     times: tuple[tuple[str, str, Column], ...]

@@ -14,7 +14,7 @@ from sql.rewriting.times import at_least, core, determined_by, is_whole, moment_
 
 COLUMNS_STEP = 3
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.LTE: exp.GTE}
-"""a <= t is t >= a; what else compares a whole unit with a time is no comparison of the truncated time."""
+"""a <= t is t >= a; what else compares a whole unit with a time is not a comparison of the truncated time."""
 
 
 class Derivation:

@@ -24,7 +24,7 @@ from sql.rewriting.times import core, determined_by, is_whole, moment_of
 ColumnType = Callable[[TableName, str], str]
 """The type of a table's column, in upper case; empty if it is not known."""
 _FINE = frozenset({"TIMESTAMP", "TIMESTAMP_NTZ", "FLOAT", "DOUBLE"})
-"""Types of columns of which nearly every row has another value: they are no keys."""
+"""Types of columns of which nearly every row has another value: they are not keys."""
 _ATOMIC_TIMES = frozenset({"TIMESTAMP", "TIMESTAMP_NTZ"})
 _NO_KEYS = ("ARRAY", "MAP", "STRUCT", "VARIANT", "")
 _DISTINCT = frozenset({"count", "sum", "avg", "min", "max"})
@@ -85,7 +85,7 @@ class Draft:
         return self.key_forms >= other.key_forms and self.measures.keys() >= other.measures.keys()
 
     def new_counted(self, other: Draft) -> set[str]:
-        """Its keys whose distinct values are counted, and that are no keys of the other."""
+        """Its keys whose distinct values are counted, and that are not keys of the other."""
         return self.counted - other.keys.keys()
 
     def joined(self, other: Draft) -> Draft:
@@ -215,7 +215,7 @@ class _Reader:
                 self._parts(node)
 
     def _parts(self, node: exp.Expr) -> None:
-        """The parts of an expression over columns that are no keys themselves; the expression if these are none."""
+        """The parts of an expression over columns that are not keys themselves; the expression if these are none."""
         draft = self._draft
         keys, times = dict(draft.keys), dict(draft.times)
         try:

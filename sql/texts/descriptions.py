@@ -47,7 +47,7 @@ def read_view_texts(rows: Iterable[Sequence[object]]) -> dict[str, str]:
 
 
 def _described(rows: Iterable[Sequence[object]]) -> Iterator[tuple[str, str]]:
-    """The name and description of each table that is no temporary view of the session."""
+    """The name and description of each table that is not a temporary view of the session."""
     for _, name, temporary, description in rows:
         if temporary in (False, "false"):
             yield str(name).lower(), f"\n{description}"

@@ -170,7 +170,7 @@ class TestNames:
     @pytest.mark.parametrize(("name", "meant"), [("shedule", "schedule"), ("grace_periode", "grace_period")])
     def test_a_misspelt_setting_is_refused(self, name: str, meant: str) -> None:
         misspelt = SimpleNamespace(identifier="daily", config=SimpleNamespace(_extra={name: "x"}))
-        with pytest.raises(CompilationError, match=f"`{name}` is no setting .* `{meant}`"):
+        with pytest.raises(CompilationError, match=f"`{name}` is not a setting .* `{meant}`"):
             check_names(misspelt, ["schedule", "grace_period"])
 
     def test_settings_of_others_pass(self) -> None:

@@ -178,6 +178,6 @@ def _storages(names: Iterable[str]) -> set[str]:
 
 
 def _pieces(tables: Sequence[str]) -> Iterator[Sequence[str]]:
-    """At most TOGETHER tables each."""
+    """Divides the tables into groups of at most TOGETHER."""
     for start in range(0, len(tables), TOGETHER):
         yield tables[start : start + TOGETHER]

@@ -28,7 +28,7 @@ class NameIndex:
         return name in self._entries
 
     def __iter__(self) -> Iterator[Entry]:
-        """In the order of the names."""
+        """Iterates in the order of the names."""
         return map(self._entries.__getitem__, self._ordered)
 
     def owner(self, name: TableName) -> Entry | None:

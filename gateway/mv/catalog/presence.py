@@ -111,7 +111,7 @@ class Vigil:
 
     @property
     def silent_seconds(self) -> float:
-        """For how long no sign of life was seen."""
+        """The seconds since the last sign of life."""
         return self._clock() - self._since
 
     def note(self, found: Mark | None) -> Presence:

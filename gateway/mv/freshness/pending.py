@@ -25,7 +25,7 @@ from sql.names import TableName
 from sql.words import Words
 
 WORKED_OUT_MAX = 20
-"""Of how many pending writes the tables are worked out at once, which takes a millisecond each. The others count by
+"""Pending writes whose tables are worked out at once, which takes a millisecond each. The others count by
 their words."""
 
 

@@ -62,7 +62,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns."""
+        """The columns' names."""
         return tuple(name for name, _ in self.columns)
 
 

@@ -58,7 +58,7 @@ file to its appearance."""
 SIZE_SECONDS = 600.0
 """For how long a size is remembered: only its order matters."""
 SIZES_MAX = 10_000
-"""Of how many tables sizes are remembered; many may have been dropped meanwhile."""
+"""Tables whose sizes are remembered; many may have been dropped meanwhile."""
 FEED = "delta.enableChangeDataFeed"
 MAPPING = "delta.columnMapping.mode"
 _ADDED, _REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -285,7 +285,7 @@ class Changes:
 
 
 def _position(look: Look) -> str:
-    """Of a look at a table with a history."""
+    """The position of a look at a table with a history."""
     return look.observed.position if isinstance(look.observed, Snapshot) else ""
 
 
@@ -338,7 +338,7 @@ def _partitions(places: Mapping[PartitionValues, str]) -> dict[str, int]:
 def _listing(
     bound: int, rows: Iterable[Sequence[Any]], places: Mapping[str, int] | None, roots: Sequence[str]
 ) -> _Listing:
-    """The files at and below `places`, or all of them. Those of directories that are no partitions do not count."""
+    """The files at and below `places`, or all of them. Those of directories that are not partitions do not count."""
     older, young, latest = Fold(), list[YoungFile](), 0
     for directory, path, xor, count, size, modified in rows:
         if not any(observation.is_within(directory, root) for root in roots):

@@ -75,7 +75,7 @@ class _Observed:
 
 
 SIZED_MAX = 1_000
-"""Of how many directories the sizes are added: this happens on the event loop."""
+"""Directories whose sizes are added: this happens on the event loop."""
 LARGE = 2**62
 """Stands for the bytes of more directories."""
 
@@ -201,7 +201,7 @@ class Observer:
         return relation, root if root is not None and root.provider == ICEBERG else None
 
     def _function(self, name: TableName, function: Function | None, touch: int) -> Observed:
-        """Of a function that is implemented by a class, only the class name is visible. So a statement that has
+        """Only the class name of a function that is implemented by a class is visible. So a statement that has
         recreated it, perhaps with another archive, counts as a change."""
         if function is None:
             return GONE

@@ -140,7 +140,7 @@ class StorageLooks:
         return version.files is None or (sound and began >= oldest)
 
     def now(self) -> float:
-        """By the clock of looks."""
+        """The time of the clock of looks."""
         return self._clock()
 
     async def mark(self, entry: Entry, shown: Shown, *, alone: bool = True) -> Fold | None:

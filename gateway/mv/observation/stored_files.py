@@ -25,7 +25,7 @@ PLAN = "== Physical Plan =="
 CAUSE_MAX = 500
 """How many characters of what Spark says in the place of a plan are told."""
 KNOWN_MAX = 20_000
-"""Of how many storage tables the directories are remembered."""
+"""Storage tables whose directories are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StoredFiles:
         self._known: dict[TableName, _Listed] = {}
 
     async def of(self, view: MaterializedView, *shown: Shown) -> list[Fold]:
-        """For each of these contents of a view, the files with its rows, all as they are at one moment."""
+        """The files with the rows of each of these contents of a view, all as they are at one moment."""
         try:
             return await self._of(view, shown)
         except (StatementFailed, UpstreamLost):

@@ -347,7 +347,7 @@ class Increments:
         return Merged(Exact(rows, marks, basis.states, shape.filtered), appends, size, whole)
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
-        """Of all of these tables; 0 if that is not known without asking."""
+        """The bytes of all of these tables; 0 if they are not known without asking."""
         sizes = [self._changes.known_size(table) for table in tables]
         return sum(sizes) if all(sizes) else 0
 

@@ -88,7 +88,7 @@ class Routes:
         self._keys = keys
 
     def copied(self, view: MaterializedView) -> Route:
-        """For a view whose rows are in many versions, and are to be in one."""
+        """The route for a view whose rows are in many versions, and are to be in one."""
         copied = Copied(self._increments.copied(view))
         return Route(copied, f"copies {view.current.shown.versions} versions into one")
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 
 class Quarantine:
-    """In memory. A view is released by ALTER MATERIALIZED VIEW ... ENABLE QUERY REWRITE; a view that was dropped or
-    replaced has another id.
-
-    A refresh does not release a view: the cause may be a wrong rewriting as well as wrong rows.
-    """
+    """The views that gave wrong rows, in memory. A view is released by ALTER MATERIALIZED VIEW ... ENABLE QUERY
+    REWRITE; a view that was dropped or replaced has another id. A refresh does not release a view: the cause may be
+    a wrong rewriting as well as wrong rows."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}

@@ -68,7 +68,7 @@ class Suggestions:
         self._unanswered = unanswered
 
     async def of(self, user: str | None) -> list[Advice]:
-        """For the queries of a user, or of all users; those that would save the most time first. Raises
+        """Suggests views for the queries of a user, or of all users; those that would save the most time first. Raises
         FreshgateError."""
         queries = self._longest(user)
         named = await asyncio.to_thread(lambda: [tables_of(each.runs.text, each.namespace) for each in queries])
@@ -115,7 +115,7 @@ class Suggestions:
         return dict(zip(schemas, found, strict=True))
 
     async def _named(self, suggestions: list[Suggestion], taken: set[TableName]) -> list[Suggestion]:
-        """With names that no relation has, as far as Spark tells."""
+        """Gives them names that no relation has, as far as Spark tells."""
         free, names = list(suggestions), set(taken)
         for _ in range(NAMINGS_MAX):
             # Not asked of the schemas, which would remember for a while that a suggested view does not exist.

@@ -21,7 +21,7 @@ _WORTH = re.compile(
 
 @dataclass(slots=True)
 class Runs:
-    """Of the queries of one shape that one user ran. Times are in seconds."""
+    """Counts the runs of one user's queries of one shape. Times are in seconds."""
 
     text: str
     """The last one. Its literals are never shown."""
@@ -31,7 +31,7 @@ class Runs:
 
 
 class Unanswered:
-    """Of the shapes that ran last."""
+    """Counts the queries that no view answered, of the shapes that ran last."""
 
     def __init__(self, most: int) -> None:
         """`most`: the number of shapes; 0: nothing is counted."""

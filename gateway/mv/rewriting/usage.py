@@ -36,7 +36,7 @@ class Missed(StrEnum):
 
 @dataclass(slots=True)
 class Counts:
-    """Of all queries, since the start."""
+    """Counts of all queries, since the start."""
 
     considered: int = 0
     matched: int = 0
@@ -55,7 +55,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Durations:
-    """Of statements that succeeded."""
+    """The durations of statements that succeeded."""
 
     count: int = 0
     seconds: float = 0.0
@@ -80,7 +80,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Usage:
-    """Of the queries of one shape."""
+    """Counts and durations of the queries of one shape."""
 
     counts: Counts
     hits: Counter[TableName] = field(default_factory=Counter)
@@ -122,7 +122,7 @@ class Usage:
 
 
 class Usages:
-    """Of the shapes used last."""
+    """The usage of the shapes that were used last."""
 
     def __init__(self, most: int = SHAPES_MAX) -> None:
         self.counts = Counts()

@@ -34,7 +34,7 @@ class Measures:
         """By the storage table's name: each version that had files when the table was last measured."""
 
     async def of(self, views: Iterable[MaterializedView]) -> dict[str, dict[int, Measure]]:
-        """For each view's id, the measures of its versions that have rows."""
+        """The measures of the versions that have rows, by the views' ids."""
         listed = list(views)
         unknown = [
             (view.storage, view.current.shown, view.layout)

@@ -140,7 +140,7 @@ class Readers:
                     await self._news.wait()
 
     def _planning_seconds(self, ids: frozenset[str]) -> float:
-        """For how long Spark may still be planning a read of these views; 0 or less if it is not."""
+        """The seconds for which Spark may still be planning a read of these views; 0 or less if it is not."""
         since = [read.at for read in self._reads.values() if read.planned is None and not ids.isdisjoint(read.views)]
         return max(since) + PLANNING_SECONDS - self._clock() if since else 0.0
 

@@ -18,7 +18,7 @@ from sql.names import Namespace, quote
 log = logging.getLogger(__name__)
 
 KNOWN_MAX = 64
-"""Of how many settings of sessions the values are kept: 20 KB each."""
+"""Sessions' settings that are kept: 20 KB each."""
 
 
 class ProofSessions:
@@ -53,7 +53,7 @@ class ProofSessions:
 
     @asynccontextmanager
     async def spare(self, session: Session, namespace: Namespace, *, apart: bool = False) -> AsyncIterator[SqlSession]:
-        """For statements that may take long, in the client's session or in one like it. Raises as `twin` does."""
+        """Lends a session for statements that may take long: the client's, or one like it. Raises as `twin` does."""
         if apart or _has_ended(session):
             async with self.twin(session, namespace) as twin:
                 yield twin

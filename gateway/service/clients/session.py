@@ -147,7 +147,7 @@ class Session:
         self.settings = SessionSettings(call.configuration)
 
     async def sql(self) -> SqlSession:
-        """For running the gateway's own statements in this session. Raises UpstreamLost."""
+        """Runs the gateway's own statements in this session. Raises UpstreamLost."""
         return (await self.side()).session(self.upstream_handle)
 
     async def side(self) -> SideConnection:

@@ -22,7 +22,7 @@ Record = Callable[[bool], Awaitable[tuple[Recorded | None, Any]]]
 """Runs a statement, and returns its result if it is to be recorded and can be; otherwise what its caller reads."""
 
 TOO_LARGE_MAX = 4_096
-"""Of how many results it is remembered that they are too large."""
+"""Results that are remembered as too large."""
 EXPIRIES_MIN = 1_000
 """Up to how many notes of a result's age are kept although most of them are about results that were dropped."""
 TICK_SECONDS = 1.0

@@ -93,7 +93,7 @@ class Protection:
                 raise _write_to_storage(TableName(storage, target.table))
 
     def _check_anywhere(self, parts: Parts) -> None:
-        """For a name that cannot be resolved, because another database may be current in its session."""
+        """Checks a name that cannot be resolved, because another database may be current in its session."""
         if (view := self._last_parts_of(parts)) is not None:
             raise NotAllowed(
                 f"{'.'.join(parts)} may be the materialized view {view}: a statement that may change this "

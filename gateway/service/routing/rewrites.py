@@ -72,7 +72,7 @@ _ENDING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """With which queries are considered."""
+    """The parts that consider a query."""
 
     candidates: Candidates
     measures: Measures

@@ -179,7 +179,9 @@ def check_names(model: RelationConfig, known: Sequence[str]) -> None:
     own: Mapping[str, Any] = getattr(model.config, "_extra", {})
     for name in own.keys() - set(known):
         if meant := get_close_matches(name, known, n=1, cutoff=0.8):
-            raise CompilationError(f"{model.identifier}: `{name}` is no setting of a model. Do you mean `{meant[0]}`?")
+            raise CompilationError(
+                f"{model.identifier}: `{name}` is not a setting of a model. Do you mean `{meant[0]}`?"
+            )
 
 
 @dataclass(frozen=True)
