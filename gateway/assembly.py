@@ -25,7 +25,7 @@ from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login import exposure, methods
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import Sources
+from gateway.monitoring.metrics import MetricSources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.directories import Directories
@@ -178,7 +178,7 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
     readiness = Readiness(partial(probe.ask, spark.probes))
-    sources = Sources(
+    sources = MetricSources(
         listener=listener,
         traffic=traffic,
         counts=service.audit.counts,
@@ -250,7 +250,7 @@ class Spark:
         self._dialect = dialect
         self._sign = sign
         # The embedded engine has the default transport.
-        place = settings.place or upstream_url.Place("")
+        place = settings.place or upstream_url.UpstreamPlace("")
         self.mechanism = MECHANISMS[place.transport]
         self._path = place.http_path
         self._tls = client_context(settings.tls_ca) if place.tls else None
@@ -310,7 +310,10 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
 
     def pool(size: int, configuration: Mapping[str, str], settings: Mapping[str, str] | None = None) -> SessionPool:
         return SessionPool(
-            *(spark, account.user, size, {**configuration, **guard.session}),
+            spark,
+            account.user,
+            size,
+            {**configuration, **guard.session},
             password=account.password,
             settings=settings,
             greet=greet,
@@ -381,8 +384,17 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
     loading = Loading(catalog, metastore, METASTORE_SESSIONS)
     quarantine = Quarantine()
     return Views(
-        *(fence, catalog, loading, settlement, guard, relations),
-        *(schemas, observer, storages, inspector, quarantine),
+        fence,
+        catalog,
+        loading,
+        settlement,
+        guard,
+        relations,
+        schemas,
+        observer,
+        storages,
+        inspector,
+        quarantine,
     )
 
 
@@ -515,7 +527,9 @@ def routed(
     catalog, readers = views.catalog, versions.readers
     scope = Scope(catalog, views.relations)
     gatekeeper = Gatekeeper(
-        *(catalog, Directories(catalog, views.fence), views.guard),
+        catalog,
+        Directories(catalog, views.fence),
+        views.guard,
         guarded=lambda: spark.guard.state is GuardState.ACTIVE,
     )
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
@@ -563,7 +577,7 @@ def routed(
     )
     means = Means(candidates, measures, prover, partly_stale, proof_sessions)
     rewrites = Rewrites(
-        *(catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds)
+        catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds
     )
     effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
@@ -658,7 +672,7 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
     return Listener(ports, wire_limits, open_client, connect, traffic)
 
 
-def monitoring(settings: Settings, sources: Sources) -> Monitor:
+def monitoring(settings: Settings, sources: MetricSources) -> Monitor:
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
     return Monitor(place.host, place.port, sources, hosts.refusal)

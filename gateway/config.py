@@ -248,7 +248,7 @@ class Upstream:
     )
 
     @property
-    def place(self) -> upstream_url.Place | None:
+    def place(self) -> upstream_url.UpstreamPlace | None:
         """Where that server is; None for the embedded engine."""
         return upstream_url.place_of(self.address) if self.address else None
 

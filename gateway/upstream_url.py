@@ -24,7 +24,7 @@ class BadPart(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UpstreamPlace:
     """Where a server is, and which protocol it speaks."""
 
     address: str
@@ -44,10 +44,10 @@ class Place:
         return f"{PREFIX}{self.address}/" + "".join(f";{part}" for part, there in parts.items() if there)
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> UpstreamPlace:
     """Parses HOST:PORT, which is not checked, or a JDBC URL. Raises BadPart."""
     if not text.lower().startswith(PREFIX):
-        return Place(text)
+        return UpstreamPlace(text)
     rest = text[len(PREFIX) :]
     for sign, what in (("#", "variables"), ("?", "settings of Spark")):
         rest, _, unused = rest.partition(sign)
@@ -61,7 +61,7 @@ def place_of(text: str) -> Place:
         raise BadPart(f"the URL names no server. Write {PREFIX}HOST:PORT")
     if "," in place:
         raise BadPart(f"{place} names several servers. Name one")
-    return _with_variables(Place(_with_port(place)), pairs)
+    return _with_variables(UpstreamPlace(_with_port(place)), pairs)
 
 
 def _with_port(place: str) -> str:
@@ -69,7 +69,7 @@ def _with_port(place: str) -> str:
     return place if ":" in bare else f"{place}:{DEFAULT_PORT}"
 
 
-def _with_variables(place: Place, pairs: list[str]) -> Place:
+def _with_variables(place: UpstreamPlace, pairs: list[str]) -> UpstreamPlace:
     known = {name.lower(): name for name in _NAMES}
     path, http = "", False
     for pair in filter(None, pairs):

@@ -13,7 +13,7 @@ from gateway import __main__, settings_file
 from gateway.__main__ import main
 from gateway.config import Address, ConfigError, Settings
 from gateway.toml_lines import lines_of
-from gateway.upstream_url import Place, place_of
+from gateway.upstream_url import UpstreamPlace, place_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -167,7 +167,7 @@ def test_the_upstream_may_be_a_jdbc_url(url: str, address: Address, transport: s
     ):
         place = settings.upstream.place
         assert place is not None
-        assert place == Place(str(address), transport, path, tls)
+        assert place == UpstreamPlace(str(address), transport, path, tls)
         assert place_of(str(place)) == place
 
 

@@ -11,10 +11,10 @@ import pytest
 from gateway import server, settings_file
 from gateway.config import Address
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.mv.catalog.presence import Mark, Process, Vigil
+from gateway.mv.catalog.presence import PresenceMark, Process, Vigil
 from gateway.spark.engine import ExternalEngine
 
-OTHER = Mark("other", "host b, port 1", Process("0" * 16, 1, 1), "1", leaving=False, ended=False)
+OTHER = PresenceMark("other", "host b, port 1", Process("0" * 16, 1, 1), "1", leaving=False, ended=False)
 
 
 class Views(list[SimpleNamespace]):
@@ -31,7 +31,7 @@ class Stage:
         monkeypatch.setattr(server, "TAKING_OVER_SECONDS", 0)
         self.done: list[str] = []
         self.lost: str | None = "Another gateway"
-        self.found: Mark | None = OTHER
+        self.found: PresenceMark | None = OTHER
         self.kept = True
         self.problem: FreshgateError | None = None
         self.server = server.Server(settings_file.load(None, []), ExternalEngine(Address("127.0.0.1", 1)))
@@ -46,7 +46,7 @@ class Stage:
     def vigil(self) -> Vigil:
         return Vigil(Process.own())
 
-    async def other(self) -> Mark | None:
+    async def other(self) -> PresenceMark | None:
         return self.found
 
     async def take(self) -> None:

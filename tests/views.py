@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
+from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses
 from sql.texts.maintenance import StorageLayout
@@ -32,7 +32,7 @@ def view_of(version: Version) -> MaterializedView:
         schemas={},
         views=frozenset(),
         layout=StorageLayout("day", "string", "{}", holds_column=True),
-        followed=Followed(base_key(SALES), "day", 0, "string", "{}"),
+        followed=FollowedTable(base_key(SALES), "day", 0, "string", "{}"),
         view_names={},
         properties={},
         comment=None,

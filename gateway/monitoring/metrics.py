@@ -42,7 +42,7 @@ class LostLines(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class MetricSources:
     """The objects that the metrics are read from."""
 
     listener: Listener
@@ -68,7 +68,7 @@ class Sources:
 class MetricsPage:
     """A separate registry with the metrics of the process and the gateway."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -115,7 +115,7 @@ def _rows(family: Metric, *, first: bool) -> bytes:
 class _Gateway(Collector):
     """The gateway's families, except those with a row per view."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
         self._version = importlib.metadata.version("freshgate")
 

@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 
 from gateway.monitoring.http_server import Admission, HttpServer, Response
-from gateway.monitoring.metrics import CONTENT_TYPE, MetricsPage, Sources
+from gateway.monitoring.metrics import CONTENT_TYPE, MetricSources, MetricsPage
 
 JSON = "application/json"
 
@@ -14,7 +14,7 @@ JSON = "application/json"
 class Monitor:
     """Serves /metrics, /healthz and /readyz from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, sources: Sources, admission: Admission = lambda *_: None) -> None:
+    def __init__(self, host: str, port: int, sources: MetricSources, admission: Admission = lambda *_: None) -> None:
         self._sources = sources
         self._metrics = MetricsPage(sources)
         handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}

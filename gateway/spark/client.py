@@ -145,7 +145,10 @@ class Connection:
         ends_sessions = endpoint.mechanism != HTTP
         reopen = partial(cls.open, endpoint, user, password, dialect=dialect, sign=sign)
         connection = cls(
-            *(reader, writer, wire, reopen),
+            reader,
+            writer,
+            wire,
+            reopen,
             place=endpoint,
             login=login,
             ends_sessions=ends_sessions,

@@ -247,7 +247,9 @@ class EmbeddedEngine:
         waiting = asyncio.create_task(_tell_of_waiting(began), name="waiting for Spark")
         try:
             self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", f"{children.PACKAGE}.spark.host"),
+                sys.executable,
+                "-m",
+                f"{children.PACKAGE}.spark.host",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 limit=ANSWER_BYTES_MAX,

@@ -94,7 +94,7 @@ class _Explaining:
         output = [(str(name), str(kind)) for name, kind, *_ in (await self._session.run(f"DESCRIBE QUERY {text}")).rows]
         tables = {_shown(name): _table(each) for name, each in relations.items() if each.kind is RelationKind.TABLE}
         views = [each.view_text for each in relations.values() if each.kind is RelationKind.VIEW]
-        settings = plan_text.Settings(
+        settings = plan_text.PlanSettings(
             ansi=await self._value(ANSI) == "true",
             loses_precision=await self._value(PRECISION) == "true",
             zone=await self._value(ZONE),
@@ -166,9 +166,9 @@ def _shown(name: TableName) -> str:
     return f"{name.catalog}.{name.database}.{name.table}"
 
 
-def _table(table: Relation) -> plan_text.Table:
+def _table(table: Relation) -> plan_text.PlanTable:
     columns = tuple((name, _type(json.loads(kind))) for name, kind in table.columns)
-    return plan_text.Table(
+    return plan_text.PlanTable(
         columns, (_shown(table.name), table.created, table.location), (table.provider, table.reading)
     )
 

@@ -56,7 +56,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StatusLine:
     """A line of a table and its notes, the most important first."""
 
     cells: tuple[str, ...]
@@ -171,7 +171,7 @@ def _guard(status: Status) -> str:
     return f"Guard inside Spark: {status.guard}{reason}"
 
 
-def _view_line(view: View, now: datetime) -> Line:
+def _view_line(view: View, now: datetime) -> StatusLine:
     notes = []
     if view.reason:
         notes.append(f"because {view.reason}")
@@ -180,7 +180,7 @@ def _view_line(view: View, now: datetime) -> Line:
     if view.schedule:
         notes.append(f"schedule: {view.schedule}")
     due = view.next_refresh_time
-    return Line(
+    return StatusLine(
         (
             view.title,
             view.freshness,
@@ -196,7 +196,7 @@ def _view_line(view: View, now: datetime) -> Line:
     )
 
 
-def _task_line(task: RefreshTask, now: datetime, style: Style) -> Line:
+def _task_line(task: RefreshTask, now: datetime, style: Style) -> StatusLine:
     needed = task.partitions_needed
     notes = [task.spark_progress] if task.spark_progress else []
     if task.row_count is not None:
@@ -204,7 +204,7 @@ def _task_line(task: RefreshTask, now: datetime, style: Style) -> Line:
     if task.reason:
         notes.append(f"because {task.reason}")
     by = " ".join(filter(None, [task.user, task.trigger and f"({task.trigger})"]))
-    return Line(
+    return StatusLine(
         (
             task.title,
             task.status,
@@ -217,10 +217,10 @@ def _task_line(task: RefreshTask, now: datetime, style: Style) -> Line:
     )
 
 
-def _next_lines(views: Sequence[View], now: datetime) -> Iterator[Line]:
+def _next_lines(views: Sequence[View], now: datetime) -> Iterator[StatusLine]:
     for view in views:
         if (due := view.next_refresh_time) is not None:
-            yield Line((view.title, _until(due, now), f"{due:%Y-%m-%d %H:%M:%S}"))
+            yield StatusLine((view.title, _until(due, now), f"{due:%Y-%m-%d %H:%M:%S}"))
 
 
 def _age(moment: datetime | None, now: datetime) -> str:
@@ -235,7 +235,7 @@ def _until(moment: datetime, now: datetime) -> str:
 # --- tables --------------------------------------------------------------------------------------------
 
 
-def _table(columns: Sequence[Column], lines: Sequence[Line], style: Style, room: int | None = None) -> list[str]:
+def _table(columns: Sequence[Column], lines: Sequence[StatusLine], style: Style, room: int | None = None) -> list[str]:
     """A table of at most `room` lines; on a narrow terminal its first column shrinks."""
     rows = [tuple(map(plain, line.cells)) for line in lines]
     widths = [
@@ -260,7 +260,7 @@ def _table(columns: Sequence[Column], lines: Sequence[Line], style: Style, room:
     return [head, *_chosen(blocks, lines, style, None if room is None else room - 1)]
 
 
-def _chosen(blocks: Sequence[list[str]], lines: Sequence[Line], style: Style, room: int | None) -> list[str]:
+def _chosen(blocks: Sequence[list[str]], lines: Sequence[StatusLine], style: Style, room: int | None) -> list[str]:
     """As many blocks as there is room for, in their order; the last one may have lost notes."""
     if room is None or sum(map(len, blocks)) <= room:
         return [each for block in blocks for each in block]

@@ -44,7 +44,7 @@ class NotProved:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ProvedRows:
     """What a node returns: the combinations of the relations' rows that meet the conditions."""
 
     relations: tuple[Term, ...]
@@ -100,7 +100,7 @@ def can_be_stored(definition: Plan) -> Proved | NotProved:
     return Proved()
 
 
-def _answer(plan: Plan) -> Rows:
+def _answer(plan: Plan) -> ProvedRows:
     """The canonical form of a plan's answer, with the columns in the order of the answer."""
     for name in sorted(plan.constants - CONSTANT):
         raise NotUnderstood(f"it contains {name}, whose value may change from one moment to the next")
@@ -109,10 +109,10 @@ def _answer(plan: Plan) -> Rows:
     if any(each.id not in columns for each in plan.output):
         raise NotUnderstood("the plan lacks a column of the answer")
     where = frozenset(needed(rows.where))
-    return Rows(rows.relations, where, tuple((each.id, columns[each.id]) for each in plan.output), rows.order)
+    return ProvedRows(rows.relations, where, tuple((each.id, columns[each.id]) for each in plan.output), rows.order)
 
 
-def _rows(node: Node) -> Rows:
+def _rows(node: Node) -> ProvedRows:
     build = _NODES.get(node.kind)
     if build is None:
         raise NotUnderstood(f"it contains the plan node {node.kind}")
@@ -199,11 +199,11 @@ def _text(value: Value) -> str:
 # Plan nodes
 
 
-def _child(node: Node) -> Rows:
+def _child(node: Node) -> ProvedRows:
     return _rows(_node(node.fields["child"]))
 
 
-def _table(node: Node) -> Rows:
+def _table(node: Node) -> ProvedRows:
     parts: list[str] = []
     for name in sorted(set(node.fields) - {"output"}):
         parts.append(f"{name}={_part(node.fields[name], {}, [])}")
@@ -216,32 +216,32 @@ def _table(node: Node) -> Rows:
         (each.id, column(source, Term("field", detail=(_text(each.fields["name"]),), type=each.type)))
         for each in _nodes(node.fields["output"])
     ]
-    return Rows((source,), frozenset(), tuple(output))
+    return ProvedRows((source,), frozenset(), tuple(output))
 
 
-def _project(node: Node) -> Rows:
+def _project(node: Node) -> ProvedRows:
     rows = _child(node)
     columns = rows.columns
     output = tuple((each.id, _expression(each, columns)) for each in _nodes(node.fields["projectList"]))
-    return Rows(rows.relations, rows.where, output, rows.order)
+    return ProvedRows(rows.relations, rows.where, output, rows.order)
 
 
-def _filter(node: Node) -> Rows:
+def _filter(node: Node) -> ProvedRows:
     rows = _child(node)
     where = conditions(_expression(_node(node.fields["condition"]), rows.columns))
-    return Rows(rows.relations, rows.where | where, rows.output, rows.order)
+    return ProvedRows(rows.relations, rows.where | where, rows.output, rows.order)
 
 
-def _sort(node: Node) -> Rows:
+def _sort(node: Node) -> ProvedRows:
     rows = _child(node)
     if _text(node.fields["global"]) != "true":
         raise NotUnderstood("it sorts parts of the rows")
     columns = rows.columns
     order = tuple(_expression(each, columns) for each in _nodes(node.fields["order"]))
-    return Rows(rows.relations, rows.where, rows.output, order)
+    return ProvedRows(rows.relations, rows.where, rows.output, order)
 
 
-def _join(node: Node) -> Rows:
+def _join(node: Node) -> ProvedRows:
     left, right = _rows(_node(node.fields["left"])), _rows(_node(node.fields["right"]))
     kind = _text(node.fields["joinType"]).removesuffix("$")
     condition = node.fields["condition"]
@@ -251,7 +251,7 @@ def _join(node: Node) -> Rows:
             raise NotUnderstood("it joins a table with itself")
         output = left.output + right.output
         where = conditions(_expression(condition, dict(output))) if isinstance(condition, Node) else frozenset()
-        return Rows(relations, left.where | right.where | where, output)
+        return ProvedRows(relations, left.where | right.where | where, output)
     if kind not in OUTER_JOINS:
         raise NotUnderstood(f"it contains a join of the type {kind}")
     if kind == "RightOuter":
@@ -274,10 +274,10 @@ def _join(node: Node) -> Rows:
     if kind in {"LeftOuter", "FullOuter"}:
         # A value of the other side is NULL where that has no row, so it stays what it was computed from below.
         output += tuple((each, column(source, side)) for each, side in sides[1].items())
-    return Rows((source,), frozenset(), output)
+    return ProvedRows((source,), frozenset(), output)
 
 
-def _aggregate(node: Node) -> Rows:
+def _aggregate(node: Node) -> ProvedRows:
     rows = _child(node)
     columns = rows.columns
     grouping = [(each.id, _expression(each, columns)) for each in _nodes(node.fields["groupingExpressions"])]
@@ -308,7 +308,7 @@ def _check_key(key: Term, below: Term) -> None:
 
 def _grouped(
     relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: tuple[tuple[str, Term], ...]
-) -> Rows:
+) -> ProvedRows:
     for source in relations:
         for lemma in (merge, without_outer_join):
             if (groups := lemma(source, relations, where, keys, output)) is not None:
@@ -324,20 +324,20 @@ def _grouped(
             raise NotUnderstood("it uses a column that is not grouped")
         return compose(term.op, tuple(above(each) for each in term.args), term.detail, term.type) if term.args else term
 
-    return Rows((source,), frozenset(), tuple((each, above(term)) for each, term in output))
+    return ProvedRows((source,), frozenset(), tuple((each, above(term)) for each, term in output))
 
 
-def _window(node: Node) -> Rows:
+def _window(node: Node) -> ProvedRows:
     rows = _child(node)
     columns = rows.columns
     source = Term("windowed", (rows.core,))
     output = [(each, replaced(term, lambda below: column(source, below))) for each, term in rows.output]
     for each in _nodes(node.fields["windowExpressions"]):
         output.append((each.id, column(source, _expression(each, columns))))
-    return Rows((source,), frozenset(), tuple(output))
+    return ProvedRows((source,), frozenset(), tuple(output))
 
 
-def _union(node: Node) -> Rows:
+def _union(node: Node) -> ProvedRows:
     children = [_rows(each) for each in _nodes(node.fields["children"])]
     if _text(node.fields["byName"]) != "false":
         raise NotUnderstood("it contains a union by name")
@@ -348,7 +348,7 @@ def _union(node: Node) -> Rows:
     )
 
 
-def _expand(node: Node) -> Rows:
+def _expand(node: Node) -> ProvedRows:
     rows = _child(node)
     columns = rows.columns
     projections = node.fields["projections"]
@@ -359,16 +359,16 @@ def _expand(node: Node) -> Rows:
     return _stacked(Term("expanded", (rows.core,), (str(len(values)),)), ids, values)
 
 
-def _stacked(source: Term, ids: tuple[str, ...], branches: list[list[Term]]) -> Rows:
+def _stacked(source: Term, ids: tuple[str, ...], branches: list[list[Term]]) -> ProvedRows:
     """The rows of several branches; a column is known by its value in each of them."""
     if any(len(each) != len(ids) for each in branches):
         raise NotUnderstood("the branches of a union have different columns")
     names = [Term("branches", tuple(values), type=values[0].type) for values in zip(*branches, strict=True)]
     output = tuple((each, column(source, name)) for each, name in zip(ids, names, strict=True))
-    return Rows((source,), frozenset(), output)
+    return ProvedRows((source,), frozenset(), output)
 
 
-def _limit(node: Node) -> Rows:
+def _limit(node: Node) -> ProvedRows:
     """GLOBAL LIMIT over LOCAL LIMIT, with an OFFSET between; Spark plans nothing else for LIMIT and OFFSET."""
     count, skipped, below = _count(node, "limitExpr"), 0, _node(node.fields["child"])
     if below.kind == "Offset":
@@ -382,7 +382,7 @@ def _limit(node: Node) -> Rows:
         return replaced(term, lambda below: column(source, below))
 
     order = tuple(Term("order", (lifted(each.args[0]),), each.detail) for each in rows.order)
-    return Rows((source,), frozenset(), tuple((each, lifted(term)) for each, term in rows.output), order)
+    return ProvedRows((source,), frozenset(), tuple((each, lifted(term)) for each, term in rows.output), order)
 
 
 def _count(node: Node, field: str) -> int:
@@ -392,7 +392,7 @@ def _count(node: Node, field: str) -> int:
     return int(_text(literal.fields["value"]))
 
 
-_NODES: Mapping[str, tuple[Callable[[Node], Rows], str]] = {
+_NODES: Mapping[str, tuple[Callable[[Node], ProvedRows], str]] = {
     "LogicalRelation": (_table, "output streaming table relation"),
     "HiveTableRelation": (_table, "output table"),
     "Project": (_project, "projectList child"),

@@ -91,7 +91,7 @@ READ_CALLS = frozenset({*_TESTS, *_CONTAINED, *_FUNCTIONS, *_AGGREGATES, "cast",
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionFacts:
     """What a text does not show: the settings under which it was made, and what the statement was made of."""
 
     ansi: bool
@@ -120,7 +120,7 @@ class Reading:
     """One line of the text, read from the left to the right."""
 
     text: str
-    session: Session
+    session: SessionFacts
     types: Mapping[str, str]
     """Of the columns that the line may use, by their ids."""
     place: int = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sql.proof.expression_text import PADS, READ_CALLS, STATIC_CALL, Reading, Session, items
+from sql.proof.expression_text import PADS, READ_CALLS, STATIC_CALL, Reading, SessionFacts, items
 from sql.proof.literal_text import Loose
 from sql.proof.plan import Node, Output, Plan, Scalar, Value
 from sql.proof.sources import Literals, casts_of_literals, literals_of
@@ -56,7 +56,7 @@ _JOINS = ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", 
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlanTable:
     """A table of the catalog, as DESCRIBE shows it."""
 
     columns: tuple[tuple[str, str], ...]
@@ -67,7 +67,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PlanSettings:
     """Those of the session and of all views that the statement reads, which are equal."""
 
     ansi: bool
@@ -93,9 +93,9 @@ def views_in(explained: str) -> frozenset[str]:
 def read(
     explained: str,
     output: tuple[tuple[str, str], ...],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, PlanTable],
     sources: tuple[str, ...],
-    settings: Settings,
+    settings: PlanSettings,
 ) -> Plan:
     """The plan that EXPLAIN EXTENDED shows of a statement.
 
@@ -109,7 +109,7 @@ def read(
     if any("#" in name or "\n" in name for name in odd):
         raise ValueError("the plan's text does not show where the name of a column ends")
     strings = literals.strings | _padded(literals.strings, optimized) | {_TIME_FORMAT}
-    session = Session(
+    session = SessionFacts(
         settings.ansi, settings.loses_precision, settings.zone, strings, integers, tuple(dict.fromkeys(odd))
     )
     root, columns = _Tree(optimized, session, tables).node()
@@ -176,7 +176,7 @@ _Columns: TypeAlias = list[tuple[str, str]]
 class _Tree:
     """A node with all below it."""
 
-    def __init__(self, line: Line, session: Session, tables: Mapping[str, Table]) -> None:
+    def __init__(self, line: Line, session: SessionFacts, tables: Mapping[str, PlanTable]) -> None:
         kind, _, rest = line.text.partition(" ")
         self._kind = kind
         self._below = [_Tree(each, session, tables).node() for each in line.children]
@@ -311,7 +311,7 @@ class _Tree:
         identity = tuple(Scalar("String", each) for each in (*table.identity, *table.format))
         return {"output": output, "table": identity}, list(items(output).items())
 
-    def _table(self) -> tuple[Table, tuple[Node, ...]]:
+    def _table(self) -> tuple[PlanTable, tuple[Node, ...]]:
         name, rest = _table_name(self._line), self._reading.text
         table = self._tables.get(name or "")
         if name is None or table is None or name.count(".") != 2:

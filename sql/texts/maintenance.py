@@ -353,7 +353,7 @@ _OF_SPARK = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowsQuery:
     """Where the rows of a version come from, if not from the definition view: a query with the view's columns and then
     the `hidden` ones."""
 
@@ -363,7 +363,7 @@ class Rows:
 
 def insert_version(
     storage: TableName,
-    source: TableName | Rows,
+    source: TableName | RowsQuery,
     version: int,
     clustering: Clustering | None = None,
     columns: Sequence[str] = (),
@@ -386,7 +386,7 @@ def insert_version(
     named because the storage table may have hidden ones that are not written.
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
-    if isinstance(source, Rows):
+    if isinstance(source, RowsQuery):
         columns = (*columns, *source.hidden)
         relation = f"({source.query}) AS freshgate_rows({_listed(columns)})"
     else:

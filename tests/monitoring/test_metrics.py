@@ -17,7 +17,7 @@ from views import view_of
 
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import MetricsPage, Sources
+from gateway.monitoring.metrics import MetricSources, MetricsPage
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
@@ -76,12 +76,12 @@ def catalog_of(count: int) -> Catalog:
     return catalog
 
 
-def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -> Sources:
+def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -> MetricSources:
     rest = cast(Any, _Rest())
     sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8})())
     readiness = Readiness(_answers, 5)
     counts = audit.counts
-    return Sources(
+    return MetricSources(
         rest,
         traffic or Traffic(),
         counts,

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from processes import wait_until
 
-from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Mark, Presence, Process, Vigil
+from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
 
 ELSEWHERE = Process("0" * 16, 1, 1)
-MARK = Mark("m", "host, port 1", ELSEWHERE, "1", leaving=False, ended=False)
+MARK = PresenceMark("m", "host, port 1", ELSEWHERE, "1", leaving=False, ended=False)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ class Watched:
         self.now = 100.0
         self.vigil = Vigil(Process.own(), lambda: self.now)
 
-    def after(self, seconds: float, found: Mark | None) -> Presence:
+    def after(self, seconds: float, found: PresenceMark | None) -> Presence:
         self.now += seconds
         return self.vigil.note(found)
 
@@ -104,5 +104,5 @@ def test_a_new_mark_is_a_sign_of_life() -> None:
 @pytest.mark.parametrize(
     "found", [None, replace(MARK, ended=True), replace(MARK, process=replace(Process.own(), started=1))]
 )
-def test_a_gateway_that_has_ended_is_gone_at_once(found: Mark | None) -> None:
+def test_a_gateway_that_has_ended_is_gone_at_once(found: PresenceMark | None) -> None:
     assert Watched().after(0, found) is Presence.GONE

@@ -19,7 +19,7 @@ from gateway.mv.model.history import History
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import (
     Cause,
-    Followed,
+    FollowedTable,
     Manifest,
     MaterializedView,
     RefreshMode,
@@ -143,7 +143,7 @@ views = st.builds(
     schemas=st.dictionaries(names, schemas, max_size=3),
     views=st.frozensets(words, max_size=3),
     layout=st.builds(StorageLayout, words, words, texts, st.booleans(), words),
-    followed=st.none() | st.builds(Followed, words, words, numbers, words, texts),
+    followed=st.none() | st.builds(FollowedTable, words, words, numbers, words, texts),
     view_names=st.dictionaries(words, names, max_size=2),
     properties=st.dictionaries(texts, texts, max_size=3),
     comment=st.none() | texts,

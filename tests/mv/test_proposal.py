@@ -14,10 +14,10 @@ from views import SALES, SHOPS, view_of
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.partitions import of_key
 from gateway.mv.model.snapshot import Observed, Snapshot
-from gateway.mv.model.view import Cause, Followed, Manifest, MaterializedView, TriggerMode, Version, base_key
+from gateway.mv.model.view import Cause, FollowedTable, Manifest, MaterializedView, TriggerMode, Version, base_key
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.proposal import Proposal, Proposer
+from gateway.mv.refresh.proposal import Proposer, RefreshProposal
 from gateway.mv.refresh.routes import Route
 from sql.texts import maintenance
 from sql.texts.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
@@ -109,7 +109,7 @@ class World:
     async def inspect(self, *_: object) -> Inspection:
         return Inspection(LOOKS, {})
 
-    async def followed(self, view: MaterializedView, *_: object) -> Followed | None:
+    async def followed(self, view: MaterializedView, *_: object) -> FollowedTable | None:
         return view.followed
 
     async def run(self, sql: str) -> Answer:
@@ -128,14 +128,14 @@ class World:
     async def content(self, *_: object) -> None:
         return None
 
-    def propose(self, view: MaterializedView, *partitions: str, version: int = 1) -> Proposal:
+    def propose(self, view: MaterializedView, *partitions: str, version: int = 1) -> RefreshProposal:
         everything = cast(Any, self)
         proposer = Proposer(everything, everything, everything, Habits(), everything, everything, 30_000)
         cause = Cause(TriggerMode.MANUAL if partitions else TriggerMode.READ, "me", partitions, bool(partitions))
         return asyncio.run(proposer.propose(view, view, cause, version, everything))
 
 
-def refreshed(view: MaterializedView, proposal: Proposal) -> MaterializedView:
+def refreshed(view: MaterializedView, proposal: RefreshProposal) -> MaterializedView:
     """The view after what was proposed."""
     plan = proposal.plan
     assert plan is not None

@@ -18,10 +18,10 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.planner import Exact, PartlyRecomputed, Recomputed, RowSource
 from gateway.mv.refresh.publication import Unfit
-from sql.texts.maintenance import ALL, Rows
+from sql.texts.maintenance import ALL, RowsQuery
 
 SEEN = Snapshot("t", "1", partitions={("a",): "1", ("b",): "2"})
-EXACT = Exact(Rows("SELECT 1"), keyed=Keyed("d", "s.t", SEEN))
+EXACT = Exact(RowsQuery("SELECT 1"), keyed=Keyed("d", "s.t", SEEN))
 PARTLY = PartlyRecomputed(EXACT)
 LATER = replace(SEEN, state="2", partitions={**SEEN.partitions, ("c",): "3"})
 

@@ -7,7 +7,7 @@ import pytest
 from sql.proof.checker import Proved, prove
 from sql.proof.literal_text import literal_of
 from sql.proof.plan import Plan, Scalar
-from sql.proof.plan_text import Settings, Table, read, tables_in, views_in
+from sql.proof.plan_text import PlanSettings, PlanTable, read, tables_in, views_in
 from sql.proof.sources import literals_of
 
 NAME = "spark_catalog.shop.t"
@@ -15,9 +15,9 @@ COLUMNS = (
     *(("k", "int"), ("g", "string"), ("d", "date"), ("ts", "timestamp"), ("y", "bigint"), ("m", "decimal(10,2)")),
     *(("f", "double"), ("b", "boolean"), ("n", "")),
 )
-TABLE = Table(COLUMNS, (NAME, "2026", "file:/t"), ("parquet", ""))
+TABLE = PlanTable(COLUMNS, (NAME, "2026", "file:/t"), ("parquet", ""))
 RELATION = f"Relation {NAME}[k#0,g#1,d#2,ts#3,y#4L,m#5,f#6,b#7,n#8] parquet"
-SETTINGS = Settings(ansi=True, loses_precision=True, zone="UTC")
+SETTINGS = PlanSettings(ansi=True, loses_precision=True, zone="UTC")
 
 
 def explained(optimized: str, analyzed: str = "", types: str = "s: bigint") -> str:
@@ -26,7 +26,7 @@ def explained(optimized: str, analyzed: str = "", types: str = "s: bigint") -> s
     return "\n".join((*texts, "== Physical Plan ==\nScan"))
 
 
-def plan_of(optimized: str, output: str, *sources: str, analyzed: str = "", settings: Settings = SETTINGS) -> Plan:
+def plan_of(optimized: str, output: str, *sources: str, analyzed: str = "", settings: PlanSettings = SETTINGS) -> Plan:
     """`output`: names and types of columns, as `s bigint, g string`."""
     columns = [tuple(each.split(" ", 1)) for each in output.split(", ")]
     described = tuple((name, type_text) for name, type_text in columns)
@@ -215,7 +215,7 @@ def test_modes_and_zones_are_those_of_the_session() -> None:
     optimized = f"Aggregate [sum(y#4L) AS s#9L]\n+- {RELATION}"
     plans = [
         plan_of(optimized, "s bigint", settings=settings)
-        for settings in (SETTINGS, Settings(ansi=False, loses_precision=True, zone="UTC"))
+        for settings in (SETTINGS, PlanSettings(ansi=False, loses_precision=True, zone="UTC"))
     ]
     assert prove(plans[0], plans[0]) == Proved()
     assert prove(*plans) != Proved()

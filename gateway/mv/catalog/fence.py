@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from gateway.errors import FreshgateError, StatementFailed
-from gateway.mv.catalog.presence import SILENT_SECONDS, Mark, Presence, Process, Vigil
+from gateway.mv.catalog.presence import SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
 from gateway.mv.ports import Metastore
 from sql.texts import maintenance
 
@@ -107,13 +107,13 @@ class Fence:
         if told:
             log.info("the other gateway has ended, or has given no sign of life for %.0f s", vigil.silent_seconds)
 
-    async def other(self) -> Mark | None:
+    async def other(self) -> PresenceMark | None:
         """The mark of another gateway; None if there is none."""
         found = await self._read()
         mark = found.get(GATEWAY, "") if found is not None else ""
         if not found or not mark or mark == self._mark:
             return None
-        return Mark(
+        return PresenceMark(
             mark,
             _place(found.get(WHERE, "")),
             Process.parse(found.get(PROCESS, "")),

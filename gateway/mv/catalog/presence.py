@@ -80,7 +80,7 @@ def _start_of(number: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PresenceMark:
     """What the storage database says about the gateway that has put its mark last."""
 
     mark: str
@@ -106,7 +106,7 @@ class Vigil:
     def __init__(self, process: Process, clock: Callable[[], float] = time.monotonic) -> None:
         self._process = process
         self._clock = clock
-        self._last: Mark | None = None
+        self._last: PresenceMark | None = None
         self._since = 0.0
 
     @property
@@ -114,7 +114,7 @@ class Vigil:
         """The seconds since the last sign of life."""
         return self._clock() - self._since
 
-    def note(self, found: Mark | None) -> Presence:
+    def note(self, found: PresenceMark | None) -> Presence:
         """Takes what the database says now; None: it has no mark of another gateway."""
         last, self._last = self._last, found
         if found is None or found.ended or self._process.is_dead(found.process):

@@ -25,7 +25,7 @@ from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import read_snapshot, written_snapshot
 from gateway.mv.model.view import (
     Cause,
-    Followed,
+    FollowedTable,
     Manifest,
     MaterializedView,
     RefreshMode,
@@ -405,8 +405,8 @@ def _read_job(record: list[Any]) -> dict[str, Any]:
     return {"paused": status == "PAUSED", "job_since": int(since)}
 
 
-def _read_followed(record: dict[str, Any] | None) -> Followed | None:
-    return None if record is None else Followed(**record)
+def _read_followed(record: dict[str, Any] | None) -> FollowedTable | None:
+    return None if record is None else FollowedTable(**record)
 
 
 def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:

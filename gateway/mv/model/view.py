@@ -137,7 +137,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedTable:
     """The base table whose partitions a view's partitions follow."""
 
     base: str
@@ -324,7 +324,7 @@ class MaterializedView:
     views: frozenset[str]
     layout: StorageLayout
     """The partition columns of the storage table, and how they derive from the view's own."""
-    followed: Followed | None
+    followed: FollowedTable | None
     """None if the view has no partitions of its own, or if its definition does not let them follow a base table's."""
     view_names: Mapping[str, TableName]
     """The names of `views`, by id, at the last successful refresh."""

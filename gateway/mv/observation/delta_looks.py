@@ -163,7 +163,7 @@ def _has_written(commit: Commit) -> bool:
         return False
 
 
-class _Known(NamedTuple):
+class _Told(NamedTuple):
     """What the files of some commits tell."""
 
     snapshot: Snapshot
@@ -171,7 +171,7 @@ class _Known(NamedTuple):
     """Whether the snapshot is only right if the table's columns have not changed."""
 
 
-def _by_actions(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> _Known | None:
+def _by_actions(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> _Told | None:
     """The snapshot of a Delta table at `version`, from an earlier one and the commits since; None if they do not
     suffice, because some are gone."""
     partitions, newest, commits = dict(last.partitions), -1, 0
@@ -195,4 +195,4 @@ def _by_actions(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequen
         return None
     partitions.update((values, f"v{changed}") for values, changed in latest.items())
     state = f"v{newest}" if newest >= 0 else last.state
-    return _Known(Snapshot(last.identity, state, last.default, partitions, str(version)), bool(described - harmless))
+    return _Told(Snapshot(last.identity, state, last.default, partitions, str(version)), bool(described - harmless))

@@ -16,7 +16,7 @@ from gateway.mv.freshness.drift import Drift, drift
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import changed_version
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
-from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
+from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.observation.relations import Relations, definition_reads
 from gateway.mv.observation.schemas import sql_type
@@ -81,7 +81,7 @@ class Inspection:
         }
         return [*sorted({*self.cached, *(name for name, _ in read)}), *sorted(paths)]
 
-    def values_of(self, followed: Followed) -> list[str | None]:
+    def values_of(self, followed: FollowedTable) -> list[str | None]:
         """The values of the partitions of the followed table in the followed column, as far as they are known."""
         look = self.observed.get(followed.base)
         return [values[followed.place] for values in look.partitions] if isinstance(look, Snapshot) else []
@@ -237,7 +237,7 @@ class Inspector:
 
     async def followed(
         self, view: MaterializedView, before: MaterializedView, inspection: Inspection
-    ) -> Followed | None:
+    ) -> FollowedTable | None:
         """What the view's partitions can follow now; None if they can no longer follow any. `before` is the view at its
         last refresh.
 
@@ -265,7 +265,7 @@ class Inspector:
 
     def following(
         self, view: MaterializedView, partitioning: Partitioning | None, looks: Mapping[TableName, Look]
-    ) -> Followed:
+    ) -> FollowedTable:
         """What a view's partitions can follow. Raises CannotFollow with the reason."""
         if partitioning is None:
             raise CannotFollow("it has no partitions of its own")
@@ -287,7 +287,7 @@ class Inspector:
                     f"the partitions of {below.name} are in the time zone {below.layout.time_zone}, and this view's "
                     f"are in {view.layout.time_zone or 'none'}"
                 )
-            return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
+            return FollowedTable(below.id, found.column, 0, below.layout.kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
         if "timestamp" in kind and (relation := looks[found.table].relation) and relation.provider == ICEBERG:
@@ -296,7 +296,7 @@ class Inspector:
             raise CannotFollow(
                 f"the partition column {found.column} is of the type {kind}, which has two different zeros, 0 and -0"
             )
-        return Followed(
+        return FollowedTable(
             base_key(found.table), found.column, columns.index(found.column.lower()), kind, found.expression
         )
 

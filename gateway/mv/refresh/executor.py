@@ -28,7 +28,7 @@ from gateway.mv.refresh.increments import REFUSED, Increments
 from gateway.mv.refresh.planner import Copied, Exact, Merged, Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
-from gateway.mv.refresh.proposal import Proposal, Proposer
+from gateway.mv.refresh.proposal import Proposer, RefreshProposal
 from gateway.mv.refresh.publication import Publication, Unfit
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
@@ -148,7 +148,7 @@ class Executor:
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
-    async def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
+    async def _nothing_to_do(self, run: Run, start: Start, proposal: RefreshProposal) -> None:
         """Records that the noted or observed changes do not affect what the view shows."""
         entry, current = run.entry, proposal.view.current
         contents = await aside(proposal.partitions, proposal.contents, current.number, current.contents.basis)
@@ -162,7 +162,7 @@ class Executor:
         run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def _execute(
-        self, run: Run, start: Start, proposal: Proposal, plan: RefreshPlan, session: SqlSession
+        self, run: Run, start: Start, proposal: RefreshProposal, plan: RefreshPlan, session: SqlSession
     ) -> None:
         entry, view = run.entry, proposal.view
         self._writer.begin(entry)
@@ -255,7 +255,7 @@ class Executor:
 
         return await aside(after.partitions, lambda: seen(after) == seen(before))
 
-    async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
+    async def _plan_task(self, run: Run, proposal: RefreshProposal, plan: RefreshPlan) -> None:
         names = await aside(len(plan.written), proposal.first_names)
         task = run.entry.history.task(run.number)
         if task is not None:

@@ -38,7 +38,7 @@ from sql.names import TableName
 from sql.query.explanations import NoPlan
 from sql.spark_settings import has_meaning, is_harmless, is_kept
 from sql.texts import maintenance
-from sql.texts.maintenance import Rows
+from sql.texts.maintenance import RowsQuery
 
 FROM_BYTES = 64 * 2**20
 """Of base tables from which on AUTO considers refreshes by rows: for smaller tables a complete refresh is as fast."""
@@ -139,13 +139,13 @@ class Increments:
         now = self._rows_now(view, shape, marks, inspection)
         sources = {place.number: now[place.table] for place in shape.places}
         if shape.kind is Kind.ROWS:
-            return Exact(Rows(texts.whole(shape, sources)), marks)
+            return Exact(RowsQuery(texts.whole(shape, sources)), marks)
         stored = await self._metastore.relation(view.storage)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
             raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
-        rows = Rows(texts.complete(shape, sources), tuple(found.hidden))
+        rows = RowsQuery(texts.complete(shape, sources), tuple(found.hidden))
         return Exact(rows, marks, shape.signature, shape.filtered, missing)
 
     def _rows_now(
@@ -353,7 +353,7 @@ class Increments:
 
     def copied(self, view: MaterializedView) -> Exact:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""
-        return Exact(Rows(_stored(view, ())))
+        return Exact(RowsQuery(_stored(view, ())))
 
     def _basis(self, view: MaterializedView, shape: Shape) -> Basis:
         """What the current version contains, from which rows of this shape can continue."""
@@ -457,17 +457,17 @@ def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
 
 def _rows(
     view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[Term]
-) -> tuple[Rows, bool]:
+) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version."""
     shown, stored = view.current.shown, _stored(view, hidden)
     if shape.kind is Kind.GROUPS:
         if any(term.removes for term in summands) and not shape.subtracts:
             raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
-        return Rows(texts.merged(shape, stored, summands), tuple(hidden)), False
+        return RowsQuery(texts.merged(shape, stored, summands), tuple(hidden)), False
     if any(term.removes for term in summands):
         raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
     added = texts.appended(shape, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
-        return Rows(added), True
-    return Rows(f"({stored}) UNION ALL ({added})"), False
+        return RowsQuery(added), True
+    return RowsQuery(f"({stored}) UNION ALL ({added})"), False

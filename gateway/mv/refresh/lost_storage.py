@@ -32,7 +32,13 @@ class LostStorage:
             await self._fence.check_lately()
             written = {**await stored.view_written(view), **stored.write_job(view), **stored.write_published()}
             create = maintenance.create_storage(
-                *(view.storage, view.definition, written, view.comment, view.clauses, view.columns, view.layout),
+                view.storage,
+                view.definition,
+                written,
+                view.comment,
+                view.clauses,
+                view.columns,
+                view.layout,
                 staged=self._habits.stages_writes,
             )
             await self._metastore.run(create)

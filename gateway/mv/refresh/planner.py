@@ -39,7 +39,7 @@ class Step:
 class Exact:
     """Rows of a state of the base tables that is known exactly, which a later refresh by rows continues from."""
 
-    rows: maintenance.Rows | None = None
+    rows: maintenance.RowsQuery | None = None
     """The query that computes them; None: the definition view does."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """The state of each base table, by `base_key`; empty if it can only be compared by `keyed`."""

@@ -61,7 +61,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingPartition:
     """A partition of a view, the version that wrote it, and the tables whose changes it misses."""
 
     partition: Partition
@@ -70,7 +70,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class RefreshProposal:
     """What a refresh would do, and the observations behind it."""
 
     view: MaterializedView
@@ -144,7 +144,7 @@ class Proposer:
         session: SqlSession,
         *,
         plainly: bool = False,
-    ) -> Proposal:
+    ) -> RefreshProposal:
         """`view` has what the definition reads now, `before` what it read at its last refresh. `plainly`: Spark reads
         the definition view, so that whatever its tables are then is right, and no refresh by rows can follow. Raises
         what Spark raises, and RefreshFailed if the cause allows only a refresh by rows."""
@@ -175,7 +175,7 @@ class Proposer:
         inspection: Inspection,
         *,
         plainly: bool,
-    ) -> Proposal:
+    ) -> RefreshProposal:
         view = replace(view, followed=await self._inspector.followed(view, before, inspection))
         size = inspection.partitions + view.current.partitions
         seen = await inspection.drift(view)
@@ -185,9 +185,9 @@ class Proposer:
         single = single and not (_moved(view, before) if not view.complete else found.wholly)
         if found.none and not cause.mends:
             if cause.compacts:
-                return Proposal(view, self._copied(view, version), inspection)
+                return RefreshProposal(view, self._copied(view, version), inspection)
             if not single:
-                return Proposal(view, None, inspection)
+                return RefreshProposal(view, None, inspection)
         await aside(size, _check_told_apart, view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
@@ -196,13 +196,13 @@ class Proposer:
         extent = await aside(size, extent_of, view, found, keys.of, named, shown)
         chosen = extent.chosen
         if not chosen.all_but and not chosen.keys and not left:
-            return Proposal(view, None, inspection, keys, single)
+            return RefreshProposal(view, None, inspection, keys, single)
         route = Route()
         if not plainly and (chosen.all_but or chosen.keys):
             route = await self._routes.choose(view, cause, found, inspection, session, extent)
         if route.no_rows:
             if not left:
-                return Proposal(view, None, inspection, no_rows=True)
+                return RefreshProposal(view, None, inspection, no_rows=True)
             chosen = NOTHING
         known = _to_come(chosen, keys, shown) - left
         plan = await aside(
@@ -223,7 +223,7 @@ class Proposer:
             why = f"{plan.reason}; too many partitions to name them in a view"
             source = await self._whole(view, inspection, session, plainly=plainly)
             plan = plan_refresh(view, version, why, self._habits, renewed=plan.renewed, source=source)
-        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything, route.no_rows)
+        return RefreshProposal(view, plan, inspection, keys, single and not plan.chosen.everything, route.no_rows)
 
     async def _whole(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, plainly: bool
@@ -266,7 +266,7 @@ class Proposer:
 
     # --- partitions of the view --------------------------------------------------------------------
 
-    async def standings(self, view: MaterializedView, session: SqlSession) -> list[Standing]:
+    async def standings(self, view: MaterializedView, session: SqlSession) -> list[StandingPartition]:
         """The partitions that the view shows, and what each misses. Raises what Spark raises."""
         inspection = await self._inspector.inspect(view, float("-inf"))
         found = await inspection.drift(view)
@@ -406,11 +406,13 @@ def _published_characters(plan: RefreshPlan, present: Iterable[tuple[int, Partit
 
 def _standings(
     view: MaterializedView, found: Drift, touched: frozenset[PartitionKey], rows: Iterable[tuple[Any, ...]]
-) -> list[Standing]:
+) -> list[StandingPartition]:
     standings = []
     for key, count in rows:
         writer = view.current.manifest.writer(key)
-        standings.append(Standing(of_key(view, key, int(count)), writer, _unsynced(found, key in touched, writer)))
+        standings.append(
+            StandingPartition(of_key(view, key, int(count)), writer, _unsynced(found, key in touched, writer))
+        )
     return standings
 
 

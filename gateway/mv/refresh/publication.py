@@ -26,7 +26,7 @@ from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import ServiceSessions, SqlSession
 from gateway.mv.refresh.planner import Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import Start
-from gateway.mv.refresh.proposal import Proposal
+from gateway.mv.refresh.proposal import RefreshProposal
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.janitor import Janitor
@@ -46,7 +46,7 @@ class Unpublished:
 
     run: Run
     start: Start
-    proposal: Proposal
+    proposal: RefreshProposal
     version: Version
     listed: float
     """When its files were listed, by the clock of looks."""
@@ -95,7 +95,7 @@ class Publication:
         self,
         run: Run,
         start: Start,
-        proposal: Proposal,
+        proposal: RefreshProposal,
         plan: RefreshPlan,
         present: Sequence[tuple[int, PartitionKey]],
         basis: Basis | None,

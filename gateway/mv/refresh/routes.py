@@ -22,7 +22,7 @@ from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
 from sql.texts import maintenance
-from sql.texts.maintenance import ALL, PartitionKey, Rows, Selection
+from sql.texts.maintenance import ALL, PartitionKey, RowsQuery, Selection
 
 log = logging.getLogger(__name__)
 
@@ -163,12 +163,12 @@ class Routes:
         except (NotIncremental, StatementFailed, TimeoutError, ValueError) as error:
             log.debug("%s: no refresh by changed rows can follow: %s", view.name, error)
             exact = Exact()
-        rows = exact.rows or Rows(maintenance.rows_of_definition(view.definition, view.columns))
+        rows = exact.rows or RowsQuery(maintenance.rows_of_definition(view.definition, view.columns))
         columns, shown = (*view.columns, *rows.hidden), view.current.shown
         read = maintenance.stored_rows if exact.rows else maintenance.shown_rows
         stored = read(view.storage, columns, shown, view.layout)
         query = maintenance.partly_recomputed(stored, rows.query, columns, touched.keys, touched.layout)
-        return replace(exact, rows=Rows(query, rows.hidden), keyed=keyed)
+        return replace(exact, rows=RowsQuery(query, rows.hidden), keyed=keyed)
 
     async def recomputed(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, extent: Extent

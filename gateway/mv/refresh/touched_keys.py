@@ -12,7 +12,7 @@ from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Keyed
 from gateway.mv.model.layout import storage_layout
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.model.view import Followed, MaterializedView, base_key
+from gateway.mv.model.view import FollowedTable, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Metastore, SqlSession
@@ -60,7 +60,7 @@ class TouchedKeys:
         column, followed = found
         return Keyed(column, followed.base, inspection.snapshots[followed.base])
 
-    def _first(self, view: MaterializedView, inspection: Inspection) -> tuple[str, Followed] | None:
+    def _first(self, view: MaterializedView, inspection: Inspection) -> tuple[str, FollowedTable] | None:
         known = view.current.contents.keyed
         first = [known.column] if known is not None and known.column in view.columns else []
         for column in [*first, *view.columns[:COLUMNS_MAX]]:
@@ -69,7 +69,7 @@ class TouchedKeys:
                 return column, followed
         return None
 
-    def _followed(self, view: MaterializedView, column: str, inspection: Inspection) -> Followed | None:
+    def _followed(self, view: MaterializedView, column: str, inspection: Inspection) -> FollowedTable | None:
         try:
             found = self._inspector.following(view, Partitioning(column), inspection.looks)
         except CannotFollow:

@@ -20,7 +20,7 @@ from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.layout import marked, storage_layout
-from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
+from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
 from gateway.mv.observation.schemas import has_char, sql_type
@@ -231,7 +231,7 @@ class Drafting:
             layout = replace(layout, time_zone=below.view.layout.time_zone)
         return replace(view, layout=layout, followed=followed)
 
-    async def _check_unpadded(self, view: MaterializedView, followed: Followed) -> None:
+    async def _check_unpadded(self, view: MaterializedView, followed: FollowedTable) -> None:
         """Raises CannotFollow for a CHAR column: Spark reads a partition that was added without padding as padded. In
         DESCRIBE … AS JSON such columns look like strings."""
         for table in view.tables:

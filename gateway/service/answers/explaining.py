@@ -11,7 +11,7 @@ from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import SqlSession
-from gateway.mv.refresh.proposal import Proposal, Proposer
+from gateway.mv.refresh.proposal import Proposer, RefreshProposal
 from gateway.mv.statements.creation import Creation
 from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VersionNumbers
@@ -61,7 +61,7 @@ class Explaining:
         plan = await asyncio.to_thread(info.plan_lines, proposal, present)
         return info.explain_refresh(self._catalog, proposal.view, plan, map(str, bases), changes)
 
-    async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
+    async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> RefreshProposal:
         """What a refresh would do once the stale views below are refreshed. Their changes are not known before."""
         whole = replace(cause, complete=True, partitions=())
         number = self._numbers.expected(view)

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
 from gateway.mv.refresh.planner import plan_publish
-from gateway.mv.refresh.proposal import Proposal, Standing
+from gateway.mv.refresh.proposal import RefreshProposal, StandingPartition
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
 from gateway.service.operations.operation import Result
@@ -271,7 +271,9 @@ def show_properties(view: MaterializedView, key: str | None) -> Result:
     return Result(PROPERTY_COLUMNS, [(key, value)])
 
 
-def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[Standing]) -> Result:
+def show_partitions(
+    tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[StandingPartition]
+) -> Result:
     """SHOW PARTITIONS, with those of Doris' columns that have a meaning here. `tasks`: the view's last tasks."""
     column = view.clauses.partitioning.column if view.clauses.partitioning else ""
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
@@ -299,7 +301,7 @@ def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, s
 # --- EXPLAIN -------------------------------------------------------------------------------------------
 
 
-def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
+def plan_lines(proposal: RefreshProposal, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
     """Describes the plan of a refresh. `present`: the partitions in the storage table. Blocks as long as
     `indentation.indented`, so it must not run on the event loop."""
     plan = proposal.plan

@@ -11,7 +11,7 @@ from gateway.mv.model.partitions import Called, Partition, of_key, partition
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Metastore
-from gateway.mv.refresh.proposal import Proposer, Standing, view_bases
+from gateway.mv.refresh.proposal import Proposer, StandingPartition, view_bases
 from sql.grammar import view_properties
 from sql.grammar.cursor import WRONG_VALUE
 from sql.statement import Partitioning
@@ -42,7 +42,7 @@ class ViewPartitions:
                 sqlstate="42704",
             )
 
-    async def standings(self, view: MaterializedView) -> list[Standing]:
+    async def standings(self, view: MaterializedView) -> list[StandingPartition]:
         """The view's partitions. If they do not follow a base table's, each is as fresh as the view."""
         if view.layout.partitioned:
             async with self._proposer.session_for(view) as session:
@@ -51,11 +51,11 @@ class ViewPartitions:
                 expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
             number = view.current.number
             return await aside(
-                len(expected), lambda: [Standing(of_key(view, key), number, unsynced) for key in expected]
+                len(expected), lambda: [StandingPartition(of_key(view, key), number, unsynced) for key in expected]
             )
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
         unsynced = frozenset() if fresh else view_bases(view)
-        return [Standing(each, view.current.number, unsynced) for each in await self._of(view)]
+        return [StandingPartition(each, view.current.number, unsynced) for each in await self._of(view)]
 
     async def _of(self, view: MaterializedView) -> list[Partition]:
         """The partitions of a view that does not follow a base table's. Without a partition column there is one
