@@ -14,7 +14,8 @@ from clients import pyhive, rows
 from processes import Engine
 
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.endpoint import Endpoint

@@ -88,7 +88,7 @@ ROOMS = {
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
-        *("observation", "versions", "refresh", "rewriting", "jobs", "statements"),
+        *("formats", "observation", "versions", "refresh", "rewriting", "jobs", "statements"),
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),

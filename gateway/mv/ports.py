@@ -136,6 +136,8 @@ class Relation:
     converted: str = ""
     """For a Hive table that Spark, if its settings allow that, reads as files of a format of its own: parquet or orc.
     Empty if properties of the table change how they are read."""
+    watermark: str = ""
+    """For a table whose format tells nothing of its changes: the table property `freshgate.watermark`."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """For a view: Spark's settings in the session that created it, or UNKNOWN_SETTINGS."""
     outputs: tuple[str, ...] = ()

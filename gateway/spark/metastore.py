@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gateway.errors import StatementFailed
+from gateway.mv.formats.known_formats import format_of
 from gateway.mv.model.snapshot import fingerprint
-from gateway.mv.observation.delta_looks import DELTA, table_id
 from gateway.mv.ports import UNKNOWN_SETTINGS, Function, Relation, RelationKind, Rows, ServiceSessions, SqlSession
 from gateway.spark.printed_description import read_description, type_of, unquoted
 from sql.grammar.cursor import NOT_SUPPORTED
@@ -88,7 +88,7 @@ class SparkMetastore:
                     raise
                 return await _describe_plainly(session, name, identify=identify)
             relation = _relation(name, json.loads(answer.rows[0][0]))
-            return await _identified(session, relation, identify=identify) if relation.provider == DELTA else relation
+            return await _completed(session, relation, partial(_described_again, session, name), identify=identify)
 
     async def _is_listed(self, name: TableName) -> bool:
         """Whether a table or view exists although Spark reported that it was not found.
@@ -258,42 +258,26 @@ def _function(rows: list[str], namespace: Namespace) -> Function:
 
 
 async def _describe_plainly(session: SqlSession, name: TableName, *, identify: bool) -> Relation:
-    describe = f"DESCRIBE TABLE EXTENDED {name.quoted}"
     try:
-        relation = _described(name, (await session.run(describe)).rows)
+        relation = await _described_again(session, name)
     except StatementFailed as error:
         if error.sqlstate in NOT_FOUND:
             raise
         # Spark reads files of the table that the session has cached. Since it was created again, they may be gone.
         await session.run(observation.renew(name))
-        relation = _described(name, (await session.run(describe)).rows)
-    if relation.provider == DELTA:
-        return await _identified(session, relation, identify=identify)
-    if relation.provider == "iceberg":
-        # A session caches tables of Iceberg as it first found them.
-        await session.run(observation.renew(name))
-        relation = _described(name, (await session.run(describe)).rows)
-        reading, spec = await _iceberg_schema(session, name)
-        # After a change of partitioning, older files have other partition values than their rows, or none.
-        columns = relation.partition_columns if spec == "0" else ()
-        return replace(relation, reading=reading, partition_columns=columns)
-    return relation
+        relation = await _described_again(session, name)
+    return await _completed(session, relation, partial(_described_again, session, name), identify=identify)
 
 
-async def _identified(session: SqlSession, relation: Relation, *, identify: bool) -> Relation:
-    """A Delta table with its own id instead of the time when it was created."""
-    return replace(relation, created=await table_id(session, relation.name) if identify else "")
+async def _described_again(session: SqlSession, name: TableName) -> Relation:
+    return _described(name, (await session.run(f"DESCRIBE TABLE EXTENDED {name.quoted}")).rows)
 
 
-async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, str]:
-    """A fingerprint of the ids of the table and its schema, and the id of its partition spec. No statement shows them:
-    a column that was dropped and added again is a different one. Empty if the metadata file cannot be read from SQL."""
-    try:
-        files = (await session.run(observation.iceberg_metadata_files(name))).rows
-        ids = (await session.run(observation.iceberg_ids(files[-1][0]))).rows if files else []
-    except (StatementFailed, ValueError):
-        return "", ""
-    return (fingerprint(*map(str, ids[0])), str(ids[0][-1])) if len(ids) == 1 else ("", "")
+async def _completed(
+    session: SqlSession, relation: Relation, again: Callable[[], Awaitable[Relation]], *, identify: bool
+) -> Relation:
+    found = format_of(relation)
+    return relation if found is None else await found.complete(session, relation, again, identify=identify)
 
 
 def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:

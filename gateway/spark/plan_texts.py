@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.errors import StatementFailed, UpstreamLost
+from gateway.mv.formats.known_formats import format_of
 from gateway.mv.ports import UNKNOWN_SETTINGS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
 from gateway.spark.client import is_ended
 from gateway.spark.metastore import SparkMetastore
@@ -26,8 +27,6 @@ TEXT_SETTINGS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxP
 """Nothing is left out of a text."""
 EXPLAINED_MAX = 3
 """The first text says only what is read."""
-FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "hive"})
-"""Tables of which a plan's text shows what is read: all of their files. Others have older versions."""
 _SHOWN_NOWHERE = re.compile(r"spark\.sql\.(?:ansi|decimalOperations|legacy|session\.timeZone|timestampType).*")
 """Settings that a text does not show, although expressions depend on them."""
 _OF_GATEWAY = frozenset({EXCLUDED_RULES, *SETTINGS, *TEXT_SETTINGS})
@@ -87,7 +86,7 @@ class _Explaining:
         for relation in relations.values():
             if relation.kind is RelationKind.VIEW:
                 await self._check_settings(relation)
-            elif relation.provider not in FORMATS:
+            elif (found := format_of(relation)) is None or not found.shown_in_plans:
                 raise ValueError(
                     f"a plan's text does not show what is read of a table of the format {relation.provider}"
                 )

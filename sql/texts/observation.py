@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from sql.names import TableName, quote
 from sql.texts.maintenance import DEFAULT_PARTITION
-from sql.texts.rewrite import partition_value, safe_literal
+from sql.texts.rewrite import partition_value
 
 Values = tuple[str | None, ...]
 """The values of a partition in the order of the partition columns; None is NULL."""
 
+VERSION_CLAUSE = "VERSION AS OF "
 LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 LISTING_TASKS_MIN, LISTING_TASKS_MAX = 16, 64
 """Fewer tasks would be slow for a table with many more directories than partitions."""
@@ -68,6 +69,11 @@ def plain_path(path: str) -> str:
 def is_within(path: str, directory: str) -> bool:
     """Whether a plain path is the directory or below it."""
     return path == directory or path.startswith(directory + "/")
+
+
+def renew(table: TableName) -> str:
+    """Makes the session load the table again. It caches a table until 30 seconds after the last use."""
+    return f"REFRESH TABLE {table.quoted}"
 
 
 # --- files ---------------------------------------------------------------------------------------------
@@ -149,181 +155,3 @@ def partition_values(text: str, columns: Sequence[str]) -> Values | None:
 def unescaped(text: str) -> str:
     """A partition's value without the escapes of directory names (Spark's ExternalCatalogUtils)."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
-
-
-# --- Delta -----------------------------------------------------------------------------------------------
-
-COMMITS_SHOWN = 8
-"""How many of the latest commits of a Delta table a look at it sees."""
-COMMITS_MAX = 1000
-"""The maximum number of commits that one observation reads."""
-HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
-"""Delta's operations whose commits write new metadata with the same columns."""
-_ACTIONS = (
-    "add STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN>, "
-    "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN, extendedFileMetadata: BOOLEAN>, "
-    "metaData STRUCT<id: STRING>, commitInfo STRUCT<operation: STRING>"
-)
-_DESCRIPTIONS = (
-    "metaData STRUCT<id: STRING>, protocol STRUCT<minReaderVersion: INT>, "
-    "commitInfo STRUCT<operation: STRING, operationParameters: STRUCT<version: STRING>>"
-)
-
-
-def delta_detail(table: TableName) -> str:
-    return f"DESCRIBE DETAIL {table.quoted}"
-
-
-def delta_history(table: TableName) -> str:
-    """The latest commits, newest first. Few, because Spark opens the file of each."""
-    return f"DESCRIBE HISTORY {table.quoted} LIMIT {COMMITS_SHOWN}"
-
-
-def delta_commits(location: str, first: int, last: int) -> str:
-    """Rows of what the commits from `first` to `last` did: kind, detail, last version, all versions (empty for `data`),
-    number of commits.
-
-    The kinds are `data`, with a partition's values as pairs of name and text (NULL: unknown); `schema`; `operation`,
-    with its name; `other`; and NULL, with the number of all commits found.
-    """
-    file = (
-        "coalesce(action.add, named_struct("
-        "'partitionValues', IF(action.remove.extendedFileMetadata, action.remove.partitionValues, NULL), "
-        "'dataChange', action.remove.dataChange))"
-    )
-    changes = "(action.add IS NOT NULL OR action.remove IS NOT NULL) AND coalesce(file.dataChange, true)"
-    pairs = "transform(map_entries(file.partitionValues), entry -> array(entry.key, entry.value))"
-    return (
-        "SELECT kind, detail, max(version), to_json(sort_array(collect_set(IF(kind = 'data', NULL, version)))), "
-        "count(DISTINCT version) FROM (SELECT version, "
-        f"CASE WHEN {changes} THEN 'data' WHEN action.metaData IS NOT NULL THEN 'schema' "
-        "WHEN action.commitInfo IS NOT NULL THEN 'operation' ELSE 'other' END AS kind, "
-        f"CASE WHEN {changes} THEN to_json(array_sort({pairs})) ELSE action.commitInfo.operation END AS detail "
-        f"FROM (SELECT version, action, {file} AS file FROM ({_delta_lines(location, first, last, _ACTIONS)}))) "
-        "GROUP BY GROUPING SETS ((kind, detail), ())"
-    )
-
-
-def delta_descriptions(location: str, first: int, last: int) -> str:
-    """One row for each commit from `first` to `last`: whether it set the table's columns or properties, its operation,
-    and the version that it went back to, if it is a RESTORE to one (and not to a time)."""
-    return (
-        "SELECT bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), max(action.commitInfo.operation), "
-        "max(action.commitInfo.operationParameters.version) "
-        f"FROM ({_delta_lines(location, first, last, _DESCRIPTIONS)}) GROUP BY version"
-    )
-
-
-def _delta_lines(location: str, first: int, last: int, actions: str) -> str:
-    """The lines of these commits, as structures of this type."""
-    names = ",".join(f"{version:020}" for version in range(first, last + 1))
-    source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
-    return (
-        "SELECT CAST(substr(_metadata.file_name, 1, 20) AS BIGINT) AS version, "
-        f"from_json(value, '{actions}') AS action FROM {source}"
-    )
-
-
-def delta_values(pairs: str | None, columns: Sequence[str]) -> Values | None:
-    """A partition's values in a commit; None if they cannot be determined.
-
-    For a removed file, Delta leaves out values that are NULL. Under column mapping the names differ from the columns',
-    so the values are known only if there is a single column.
-    """
-    if pairs is None:
-        return None
-    found: Mapping[str, str | None] = {name.lower(): value or None for name, value in json.loads(pairs)}
-    if len(columns) == 1 and len(found) == 1:
-        return tuple(found.values())
-    if found.keys() <= {column.lower() for column in columns}:
-        return tuple(found.get(column.lower()) for column in columns)
-    return None
-
-
-# --- Iceberg -----------------------------------------------------------------------------------------------
-
-_REF_BELOW = re.compile(r"(?:branch|tag)_(.+)", re.DOTALL)
-_SNAPSHOT_BELOW = re.compile(r"snapshot_id_\d+")
-VERSION_CLAUSE = "VERSION AS OF "
-
-
-def iceberg_selected(name: TableName) -> tuple[str, bool]:
-    """The branch or tag of an Iceberg table that a name reads (empty if it reads none), and whether the name selects
-    one immutable snapshot."""
-    version = name.aspect.removeprefix(VERSION_CLAUSE) if name.aspect.startswith(VERSION_CLAUSE) else ""
-    if version.isascii() and version.isdigit():
-        return version, True
-    if " WITH (" in version.upper():
-        return "", False
-    if version or name.aspect:
-        return version, False
-    if below := _REF_BELOW.fullmatch(name.table):
-        return below[1], False
-    return "", _SNAPSHOT_BELOW.fullmatch(name.table) is not None
-
-
-NO_SNAPSHOT = "none"
-"""Iceberg's current-snapshot-id of a table without snapshots."""
-
-
-def renew(table: TableName) -> str:
-    """Makes the session load the table again. It caches a table until 30 seconds after the last use."""
-    return f"REFRESH TABLE {table.quoted}"
-
-
-def iceberg_snapshot(table: TableName) -> str:
-    return f"SHOW TBLPROPERTIES {table.quoted} ('current-snapshot-id')"
-
-
-def iceberg_ref(table: TableName, name: str) -> str:
-    """The snapshot of a branch or tag; no row if it does not exist."""
-    return f"SELECT snapshot_id FROM {metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
-
-
-def iceberg_metadata_files(table: TableName) -> str:
-    """The metadata files in order, the current one last."""
-    return f"SELECT file FROM {metadata_table(table, 'metadata_log_entries')}"
-
-
-def iceberg_ids(metadata_file: str) -> str:
-    """The ids of the table, of its schema and of its partition spec. Raises ValueError as `_path` does."""
-    keys = ("table-uuid", "current-schema-id", "default-spec-id")
-    ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
-    return f"SELECT {ids} FROM text.{identifier_of(plain_path(metadata_file))}"
-
-
-def iceberg_history(table: TableName) -> str:
-    return f"SELECT snapshot_id, parent_id, operation FROM {metadata_table(table, 'snapshots')}"
-
-
-def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> str:
-    """For each partition: its values as text, a hash of its data and delete files, their number, and the latest
-    partition spec that they were written with.
-
-    Values are selected by position, because partition fields keep their names when columns are renamed.
-    """
-    values = [f"value{number}" for number in range(partition_columns)]
-    texts = ", ".join(f"CAST({value} AS STRING)" for value in values)
-    return (
-        f"SELECT {texts}, bit_xor(xxhash64(file_path, content, content_offset, size, rows)), count(*), max(spec) "
-        "FROM (SELECT spec_id, file_path, content, content_offset, file_size_in_bytes, record_count, partition.* "
-        f"FROM {metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}) "
-        f"AS file(spec, file_path, content, content_offset, size, rows, {', '.join(values)}) "
-        f"GROUP BY {', '.join(values)}"
-    )
-
-
-def metadata_table(table: TableName, name: str) -> str:
-    return f"{table.quoted}.{name}"
-
-
-def unreplaced(history: Iterable[tuple[str, str | None, str]], snapshot: str) -> str:
-    """The snapshot that has the same rows as `snapshot`, skipping snapshots (`replace`) that only rewrote files."""
-    known = {str(found): (parent, operation) for found, parent, operation in history}
-    seen = {snapshot}
-    while snapshot in known and known[snapshot][1] == "replace" and known[snapshot][0] is not None:
-        snapshot = str(known[snapshot][0])
-        if snapshot in seen:
-            break
-        seen.add(snapshot)
-    return snapshot

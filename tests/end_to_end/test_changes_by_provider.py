@@ -363,6 +363,40 @@ def test_a_view_over_symlinked_files_is_recomputed_at_each_read(lake: Lake, tmp_
     assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_links")[0][2] == "UNKNOWN"
 
 
+def test_a_view_over_a_table_behind_jdbc_is_refreshed_when_its_watermark_moves(lake: Lake) -> None:
+    source = "OPTIONS (url 'jdbc:derby:memory:c_jdbc;create=true', dbtable 'ORDERS')"
+    rows(lake.through, "CREATE DATABASE c_jdbc")
+    rows(lake.direct, f"CREATE TABLE c_jdbc.t USING jdbc {source} AS SELECT 1 AS id, 10 AS amount")
+    create(lake, "c_jdbc.m", "SELECT sum(amount) AS n FROM c_jdbc.t")
+
+    def task() -> int:
+        found = rows(lake.through, """SELECT max(CAST(TaskId AS BIGINT)) FROM tasks("type"="mv")""")
+        return int(found[0][0])
+
+    # Without a watermark each read refreshes: nothing says whether the rows are the same.
+    before = task()
+    assert rows(lake.through, "SELECT n FROM c_jdbc.m") == [(10,)]
+    assert task() > before
+    assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_jdbc")[0][2] == "UNKNOWN"
+
+    rows(lake.through, "ALTER TABLE c_jdbc.t SET TBLPROPERTIES ('freshgate.watermark' = 'id')")
+    assert shown(lake, "c_jdbc.m") == [10]
+    before = task()
+    assert shown(lake, "c_jdbc.m") == [10]
+    assert task() == before
+    rows(lake.direct, "INSERT INTO c_jdbc.t VALUES (2, 5)")
+    assert shown(lake, "c_jdbc.m") == [15]
+    assert task() > before
+    # What the watermark does not show is not seen.
+    before = task()
+    rows(lake.direct, "INSERT OVERWRITE c_jdbc.t VALUES (1, 100), (2, 100)")
+    assert shown(lake, "c_jdbc.m") == [15]
+    assert task() == before
+    # A write through the gateway is noted, whatever the watermark says.
+    rows(lake.through, "INSERT INTO c_jdbc.t VALUES (2, 1)")
+    assert shown(lake, "c_jdbc.m") == [201]
+
+
 @pytest.mark.thorough
 def test_a_write_by_path_makes_views_over_the_table_stale(lake: Lake) -> None:
     """The gateway does not know which table the path belongs to, and observes every table."""

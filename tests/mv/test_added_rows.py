@@ -16,18 +16,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import StatementFailed
+from gateway.mv.formats import hive
+from gateway.mv.formats.delta_log import log_of
+from gateway.mv.formats.files import change_of
+from gateway.mv.formats.table_format import LISTED_MAX, Change
+from gateway.mv.formats.young_files import (
+    EVER,
+    SETTLED_MS,
+    YoungFiles,
+    new_files,
+    partition_hashes,
+    young_files,
+)
 from gateway.mv.model import marks
 from gateway.mv.model.marks import YOUNGER_MAX, Fold, Mark, YoungFile, of_files
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved, fingerprint
-from gateway.mv.observation import changes as finder
-from gateway.mv.observation import hive_files
-from gateway.mv.observation.changes import EVER, LISTED_MAX, SETTLED_MS, Change, Changes
-from gateway.mv.observation.delta_log import log_of
-from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.changes import Changes
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.mv.ports import Relation, RelationKind
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import TableName
-from sql.texts import additions
+from sql.texts import additions, delta_texts, iceberg_texts
 
 PLAIN, DELTA, ICEBERG = named("s.t"), named("s.d"), named("lake.s.i")
 STRING, INT, STAMP = '{"name": "string"}', '{"name": "int"}', '{"name": "timestamp_ltz"}'
@@ -86,12 +96,12 @@ class File:
         )
 
 
-def listing(files: Iterable[File], bound: int) -> finder._Listing:
+def listing(files: Iterable[File], bound: int) -> YoungFiles:
     listed = [file.young for file in files]
     old = [file for file in listed if file.modified <= bound]
     young = tuple(file for file in listed if file.modified > bound)
     latest = max((file.modified for file in old), default=0)
-    return finder._Listing(bound, sum((file.fold for file in old), Fold()), young, latest)
+    return YoungFiles(bound, sum((file.fold for file in old), Fold()), young, latest)
 
 
 class Directory(Spark):
@@ -127,9 +137,9 @@ def test_no_history_of_files_loses_or_repeats_one(history: list[tuple[frozenset[
     for now, settled in later:
         found = listing(now, mark.bound)
         try:
-            new = finder._new_files(PLAIN, mark, found)
+            new = new_files(PLAIN, mark, found)
             seen = of_files("i", found.bound, found.older, found.young, settled, found.latest)
-            change = finder._files_change(PLAIN, seen, ["id"], new)
+            change = change_of(PLAIN, ["id"], seen, new)
         except NotIncremental as refusal:
             late = any(file.modified <= mark.bound for file in now - before)
             reasons = {Reason.ROWS_REMOVED: bool(before - now), Reason.LATE_FILE: late}
@@ -236,7 +246,7 @@ def test_a_location_with_other_partitions() -> None:
         {("1",): "file:/w/t/a", ("3",): "file:/w/t/b"},
         {("2",): "file:/w/t/a", ("1",): "file:/w/t/b"},
     ):
-        found = finder._listing(3, rows, finder._partitions(places), ["file:/w/t"])
+        found = young_files(3, rows, partition_hashes(places), ["file:/w/t"])
         assert not found.young
         assert (found.older.xor, found.older.count) == (5 ^ 6, 4)
         folds.append(found.older)
@@ -332,7 +342,7 @@ def test_files_of_partitions_have_the_values_of_their_partition() -> None:
     for asked in ("DESCRIBE QUERY", "DESCRIBE TABLE"):
         spark.say(asked, ("id", "int"), ("day", "string"))
     spark.say(r"DESCRIBE QUERY SELECT \* FROM orc", ("id", "int"))
-    assert asyncio.run(hive_files.added(cast(Any, spark), relation, files, places)) == (
+    assert asyncio.run(hive.added(cast(Any, spark), relation, files, places)) == (
         "SELECT `id`, `day` FROM (SELECT _metadata.file_path AS freshgate_file, `id` FROM "
         r"orc.`file:/w/t/{day=1,day=x%3A\{2\}}` WITH ('pathGlobFilter' = '{a}', 'recursiveFileLookup' = 'true', "
         "'mergeSchema' = 'true')) JOIN (VALUES ('file:/w/t/day=1/a', CAST('1' AS string)), "
@@ -342,7 +352,7 @@ def test_files_of_partitions_have_the_values_of_their_partition() -> None:
     odd: list[dict[PartitionValues, str]] = [{("1",): files[0].directory}, {**places, ("4",): files[0].directory}]
     for listed in odd:
         with pytest.raises(NotIncremental, match="not in the directory of one partition"):
-            asyncio.run(hive_files.added(cast(Any, spark), relation, files, listed))
+            asyncio.run(hive.added(cast(Any, spark), relation, files, listed))
 
 
 def test_a_mark_of_a_hive_table_holds_only_if_nothing_has_appeared() -> None:
@@ -400,7 +410,7 @@ FEED = {"enableChangeDataFeed": "true"}
 def test_appends_to_delta() -> None:
     change = Delta(commits(), file()).change()
     assert change.mark == Mark("i", "5")
-    assert change.added == additions.delta_files("file:/w/d", ["id", "day"], [PART])
+    assert change.added == delta_texts.files("file:/w/d", ["id", "day"], [PART])
     assert (change.removed, change.bytes) == (None, 10)
     assert change.before.endswith("VERSION AS OF 3")
 
@@ -462,8 +472,8 @@ def test_filters_on_partitions() -> None:
     values: list[dict[str, str | None] | None] = [{"day": "b", "at": "1", "n": ""}, {"day": "a", "at": "2", "n": None}]
     kinds = {"day": STRING, "at": STAMP, "n": INT}
     expected = ["(CAST(`day` AS STRING) IN ('a', 'b'))", "(`n` IS NULL)"]
-    assert additions.partition_filters(kinds, values) == expected
-    assert additions.partition_filters(kinds, [*values, None]) == []
+    assert delta_texts.partition_filters(kinds, values) == expected
+    assert delta_texts.partition_filters(kinds, [*values, None]) == []
 
 
 @pytest.mark.parametrize("rows", [[file(removed=5)], [file(vector=True)], [file(None, None, 5, 5)]])
@@ -586,7 +596,7 @@ def iceberg(current: str, *history: tuple[Any, ...], schemas: tuple[Any, Any] = 
 def test_appends_to_iceberg() -> None:
     history = [(1, None, "append"), (2, 1, "append"), (3, 2, "replace")]
     change = iceberg("3", *history).since(ICEBERG, Mark("i", "1"))
-    assert change.added == additions.iceberg_appended(ICEBERG, ["id", "day"], "1", "3")
+    assert change.added == iceberg_texts.appended(ICEBERG, ["id", "day"], "1", "3")
     assert change.before.endswith("VERSION AS OF 1")
     assert iceberg("3", *history).since(ICEBERG, Mark("i", "2")).added is None
     assert iceberg("3", *history).since(ICEBERG, Mark("i", "3")).added is None

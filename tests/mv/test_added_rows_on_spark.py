@@ -17,9 +17,11 @@ from eye import Eye, named, watching
 from processes import Engine
 from tiers import sampled
 
+from gateway.mv.formats.table_format import Change
+from gateway.mv.formats.young_files import SETTLED_MS
 from gateway.mv.model import marks
 from gateway.mv.model.marks import Mark
-from gateway.mv.observation.changes import SETTLED_MS, Change, Changes
+from gateway.mv.observation.changes import Changes
 from sql.increments.reasons import NotIncremental, Reason
 
 pytestmark = pytest.mark.thorough

@@ -8,16 +8,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from fakes import named
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.mv.formats.delta import DeltaTables
+from gateway.mv.formats.table_format import Tools
 from gateway.mv.model.snapshot import Snapshot
-from gateway.mv.observation.delta_looks import DeltaLooks
 from gateway.mv.ports import Relation, RelationKind, Rows
-from sql.texts import observation
+from sql.texts import delta_texts
 
 NAME = named("s.d")
 NOTHING = "MERGE of nothing"
@@ -68,7 +69,7 @@ class Table:
     def __init__(self, *, partitioned: bool) -> None:
         self.partitioned = partitioned
         self.asked: list[str] = []
-        self.looks: DeltaLooks
+        self.looks: DeltaTables
         self.last: dict[Any, Snapshot] = {}
         self._numbers = itertools.count()
         self.restart()
@@ -76,7 +77,7 @@ class Table:
 
     def restart(self) -> None:
         """Another gateway: it knows the last observation from the catalog."""
-        self.looks = DeltaLooks(self.last)
+        self.looks = DeltaTables(Tools(cast(Any, None), self.last))
 
     @property
     def state(self) -> State:
@@ -119,7 +120,7 @@ class Table:
         if sql.startswith("DESCRIBE DETAIL"):
             return Answer([(self.state.id,)], ("id",))
         if sql.startswith("DESCRIBE HISTORY"):
-            return Answer([commit.row for commit in self.log[: -observation.COMMITS_SHOWN - 1 : -1]])
+            return Answer([commit.row for commit in self.log[: -delta_texts.COMMITS_SHOWN - 1 : -1]])
         listed = re.search(r"\{([\d,]+)\}", sql)
         assert listed is not None
         commits = {int(each): self.log[int(each)] for each in listed[1].split(",") if int(each) < len(self.log)}
@@ -145,7 +146,7 @@ class Table:
             created=created,
             partition_columns=partitions,
         )
-        found = asyncio.run(self.looks.look(self, NAME, relation))  # type: ignore[arg-type]
+        found = asyncio.run(self.looks.look_in(self, NAME, relation))  # type: ignore[arg-type]
         assert self.looks.identified(NAME, relation).created == self.state.id
         self.last[NAME] = found
         return found

@@ -24,7 +24,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
 from gateway.mv.model.view import Freshness, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector, snapshot_of
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.look import Look
 from gateway.mv.observation.relations import Sources
 from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName

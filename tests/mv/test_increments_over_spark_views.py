@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,19 +12,22 @@ from fakes import Answer, Answers, FakeMetastore, named
 from views import view_of
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.formats.hive import CONVERSIONS
+from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis, Contents
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version, base_key
-from gateway.mv.observation.changes import Change, Changes
+from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.mv.ports import UNKNOWN_SETTINGS, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.increments import CONVERSIONS, Increments
+from gateway.mv.refresh.increments import Increments
 from sql.increments.reasons import NotIncremental, Reason
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 from sql.texts.maintenance import UNPARTITIONED
 
 TABLE, VIEW = named("s.t"), named("o.v")
@@ -51,7 +55,9 @@ class FakeChanges:
     async def size(self, table: object, look: Look) -> int | None:
         return None if look.is_view else 10
 
-    def check(self, table: object, look: Look) -> None: ...
+    def check(self, table: TableName, look: Look, is_on: Callable[[str], bool]) -> None:
+        if not look.is_view:
+            Changes(Observer(cast(Any, None), cast(Any, None))).check(table, look, is_on)
 
     async def mark(self, table: object, look: Look) -> Mark:
         return Mark("t", "2")
@@ -112,7 +118,9 @@ class Stage:
 
     def inspection(self, shown: Relation) -> Inspection:
         columns = (("k", INT), ("x", INT))
-        table = Relation(TABLE, RelationKind.TABLE, columns=columns, provider="hive", converted="orc")
+        table = Relation(
+            TABLE, RelationKind.TABLE, columns=columns, provider="hive", converted="orc", location="file:/t"
+        )
         looks = {
             TABLE: Look(Snapshot("t", "2"), 0, relation=table),
             VIEW: Look(Snapshot("view", "1"), 0, is_view=True, relation=shown),

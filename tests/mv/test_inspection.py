@@ -12,13 +12,14 @@ from fakes import FakeStorages
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.formats.iceberg import ICEBERG
 from gateway.mv.freshness.drift import same
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import Version, base_key
-from gateway.mv.observation.inspection import ICEBERG, Inspection, Inspector
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.inspection import Inspection, Inspector
+from gateway.mv.observation.look import Look
 from gateway.mv.observation.relations import Sources
 from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName

@@ -12,8 +12,8 @@ import pytest
 from fakes import Answer
 
 from gateway.errors import StatementFailed, UpstreamLost
-from gateway.mv.observation import listings
-from gateway.mv.observation.listings import FEW_FILES, Listings
+from gateway.mv.formats import listings
+from gateway.mv.formats.listings import FEW_FILES, Listings
 
 LOCATION = re.compile(r"binaryFile\.`(.*?)`")
 

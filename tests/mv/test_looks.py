@@ -19,7 +19,8 @@ from gateway.mv.model import properties as stored
 from gateway.mv.model.snapshot import GONE, MISSING, Snapshot, Unobserved
 from gateway.mv.model.view import MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.ports import Function, Relation, RelationKind
 from gateway.spark.metastore import _function

@@ -25,7 +25,8 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName
 
@@ -170,7 +171,8 @@ def test_what_cannot_be_observed(eye: Eye) -> None:
         "CREATE TABLE broken (id INT, day STRING) USING parquet PARTITIONED BY (day)",
         "INSERT INTO broken VALUES (1, 'a')",
     )
-    assert eye.look("of_jdbc").observed == Unobserved("default.of_jdbc: tables of the format jdbc cannot be observed")
+    why = "tables of the format jdbc cannot be observed without the table property freshgate.watermark"
+    assert eye.look("of_jdbc").observed == Unobserved(f"default.of_jdbc: {why}")
     assert isinstance(eye.look("no_catalog.a.b").observed, Unobserved)
     eye.begin("broken")
     eye.run("ALTER TABLE broken PARTITION (day = 'a') SET LOCATION 'nofs:/x'")
@@ -184,6 +186,35 @@ def test_what_cannot_be_observed(eye: Eye) -> None:
     assert eye.look("seen").is_view
     assert eye.changed("seen", "CREATE OR REPLACE VIEW seen AS SELECT id FROM broken") == NOTHING
     assert eye.changed("seen", "ALTER VIEW seen AS SELECT id + 1 AS id FROM broken") is ANYTHING
+
+
+def test_a_watermark(eye: Eye) -> None:
+    """A table in a database of its own, which Spark reads through JDBC."""
+    source = "url 'jdbc:derby:memory:marked;create=true'"
+    eye.run(
+        f"CREATE TABLE marked USING jdbc OPTIONS ({source}, dbtable 'ORDERS') "
+        "TBLPROPERTIES ('freshgate.watermark' = 'ID') AS SELECT 1 AS id, 'a' AS what",
+        f"CREATE TABLE mark USING jdbc OPTIONS ({source}, "
+        """query 'SELECT max(\\"id\\") AS m, count(*) AS n FROM ORDERS')""",
+    )
+    eye.begin("marked")
+    assert eye.changed("marked") == NOTHING
+    assert eye.changed("marked", "INSERT INTO marked VALUES (2, 'b')") is ANYTHING
+    assert eye.changed("marked", "INSERT INTO marked VALUES (1, 'c')") is ANYTHING
+    by_query = "ALTER TABLE marked SET TBLPROPERTIES ('freshgate.watermark' = 'SELECT * FROM default.mark')"
+    assert eye.changed("marked", by_query) is ANYTHING
+    assert eye.changed("marked", "ALTER TABLE marked SET TBLPROPERTIES ('other' = 'text')") == NOTHING
+    assert eye.changed("marked", "INSERT INTO marked VALUES (3, 'd')") is ANYTHING
+    # Nothing else tells of a change.
+    assert eye.changed("marked", "INSERT OVERWRITE marked VALUES (1, 'z'), (1, 'z'), (1, 'z'), (3, 'z')") == NOTHING
+
+    eye.run("ALTER TABLE marked SET TBLPROPERTIES ('freshgate.watermark' = 'INSERT INTO marked VALUES (4, \\'e\\')')")
+    assert isinstance(eye.look("marked").observed, Unobserved)
+    eye.run("ALTER TABLE marked SET TBLPROPERTIES ('freshgate.watermark' = 'SELECT 1) x; DROP TABLE marked --')")
+    assert isinstance(eye.look("marked").observed, Unobserved)
+    eye.run("ALTER TABLE marked UNSET TBLPROPERTIES ('freshgate.watermark')")
+    assert isinstance(eye.look("marked").observed, Unobserved)
+    assert rows(eye.cursor, "SELECT count(*) FROM marked") == [(4,)]
 
 
 # --- Delta and Iceberg -----------------------------------------------------------------------------------
@@ -520,7 +551,7 @@ class Stage:
     @property
     def remembered(self) -> set[TableName]:
         observer = self.observer
-        return {each for memory in (observer._known, *observer._tables.remembering) for each in memory}
+        return {each for memory in (observer._known, *observer.formats.memories) for each in memory}
 
 
 def reading(view_id: str, table: TableName) -> MaterializedView:
@@ -606,6 +637,6 @@ def test_seeds() -> None:
             observer.forget([TABLE])
             for seed in seeds:
                 observer.seed(TABLE, seed)
-            assert observer._tables.last[TABLE] == late
+            assert observer._tools.last[TABLE] == late
 
     on_fake(check)

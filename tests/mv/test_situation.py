@@ -17,7 +17,7 @@ from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
 from gateway.mv.model.view import Version
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.look import Look
 from sql.names import TableName
 
 BELOW = TableName("d", "below")

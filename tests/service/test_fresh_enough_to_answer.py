@@ -15,7 +15,7 @@ from gateway.mv.freshness.drift import NOT_LOOKED
 from gateway.mv.model.snapshot import GONE
 from gateway.mv.model.view import Schema
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.look import Look
 
 GRACE = {"grace_period": "1000"}
 LEVELS = ("CHECKED", "STRICT", "LOOSE", "OFF")

@@ -21,7 +21,7 @@ from gateway.spark.row_list import RowList
 from sql.names import TableName
 from sql.releases import NEWEST, SPARK_3_5, Dialect, dialect_of, release_of
 from sql.spark_settings import applied
-from sql.texts import additions, observation
+from sql.texts import additions, delta_texts, observation
 
 COLUMNS: list[tuple[Any, ...]] = [("#id", "int", None), ("d", "decimal(10,2)", "x"), ("day", "string", None)]
 PARTITIONS: list[tuple[Any, ...]] = [
@@ -150,9 +150,9 @@ def test_tables_of_other_catalogs_are_described_as_such() -> None:
     [
         (observation.list_files(["file:/a b/`c'", "file:/d"]), "recursiveFileLookup 'true'"),
         (additions.list_young_files("file:/a[1]", 7, 5), "recursiveFileLookup 'true'"),
-        (observation.delta_commits("file:/t", 1, 2), f"pathGlobFilter '{{{1:020},{2:020}}}.json'"),
-        (additions.delta_actions("file:/t", 1, 1, 5), f"pathGlobFilter '{{{1:020}}}.json'"),
-        (additions.delta_files("file:/t", ["a"], ["x.parquet"]), "pathGlobFilter '{x.parquet}'"),
+        (delta_texts.commits("file:/t", 1, 2), f"pathGlobFilter '{{{1:020},{2:020}}}.json'"),
+        (delta_texts.actions("file:/t", 1, 1, 5), f"pathGlobFilter '{{{1:020}}}.json'"),
+        (delta_texts.files("file:/t", ["a"], ["x.parquet"]), "pathGlobFilter '{x.parquet}'"),
     ],
 )
 def test_relations_with_options_become_views_for_one_statement(sql: str, options: str) -> None:

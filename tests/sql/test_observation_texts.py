@@ -5,17 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sql.names import SESSION_CATALOG, TableName
-from sql.texts import observation
+from sql.texts import delta_texts, iceberg_texts
 from sql.texts.observation import (
-    delta_commits,
-    delta_values,
     explained_paths,
     is_within,
     list_files,
     listing_tasks,
     partition_values,
     plain_path,
-    unreplaced,
 )
 
 COLUMNS = ("day", "n")
@@ -94,23 +91,23 @@ def test_paths_are_normalized_and_escaped() -> None:
 def test_partition_values_of_a_delta_commit_are_parsed(
     pairs: str | None, values: tuple[str | None, ...] | None
 ) -> None:
-    assert delta_values(pairs, COLUMNS) == values
+    assert delta_texts.values_of(pairs, COLUMNS) == values
 
 
 def test_a_single_partition_value_of_delta_needs_no_name() -> None:
-    assert delta_values('[["col-1","a"]]', ("day",)) == ("a",)
-    assert delta_values("[]", ("day",)) == (None,)
+    assert delta_texts.values_of('[["col-1","a"]]', ("day",)) == ("a",)
+    assert delta_texts.values_of("[]", ("day",)) == (None,)
 
 
 def test_only_the_given_delta_commits_are_read() -> None:
-    sql = delta_commits("file:///t [1]/", 9, 11)
+    sql = delta_texts.commits("file:///t [1]/", 9, 11)
     names = ",".join(f"{number:020}" for number in (9, 10, 11))
     assert rf"text.`file:/t \[1\]/_delta_log` WITH ('pathGlobFilter' = '{{{names}}}.json')" in sql
 
 
 def test_iceberg_metadata_tables_are_qualified_by_the_catalog() -> None:
-    assert "`lake`.`db`.`t`.files VERSION AS OF 5" in observation.iceberg_files(TableName("db", "t", "lake"), "5", 1)
-    assert f"`{SESSION_CATALOG}`.`db`.`t`.snapshots" in observation.iceberg_history(TableName("db", "t"))
+    assert "`lake`.`db`.`t`.files VERSION AS OF 5" in iceberg_texts.files(TableName("db", "t", "lake"), "5", 1)
+    assert f"`{SESSION_CATALOG}`.`db`.`t`.snapshots" in iceberg_texts.history(TableName("db", "t"))
 
 
 @pytest.mark.parametrize(
@@ -126,4 +123,4 @@ def test_iceberg_metadata_tables_are_qualified_by_the_catalog() -> None:
     ],
 )
 def test_iceberg_compactions_are_skipped(history: list[tuple[str, str | None, str]], shown: str) -> None:
-    assert unreplaced(history, "3" if not history else history[-1][0]) == shown
+    assert iceberg_texts.unreplaced(history, "3" if not history else history[-1][0]) == shown

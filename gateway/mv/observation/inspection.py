@@ -12,15 +12,18 @@ from gateway.errors import FreshgateError
 from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.formats.known_formats import format_of
 from gateway.mv.freshness.drift import Drift, drift
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import changed_version
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
-from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.relations import Relations, definition_reads
-from gateway.mv.observation.schemas import sql_type
 from gateway.mv.observation.storage_looks import StorageLooks
+from gateway.mv.ports import Relation
 from sql.definition.bases import Bases, bases, of_expression
 from sql.definition.following import CannotFollow, Source, follow
 from sql.grammar import view_properties
@@ -30,8 +33,6 @@ from sql.texts.maintenance import MARKED
 from sql.texts.observation import plain_path
 
 log = logging.getLogger(__name__)
-
-ICEBERG = "iceberg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ class Inspection:
 
     @property
     def cached(self) -> list[TableName]:
-        """Tables whose metadata each Spark session caches: Iceberg's catalogs do that, and refreshing the cache of a
-        view that reads them does not reach them."""
-        found = (look for look in self.looks.values() if look.relation and look.relation.provider == ICEBERG)
+        """Tables whose metadata each Spark session caches: refreshing the cache of a view that reads them does not
+        reach them."""
+        found = (look for look in self.looks.values() if look.relation and _is_cached(look.relation))
         return sorted({look.root or look.relation.name for look in found if look.relation})
 
     def renewed(self, changed: Container[str]) -> list[TableName]:
@@ -77,7 +78,7 @@ class Inspection:
         paths = {
             TableName(relation.provider, plain_path(relation.location))
             for _, relation in read
-            if relation.location and relation.provider != ICEBERG
+            if relation.location and not _is_cached(relation)
         }
         return [*sorted({*self.cached, *(name for name, _ in read)}), *sorted(paths)]
 
@@ -290,8 +291,10 @@ class Inspector:
             return FollowedTable(below.id, found.column, 0, below.layout.kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
-        if "timestamp" in kind and (relation := looks[found.table].relation) and relation.provider == ICEBERG:
-            raise CannotFollow(f"the partition column {found.column} of an Iceberg table is of the type {kind}")
+        relation = looks[found.table].relation
+        format_ = None if relation is None else format_of(relation)
+        if format_ is not None and not format_.follows(kind):
+            raise CannotFollow(f"the partition column {found.column} of {format_.title} is of the type {kind}")
         if kind in {"float", "double"}:
             raise CannotFollow(
                 f"the partition column {found.column} is of the type {kind}, which has two different zeros, 0 and -0"
@@ -380,6 +383,11 @@ def snapshot_of(view: MaterializedView) -> Snapshot:
     manifest = view.current.manifest
     partitions: dict[PartitionValues, str] = {(key,): str(version) for key, version in manifest.exceptions.items()}
     return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
+
+
+def _is_cached(relation: Relation) -> bool:
+    found = format_of(relation)
+    return found is not None and found.cached
 
 
 def _texts(view: MaterializedView, looks: Iterable[Look]) -> list[Bases]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Schema, State
-from gateway.mv.observation.observer import Look
+from gateway.mv.observation.look import Look
 from gateway.mv.observation.relations import LISTED_SECONDS
 from gateway.mv.ports import Metastore, RelationKind, Rows
 from sql.mentioned import Mentioned
@@ -167,20 +167,6 @@ def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
         for table, look in looks.items()
         if look.relation is not None and not table.path and not table.aspect
     }
-
-
-def sql_type(type_json: str) -> str:
-    """The type of a column as SQL; texts of limited length count as strings."""
-    kind = json.loads(type_json)
-    match kind.get("name"):
-        case "decimal":
-            return f"decimal({kind.get('precision')},{kind.get('scale')})"
-        case "timestamp_ltz":
-            return "timestamp"
-        case "varchar" | "char":
-            return "string"
-        case name:
-            return str(name)
 
 
 async def has_char(run: Callable[[str], Awaitable[Rows]], table: TableName, columns: Columns) -> bool:

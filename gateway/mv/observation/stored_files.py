@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.loops import aside
 from gateway.mv.concurrency import both, gathered
+from gateway.mv.formats.listings import LOCATIONS_TOGETHER, Files, Listings
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.observation.listings import LOCATIONS_TOGETHER, Files, Listings
 from sql.names import TableName
 from sql.texts import maintenance, observation
 from sql.texts.maintenance import Shown

@@ -13,15 +13,17 @@ from gateway.errors import StatementFailed
 from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered, together
+from gateway.mv.formats.listings import PATH_NOT_FOUND
+from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis
 from gateway.mv.model.marks import Mark
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import MaterializedView, base_key
-from gateway.mv.observation.changes import Change, Changes
+from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
-from gateway.mv.observation.listings import PATH_NOT_FOUND
-from gateway.mv.observation.observer import Look
-from gateway.mv.observation.schemas import has_char, sql_type
+from gateway.mv.observation.look import Look
+from gateway.mv.observation.schemas import has_char
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Exact, Merged
@@ -47,12 +49,6 @@ VERSIONS_MAX = 32
 ANSI = "spark.sql.ansi.enabled"
 BINARY = "UTF8_BINARY"
 """The collation that compares bytes."""
-CONVERSIONS = {
-    "parquet": "spark.sql.hive.convertMetastoreParquet",
-    "orc": "spark.sql.hive.convertMetastoreOrc",
-}
-"""Settings with which Spark reads Hive tables as files of a format of its own, by `Relation.converted`. A view does not
-keep them, so those of the service sessions apply."""
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
@@ -322,7 +318,7 @@ class Increments:
             raise NotIncremental(Reason.BASE_REPLACED, f"the view {replaced} was replaced")
         for base, table in self._bases(view, shape):
             if base not in view.views:
-                self._check_table(table, inspection.looks[table])
+                self._changes.check(table, inspection.looks[table], self._is_on)
         basis = self._basis(view, shape)
         tables = dict(self._bases(view, shape))
         changed, sparing = [base for base in tables if base in found.tables], len(shape.places) > 1
@@ -376,13 +372,8 @@ class Increments:
             return await self._below.since(self._catalog.entry(base).view, mark, inspection, sparing=sparing)
         return await self._changes.since(table, inspection.looks[table], mark)
 
-    def _check_table(self, table: TableName, look: Look) -> None:
-        """Raises NotIncremental if changes of the table, as it is and as Spark reads it, can never be found."""
-        self._changes.check(table, look)
-        if look.relation is None or (setting := CONVERSIONS.get(look.relation.converted)) is None:
-            return
-        if not self._habits.is_so(setting, "true"):
-            raise NotIncremental(Reason.HIVE_TEXT, f"Spark reads {table} with Hive's classes, because {setting} is off")
+    def _is_on(self, setting: str) -> bool:
+        return self._habits.is_so(setting, "true")
 
     # --- the state of the base tables ------------------------------------------------------------------
 

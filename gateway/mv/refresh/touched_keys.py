@@ -12,9 +12,9 @@ from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Keyed
 from gateway.mv.model.layout import storage_layout
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import FollowedTable, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
-from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.refresh.planner import NAMED_TOGETHER
 from sql.definition.following import CannotFollow

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from gateway.loops import aside
+from gateway.mv.formats.table_format import Change
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.observation.changes import Change
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Metastore

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import MaterializedView, Schema
-from gateway.mv.observation.schemas import Schemas, sql_type
+from gateway.mv.observation.schemas import Schemas
 from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.names import TableName

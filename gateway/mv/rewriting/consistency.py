@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.formats.known_formats import format_of
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Freshness, MaterializedView, State, Version
 from gateway.mv.observation.inspection import Inspector
@@ -19,8 +20,6 @@ from sql.grammar import view_properties
 from sql.names import TableName
 from sql.statement import Consistency
 
-CHEAP = frozenset({"delta", "iceberg"})
-"""Formats whose tables are observed by reading a few lines of a log, however many files they have."""
 STALE = "the view is not fresh"
 _ENOUGH = {
     Consistency.CHECKED: {Freshness.FRESH},
@@ -48,7 +47,7 @@ class Standing:
         self._quarantine = quarantine
         self._clock = clock
         self._cheap: dict[str, tuple[Version, bool]] = {}
-        """For the versions of views whether all of their base tables are CHEAP."""
+        """For the versions of views whether a look at all of their base tables is cheap."""
 
     async def objection(self, view_id: str, name: TableName) -> str | None:
         """Why the view with this id and name may not answer now; None if it may."""
@@ -120,7 +119,7 @@ class Standing:
             return known[1]
         looks = (await self._inspector.inspect(view, float("-inf"))).looks.values()
         tables = [look.relation for look in looks if look.relation is not None and not look.is_view]
-        cheap = bool(tables) and all(table.provider in CHEAP for table in tables)
+        cheap = bool(tables) and all((found := format_of(table)) is not None and found.cheap for table in tables)
         self._cheap = {each: kept for each, kept in self._cheap.items() if self._catalog.find(each) is not None}
         self._cheap[view.id] = view.current, cheap
         return cheap

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import Schema
-from gateway.mv.observation.schemas import Schemas, sql_type
+from gateway.mv.observation.schemas import Schemas
 from gateway.mv.observation.table_statistics import Statistics, statistics_of
 from gateway.mv.ports import Metastore
 from gateway.mv.rewriting.candidates import Candidates

@@ -20,10 +20,11 @@ from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.layout import marked, storage_layout
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
-from gateway.mv.observation.schemas import has_char, sql_type
+from gateway.mv.observation.schemas import has_char
 from gateway.mv.ports import Metastore, Relation, RelationKind, ServiceSessions, SqlSession
 from gateway.mv.refresh.diagnosis import in_words_of
 from gateway.mv.refresh.habits import TIME_ZONE, Habits

@@ -8,8 +8,8 @@ from gateway.errors import FreshgateError, NoSuchView
 from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.partitions import Called, Partition, of_key, partition
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import Freshness, MaterializedView
-from gateway.mv.observation.schemas import sql_type
 from gateway.mv.ports import Metastore
 from gateway.mv.refresh.proposal import Proposer, StandingPartition, view_bases
 from sql.grammar import view_properties

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gateway.mv.ports import SqlSession
-from sql.texts import observation
+from sql.texts import delta_texts
 
 RESTORE = "RESTORE"
 """An operation of Delta's."""
@@ -129,9 +129,9 @@ async def keeps_columns(
     """
     first, earliest = position, -1
     while earliest != first:
-        if last - first > observation.COMMITS_MAX:
+        if last - first > delta_texts.COMMITS_MAX:
             return False
-        rows = (await session.run(observation.delta_descriptions(location, first + 1, last))).rows
+        rows = (await session.run(delta_texts.descriptions(location, first + 1, last))).rows
         described = [(operation, to) for is_described, operation, to in rows if is_described]
         if len(rows) < last - first or not {operation for operation, _ in described} <= {RESTORE, *harmless}:
             return False

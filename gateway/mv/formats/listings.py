@@ -78,7 +78,7 @@ class Listings:
         self._sessions = sessions
         self.look_seconds = look_seconds
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
-        """Sessions with the settings for listing, each with the number of tasks that it lists with."""
+        """ServiceSessions with the settings for listing, each with the number of tasks that it lists with."""
         self._gathering: _Batch | None = None
         """Listings that will begin in a moment."""
 

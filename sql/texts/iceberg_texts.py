@@ -1,0 +1,117 @@
+"""Generates the statements that read the metadata of an Iceberg table, and the queries for rows that were added."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sql.names import TableName
+from sql.texts.additions import select
+from sql.texts.observation import VERSION_CLAUSE, identifier_of, plain_path
+from sql.texts.rewrite import safe_literal
+
+_REF_BELOW = re.compile(r"(?:branch|tag)_(.+)", re.DOTALL)
+_SNAPSHOT_BELOW = re.compile(r"snapshot_id_\d+")
+
+
+def selected(name: TableName) -> tuple[str, bool]:
+    """The branch or tag of an Iceberg table that a name reads (empty if it reads none), and whether the name selects
+    one immutable snapshot."""
+    version = name.aspect.removeprefix(VERSION_CLAUSE) if name.aspect.startswith(VERSION_CLAUSE) else ""
+    if version.isascii() and version.isdigit():
+        return version, True
+    if " WITH (" in version.upper():
+        return "", False
+    if version or name.aspect:
+        return version, False
+    if below := _REF_BELOW.fullmatch(name.table):
+        return below[1], False
+    return "", _SNAPSHOT_BELOW.fullmatch(name.table) is not None
+
+
+NO_SNAPSHOT = "none"
+"""Iceberg's current-snapshot-id of a table without snapshots."""
+
+
+def snapshot(table: TableName) -> str:
+    return f"SHOW TBLPROPERTIES {table.quoted} ('current-snapshot-id')"
+
+
+def ref(table: TableName, name: str) -> str:
+    """The snapshot of a branch or tag; no row if it does not exist."""
+    return f"SELECT snapshot_id FROM {metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
+
+
+def metadata_files(table: TableName) -> str:
+    """The metadata files in order, the current one last."""
+    return f"SELECT file FROM {metadata_table(table, 'metadata_log_entries')}"
+
+
+def ids(metadata_file: str) -> str:
+    """The ids of the table, of its schema and of its partition spec. Raises ValueError if the path cannot be quoted."""
+    keys = ("table-uuid", "current-schema-id", "default-spec-id")
+    ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
+    return f"SELECT {ids} FROM text.{identifier_of(plain_path(metadata_file))}"
+
+
+def history(table: TableName) -> str:
+    return f"SELECT snapshot_id, parent_id, operation FROM {metadata_table(table, 'snapshots')}"
+
+
+def files(table: TableName, snapshot: str, partition_columns: int) -> str:
+    """For each partition: its values as text, a hash of its data and delete files, their number, and the latest
+    partition spec that they were written with.
+
+    Values are selected by position, because partition fields keep their names when columns are renamed.
+    """
+    values = [f"value{number}" for number in range(partition_columns)]
+    texts = ", ".join(f"CAST({value} AS STRING)" for value in values)
+    return (
+        f"SELECT {texts}, bit_xor(xxhash64(file_path, content, content_offset, size, rows)), count(*), max(spec) "
+        "FROM (SELECT spec_id, file_path, content, content_offset, file_size_in_bytes, record_count, partition.* "
+        f"FROM {metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}) "
+        f"AS file(spec, file_path, content, content_offset, size, rows, {', '.join(values)}) "
+        f"GROUP BY {', '.join(values)}"
+    )
+
+
+def metadata_table(table: TableName, name: str) -> str:
+    return f"{table.quoted}.{name}"
+
+
+def unreplaced(history: Iterable[tuple[str, str | None, str]], snapshot: str) -> str:
+    """The snapshot that has the same rows as `snapshot`, skipping snapshots (`replace`) that only rewrote files."""
+    known = {str(found): (parent, operation) for found, parent, operation in history}
+    seen = {snapshot}
+    while snapshot in known and known[snapshot][1] == "replace" and known[snapshot][0] is not None:
+        snapshot = str(known[snapshot][0])
+        if snapshot in seen:
+            break
+        seen.add(snapshot)
+    return snapshot
+
+
+# --- changes ---------------------------------------------------------------------------------------------
+
+
+def appended(table: TableName, columns: Iterable[str], first: str, last: str) -> str:
+    """The rows that were appended after the snapshot `first` up to `last`. It ignores deleted rows without a word."""
+    return (
+        f"{select(columns)} FROM {table.quoted} "
+        f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}')"
+    )
+
+
+def schema_ids(metadata_file: str, snapshot: str) -> str:
+    """The ids of the table's schema and of the snapshot's, with which a query of the snapshot reads it. NULL: it is
+    read with the table's. Raises ValueError if the path cannot be quoted."""
+    types = "STRUCT<snapshots: ARRAY<STRUCT<`snapshot-id`: BIGINT, `schema-id`: INT>>>"
+    return (
+        "SELECT CAST(get_json_object(value, '$.current-schema-id') AS INT), "
+        f"filter(from_json(value, '{types}').snapshots, s -> s.`snapshot-id` = {int(snapshot)})[0].`schema-id` "
+        f"FROM text.{identifier_of(plain_path(metadata_file))}"
+    )
+
+
+def size(table: TableName) -> str:
+    return f"SELECT sum(file_size_in_bytes) FROM {metadata_table(table, 'files')}"
