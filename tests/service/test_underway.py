@@ -16,7 +16,7 @@ from gateway.mv.freshness.ledger import TablesWritten
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
 from gateway.service.clients.temporary_views import Change, Made, Underlying
-from gateway.service.operations.operation import End
+from gateway.service.operations.operation import NO_ROWS, End, Operation, Result, new_handle
 from gateway.service.routing import underway
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.ways import (
@@ -148,6 +148,24 @@ async def test_a_way_that_is_not_taken_gives_back_what_deciding_held() -> None:
     assert held(world, session).keys() == {"versions"}
     world.effects.drop(session, sent(way).effects)
     assert held(world, session) == {}
+
+
+async def test_an_operation_that_is_cancelled_at_once_clears_up() -> None:
+    """Its task has not begun then, and would never begin."""
+    cleared = asyncio.Event()
+
+    async def work() -> Result:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            cleared.set()
+        return NO_ROWS
+
+    operation = Operation(new_handle(), 9)
+    operation.start(work())
+    await operation.cancel()
+    assert cleared.is_set()
+    assert operation.settled
 
 
 PAUSING = (
