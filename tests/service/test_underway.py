@@ -15,7 +15,7 @@ from gateway.errors import FreshgateError
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, Underlying
+from gateway.service.clients.temporary_views import Change, Made, TemporaryViewLeaves, Underlying
 from gateway.service.operations.operation import NO_ROWS, End, Operation, Result, new_handle
 from gateway.service.routing import underway
 from gateway.service.routing.scope import Scope
@@ -28,7 +28,6 @@ from gateway.service.routing.ways import (
     Send,
     SettingsChanged,
     SparkViewsChanged,
-    TemporaryViewLeaves,
     TemporaryViewsChanged,
     VersionsHeld,
     sent,

@@ -58,6 +58,13 @@ class Change:
     """Folded."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TemporaryViewLeaves:
+    """It may drop or rename a temporary view. The name is empty if it is unknown."""
+
+    name: Parts = ()
+
+
 class TemporaryViews:
     """The temporary views and functions of one session, or those of all sessions."""
 
@@ -69,7 +76,7 @@ class TemporaryViews:
         self._doubtful: dict[str, Underlying] = {}
         """What doubtful views may read, by folded name; under ANY for views with unknown names."""
         self._open: dict[Change, None] = {}
-        self.leaving: set[object] = set()
+        self.leaving: set[TemporaryViewLeaves] = set()
         """Represents the statements that may drop one, and have not ended as far as known."""
 
     # --- lookup ------------------------------------------------------------------------------------

@@ -250,8 +250,7 @@ class Operation:
         self._settled = asyncio.Event()
         self._reported = False
         self._task: asyncio.Task[None] | None = None
-        self._at_work = False
-        """Whether the task has begun."""
+        self._begun = asyncio.Event()
 
     @property
     def has_log(self) -> bool:
@@ -280,7 +279,7 @@ class Operation:
             self._task.add_done_callback(lambda _: on_done(self))
 
     async def _run(self, work: Awaitable[Outcome], timeout_seconds: int) -> None:
-        self._at_work = True
+        self._begun.set()
         try:
             async with asyncio.timeout(timeout_seconds or None):
                 outcome = await work
@@ -319,8 +318,7 @@ class Operation:
         """Cancels the work, and waits for its end."""
         self._reported = True
         if self._task is not None and not self._task.done():
-            while not self._at_work:
-                await asyncio.sleep(0)  # Otherwise the work could not clear up.
+            await self._begun.wait()  # Otherwise the work could not clear up.
             self._task.cancel()
             await asyncio.wait([self._task])
 

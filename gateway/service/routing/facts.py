@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from gateway.service.clients.session import Session
+from gateway.service.clients.temporary_views import TemporaryViewLeaves
 from gateway.service.routing.first_words import may_write_after_all
 from sql.names import Namespace, TableName
 from sql.statement import Forwarded, Glance, Parts, Reference
@@ -29,15 +30,21 @@ class Facts:
     """Whether it may write."""
     composed: bool
     """Whether it also has names that are not in its text."""
-    temporary: Parts | None = None
-    """The name of a temporary view that it changes, if this is certain."""
+    claim: TemporaryViewLeaves | None = None
+    """If it certainly changes a temporary view."""
 
     @classmethod
-    def of(cls, session: Session, namespace: Namespace, known: Understood, temporary: Parts | None = None) -> Self:
+    def of(
+        cls, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None = None
+    ) -> Self:
         statement = known.sparks
         targets = resolved(statement.writes, namespace)
         composed = not statement.exact and (known.composes or statement.everything)
-        return cls(session, namespace, known, statement, targets, may_write_after_all(known), composed, temporary)
+        return cls(session, namespace, known, statement, targets, may_write_after_all(known), composed, claim)
+
+    def respelled(self, known: Understood) -> Facts:
+        """Those of the same statement in another spelling."""
+        return self.of(self.session, self.namespace, known, self.claim)
 
     def step(self, statement: Forwarded, *, composed: bool) -> Facts:
         """Those of one statement of this script."""

@@ -19,11 +19,12 @@ from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session
+from gateway.service.clients.temporary_views import TemporaryViewLeaves
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.protection import Protection
-from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst, TemporaryViewLeaves
+from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst
 from gateway.service.routing.written_out import UnknownText, written_out
 from sql.names import Namespace, TableName
 from sql.reading import paths
@@ -87,12 +88,12 @@ class Gatekeeper:
         session.temporary.leaving.add(claim)
         return claim
 
-    def effects(self, facts: Facts, claim: TemporaryViewLeaves | None) -> Iterator[Effect]:
+    def effects(self, facts: Facts) -> Iterator[Effect]:
         """Until it has ended, the statement may drop or rename temporary views; materialized views that it may change
         although it was allowed are watched."""
-        if claim is not None or (not self._catalog.idle and self._may_drop(facts)):
+        if facts.claim is not None or (not self._catalog.idle and self._may_drop(facts)):
             yield MeaningsMove()
-            yield claim or TemporaryViewLeaves()
+            yield facts.claim or TemporaryViewLeaves()
         if facts.writes and not self._catalog.idle and (views := self._endangered(facts)):
             yield _danger(facts, views)
 
@@ -129,7 +130,8 @@ class Gatekeeper:
     async def check(self, facts: Facts) -> None:
         """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
         known, adrift = facts.known, facts.session.namespace_doubtful
-        names = [parts for parts in facts.statement.writes if parts != facts.temporary]
+        claimed = facts.claim.name if facts.claim is not None else None
+        names = [parts for parts in facts.statement.writes if parts != claimed]
         self._protection.check(known, names, facts.namespace, adrift=adrift, writes=facts.writes)
         if self._catalog.idle or not facts.writes:
             return

@@ -54,7 +54,6 @@ from gateway.service.routing.ways import (
     Sent,
     SettingsChanged,
     TablesRedefined,
-    TemporaryViewLeaves,
     Way,
     changed,
     doing,
@@ -221,9 +220,8 @@ class Router:
         if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(command)
         try:
-            if self._rewrites.concerns(session, look):
-                return await self._query(session, namespace, known, claim)
-            return await self._counted(session, namespace, known, claim)
+            facts = Facts.of(session, namespace, known, claim)
+            return await (self._query(facts) if self._rewrites.concerns(session, look) else self._counted(facts))
         except BaseException:  # Including cancellation: the statement is never sent to Spark.
             if claim is not None:
                 self._effects.drop(session, (claim,))
@@ -239,60 +237,55 @@ class Router:
 
     # --- queries -----------------------------------------------------------------------------------
 
-    async def _query(
-        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
-    ) -> Sent:
+    async def _query(self, facts: Facts) -> Sent:
         """The way of a query that a view may answer, or of EXPLAIN of one."""
+        known = facts.known
         start = explained.query_start(known.lexed) if known.look.keyword == "explain" else 0
         if start is None:
-            return await self._counted(session, namespace, known, claim)
-        found = await self._rewrites.find(session, namespace, known.look.words, known.text[start:])
+            return await self._counted(facts)
+        found = await self._rewrites.find(facts.session, facts.namespace, known.look.words, known.text[start:])
         if isinstance(found, Hit):
-            if (on_view := await self._from_view(session, namespace, known, found, known.text[:start])) is not None:
+            if (on_view := await self._from_view(facts, found, known.text[:start])) is not None:
                 return on_view
             found = QueryMissed(Missed.NOT_FRESH, found.usage)
-        way = await self._counted(session, namespace, known, claim)
+        way = await self._counted(facts)
         return way if start else doing(way, replace(found, timed=isinstance(way, Send)))
 
-    async def _from_view(
-        self, session: Session, namespace: Namespace, known: Understood, hit: Hit, head: str
-    ) -> FromView | None:
+    async def _from_view(self, query: Facts, hit: Hit, head: str) -> FromView | None:
         """The way of a text on the view; None if that would have to wait for a refresh. `head`: what precedes the query
         in EXPLAIN, which shows the plan that would run, and is not counted."""
         try:
-            facts = Facts.of(session, namespace, Understood(head + hit.text))
-            way = await self._routed(facts, None, hit=hit)
+            way = await self._decided(query.respelled(Understood(head + hit.text)), hit=hit)
         except FreshgateError as error:
             # The client has not named the view, so nothing about the view is an error of the client's statement.
             log.info("%s does not answer a query in the place of its base tables: %s", hit.answer.view, error)
             return None
         if isinstance(way, RefreshFirst):
-            self._drop(session, way)
+            self._drop(query.session, way)
             return None
         send = replace(way, text=way.text or head + (hit.mixed or hit.text))
         if hit.mixed:
             send = replace(send, repeatable=None)  # It also reads base tables.
         if not head:
-            send = doing(send, QueryAnswered(hit, known.text, known.look.words))
-        return FromView(send, hit, known)
+            send = doing(send, QueryAnswered(hit, query.known.text, query.look.words))
+        return FromView(send, hit, query.known)
 
     async def own_text(self, session: Session, failed: FromView, error: FreshgateError) -> Send | RefreshFirst:
         """The way of the client's own text after another one has failed. Raises FreshgateError."""
         reason = self._rewrites.failed(failed.hit, error)
-        way = await self._at_a_time(session, await session.resolve_namespace(), failed.query, None)
+        way = await self._resolved(Facts.of(session, await session.resolve_namespace(), failed.query))
         if failed.query.look.keyword == "explain":
             return way
         failed.hit.usage.failed(failed.hit.answer.view, reason)
         return doing(way, QueryMissed(reason, failed.hit.usage, timed=isinstance(way, Send)))
 
-    async def _counted(
-        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
-    ) -> Send | RefreshFirst:
+    async def _counted(self, facts: Facts) -> Send | RefreshFirst:
         """The way of the client's own text."""
-        way = await self._at_a_time(session, namespace, known, claim)
-        if not isinstance(way, Send) or way.mentions.views or known.look.keyword not in QUERIES:
+        way = await self._resolved(facts)
+        if not isinstance(way, Send) or way.mentions.views or facts.look.keyword not in QUERIES:
             return way
-        unanswered = QueryUnanswered(known.text, namespace, session.user)
+        session, known = facts.session, facts.known
+        unanswered = QueryUnanswered(known.text, facts.namespace, session.user)
         return doing(way, unanswered) if self._suggests(session, known) else way
 
     def _suggests(self, session: Session, known: Understood) -> bool:
@@ -304,32 +297,29 @@ class Router:
 
     # --- statements for Spark ----------------------------------------------------------------------
 
-    async def _at_a_time(
-        self, session: Session, namespace: Namespace, known: Understood, claim: TemporaryViewLeaves | None
-    ) -> Send | RefreshFirst:
-        """The way of a statement that may name the catalog's functions, and versions of views."""
-        if called := bool(known.catalog_calls):
-            known = Understood(await self._rows.with_functions(session, known), look=known.look)
+    async def _resolved(self, facts: Facts) -> Send | RefreshFirst:
+        """The way of a statement, with its calls of the catalog's functions and its versions of views resolved."""
+        session = facts.session
+        if called := bool(facts.known.catalog_calls):
+            known = Understood(await self._rows.with_functions(session, facts.known), look=facts.look)
             await self._settle(known)
-        temporary = claim.name if claim else None
-        travel = await self._version_reads.time_travel(known, namespace, session, self._texts)
+            facts = facts.respelled(known)
+        travel = await self._version_reads.time_travel(facts.known, facts.namespace, session, self._texts)
         if travel is None:
-            return await self._routed(Facts.of(session, namespace, known, temporary), claim, respelled=called)
+            return await self._decided(facts, respelled=called)
         try:
             await self._settle(travel.known)
             splices = travel.splices()
-            facts = Facts.of(session, namespace, travel.rest(), temporary)
-            way = await self._routed(facts, claim, splices, respelled=called)
+            way = await self._decided(facts.respelled(travel.rest()), splices, respelled=called)
         except BaseException:  # Including cancellation: the versions are not read.
             self._effects.drop(session, (travel.held,))
             raise
         mentions = sent(way).mentions
         return doing(changed(way, mentions=replace(mentions, views=mentions.views | travel.views)), travel.held)
 
-    async def _routed(
+    async def _decided(
         self,
         facts: Facts,
-        claim: TemporaryViewLeaves | None,
         versions: Sequence[rewrite.Splice] = (),
         *,
         respelled: bool = False,
@@ -351,7 +341,7 @@ class Router:
         if len(statement.reads) + len(statement.calls) > AT_ONCE:
             await asyncio.sleep(0)  # Each half of the work with thousands of names takes 10 ms.
         first = await self._read(facts, splices, spliced(known.text, splices) if respelled or splices else None)
-        send = replace(first.send, effects=tuple(self._effects_of(facts, claim)))
+        send = replace(first.send, effects=tuple(self._effects_of(facts)))
         first = replace(first, send=send)
         if hit is None:
             waits = self._reads.must_wait(first)
@@ -379,10 +369,10 @@ class Router:
             self._version_reads.check(transaction, facts, first.read)
         return first
 
-    def _effects_of(self, facts: Facts, claim: TemporaryViewLeaves | None) -> Iterator[Effect]:
+    def _effects_of(self, facts: Facts) -> Iterator[Effect]:
         """Everything that the statement may do, except for what it reads."""
         known, statement, look = facts.known, facts.statement, facts.look
-        yield from self._gatekeeper.effects(facts, claim)
+        yield from self._gatekeeper.effects(facts)
         write = self._writes.of(facts)
         tables = frozenset(facts.targets) if write is None else write.tables
         if tables and look.keyword not in ROW_CHANGES:

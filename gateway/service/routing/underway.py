@@ -17,6 +17,7 @@ from gateway.mv.versions.readers import Readers
 from gateway.service.clients import own_settings
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
+from gateway.service.clients.temporary_views import TemporaryViewLeaves
 from gateway.service.operations.operation import End, ForwardedOperation
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.rewrites import Rewrites
@@ -36,7 +37,6 @@ from gateway.service.routing.ways import (
     SettingsChanged,
     SparkViewsChanged,
     TablesRedefined,
-    TemporaryViewLeaves,
     TemporaryViewsChanged,
     TemporaryViewsDoubted,
     VersionsHeld,

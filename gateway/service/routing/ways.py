@@ -19,11 +19,11 @@ from gateway.mv.rewriting.usage import Missed, Usage
 from gateway.mv.rewriting.verdicts import Answer, Key
 from gateway.mv.versions.readers import Read
 from gateway.service.clients.audit import NOTHING, Mentions
-from gateway.service.clients.temporary_views import Change, TemporaryViews, Underlying
+from gateway.service.clients.temporary_views import Change, TemporaryViewLeaves, TemporaryViews, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
-from sql.statement import Command, Parts
+from sql.statement import Command
 from sql.texts.rewrite import Splice
 from sql.understood import Understood
 from sql.words import Words
@@ -88,13 +88,6 @@ class TemporaryViewsDoubted:
     among: TemporaryViews
     names: frozenset[str]
     reads: Underlying
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TemporaryViewLeaves:
-    """It may drop or rename a temporary view. The name is empty if it is unknown."""
-
-    name: Parts = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
