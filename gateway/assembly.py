@@ -166,14 +166,15 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
     audit = Audit(audit_file.write if audit_file else None, settings.log.audit_characters)
-    views = known_views(settings, spark, audit.restored)
+    views = known_views(settings, spark, fence_of(settings, spark), audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
     results = ResultStore(settings.result_cache.bytes, ENTRY_BYTES_MAX, settings.access.rights_seconds)
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
-    usages = Usages(SHAPES_MAX)
-    routing = routed(settings, spark, views, versions, refreshes, usages, audit, results)
+    usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
+    means = means_of_rewriting(settings, spark, views, refreshes)
+    routing = routed(settings, spark, views, versions, refreshes, means, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
@@ -367,11 +368,14 @@ class Views:
     quarantine: Quarantine
 
 
-def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:
+def fence_of(settings: Settings, spark: AtSpark) -> Fence:
+    here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
+    return Fence(spark.metastore, settings.storage.database, here)
+
+
+def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Callable[[Restored], None]) -> Views:
     """`restored` is called for each public view that was restored."""
     metastore = spark.metastore
-    here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
-    fence = Fence(metastore, settings.storage.database, here)
     catalog = Catalog(settings.storage.database, fence)
     restoration = Restoration(catalog, metastore, restored)
     settlement = Settlement(catalog, metastore, fence, restoration.restore)
@@ -510,8 +514,27 @@ class Routing:
 
     router: Router
     effects: Effects
+    scope: Scope
+    answers: KnownAnswers
     rewrites: Rewrites
+    canary: Canary
     version_reads: VersionReads
+
+
+def means_of_rewriting(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Means:
+    partly_stale = PartlyStale(
+        views.catalog,
+        views.inspector,
+        views.schemas,
+        refreshes.proposer,
+        refreshes.surroundings,
+        spark.habits,
+        enabled=settings.rewrite.partly_stale,
+    )
+    refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
+    prover = Prover(spark.plans, refreshes.surroundings, refreshers)
+    candidates = Candidates(views.catalog, views.schemas)
+    return Means(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans))
 
 
 def routed(
@@ -520,7 +543,9 @@ def routed(
     views: Views,
     versions: KeptVersions,
     refreshes: Refreshes,
+    means: Means,
     usages: Usages,
+    unanswered: Unanswered,
     audit: Audit,
     results: ResultStore,
 ) -> Routing:
@@ -548,40 +573,24 @@ def routed(
         spark.habits,
     )
     rights = Rights(settings.access.administrators)
-    measures = Measures(spark.metastore)
-    candidates = Candidates(catalog, views.schemas)
-    unanswered = Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
-    suggestions = Suggestions(catalog, views.schemas, spark.metastore, candidates, unanswered)
+    suggestions = Suggestions(catalog, views.schemas, spark.metastore, means.candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
-    tables = CatalogTables(catalog, views.schemas, measures, jobs, tasks, usages, suggestions, rights)
+    tables = CatalogTables(catalog, views.schemas, means.measures, jobs, tasks, usages, suggestions, rights)
     rows = CatalogRows(
         tables,
         about=lambda: About(
             settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
         ),
     )
-    refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
-    prover = Prover(spark.plans, refreshes.surroundings, refreshers)
-    proof_sessions = ProofSessions(spark.plans)
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
-    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, proof_sessions)
-    partly_stale = PartlyStale(
-        catalog,
-        views.inspector,
-        views.schemas,
-        refreshes.proposer,
-        refreshes.surroundings,
-        spark.habits,
-        enabled=settings.rewrite.partly_stale,
-    )
-    means = Means(candidates, measures, prover, partly_stale, proof_sessions)
+    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, means.sessions)
     rewrites = Rewrites(
         catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds
     )
     effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
-    return Routing(router, effects, rewrites, version_reads)
+    return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
 
 
 def serve(

@@ -34,58 +34,40 @@ from TCLIService import ttypes
 from thrift.Thrift import TMessageType
 from views import given, view_of
 
-from gateway.config import Rewrite
+from gateway import assembly
+from gateway.config import Rewrite, Settings
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.mv.catalog.directories import Directories
-from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.restoration import Restoration, Restored
-from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.model.view import Cause, MaterializedView, Version
 from gateway.mv.observation.inspection import Inspection, Inspector
-from gateway.mv.observation.relations import Relations, definition_reads
-from gateway.mv.observation.schemas import Schemas
+from gateway.mv.observation.relations import definition_reads
 from gateway.mv.ports import Function, PlanUnavailable, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
-from gateway.mv.rewriting.consistency import Standing
-from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
-from gateway.mv.rewriting.proving import Prover, Reader
-from gateway.mv.rewriting.quarantine import Quarantine
-from gateway.mv.rewriting.suggestions import Suggestions
+from gateway.mv.rewriting.partly_stale import Mixture
+from gateway.mv.rewriting.proving import Reader
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
-from gateway.mv.versions.measures import Measure, Measures
+from gateway.mv.versions.measures import Measure
 from gateway.mv.versions.readers import Readers
-from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.proof_sessions import ProofSessions
-from gateway.service.clients.session import Session, Sessions
-from gateway.service.clients.sides import Sides
+from gateway.service.clients.session import Session
 from gateway.service.decision import Forward, decided
-from gateway.service.dispatch import Dispatch, Service
+from gateway.service.dispatch import Dispatch
 from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.results.store import ResultStore
-from gateway.service.routing.canary import Canary
-from gateway.service.routing.catalog_rows import CatalogRows
-from gateway.service.routing.gatekeeper import Gatekeeper
-from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.own_statements import OwnStatements
-from gateway.service.routing.reads import Reads
-from gateway.service.routing.rewrites import Means, Rewrites
-from gateway.service.routing.router import Router
-from gateway.service.routing.scope import Scope
-from gateway.service.routing.underway import Effects
-from gateway.service.routing.version_reads import VersionReads
+from gateway.service.routing.rewrites import Means
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
@@ -284,6 +266,8 @@ class FakeSpark:
     While `answering` is cleared, calls over side connections wait. Like Spark, it holds a status call until the
     statement has ended.
     """
+
+    mechanism = PLAIN
 
     def __init__(self) -> None:
         self.sessions: dict[bytes, SparkSession] = {}
@@ -611,104 +595,57 @@ class World:
     ) -> None:
         """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `terms` are those of the
         service."""
+        usual, rewriting = Settings(), rewrite or Rewrite(wait=10, canary=0)
+        settings = replace(
+            usual,
+            storage=replace(usual.storage, database=STORAGE),
+            access=replace(usual.access, administrators=("root",), rights_seconds=100.0),
+            rewrite=rewriting,
+        )
+        audit, nothing = Audit(), cast(Any, SimpleNamespace())
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
-        self.fence = fence = FakeFence()
-        self.catalog = Catalog(STORAGE, cast(Any, fence))
+        self.fence = FakeFence()
+        self.habits = Habits()
         self.restored: list[Restored] = []
         """Views that the guard has restored."""
-        audit = Audit()
 
         def report(restored: Restored) -> None:
             self.restored.append(restored)
             audit.restored(restored)
 
-        restoration = Restoration(self.catalog, self.metastore, report)
-        self.settlement = Settlement(self.catalog, self.metastore, cast(Any, fence), restoration.restore)
-        self.guard = Guard(self.catalog, self.settlement, restoration, self.metastore, cast(Any, fence))
-        self.relations = Relations(self.catalog, self.metastore, 3_600)
-        self.schemas = Schemas(self.catalog, self.metastore, 3_600)
+        pools = [nothing] * 4
+        spark = cast(Any, assembly.AtSpark)(self.spark, self.habits, *pools, self.metastore, FakePlans({}))
+        self.inspector = FakeInspector()
+        views = assembly.known_views(settings, spark, cast(Any, self.fence), report)
+        views = replace(views, inspector=cast(Inspector, self.inspector))
+        self.catalog, self.guard, self.settlement = views.catalog, views.guard, views.settlement
+        self.relations, self.schemas, self.quarantine = views.relations, views.schemas, views.quarantine
         self.catalog.news.moved.add(self.relations.forget_sources, self.schemas.forget)
         self.readers = Readers()
-        self.habits = Habits()
+        versions = assembly.KeptVersions(self.readers, nothing, nothing, nothing)
         self.tasks = FakeTasks(self.catalog)
-        self.inspector = FakeInspector()
-        self.prover = FakeProver()
-        self.commands = FakeCommands()
-        self.sides = Sides(self.spark, 60.0)
-        self.sessions = Sessions(on_end=audit.closed)
-        nothing, inspector = cast(Any, SimpleNamespace()), cast(Inspector, self.inspector)
         surroundings = Surroundings("pool", self.habits, self.metastore)
-        version_reads = VersionReads(self.catalog, nothing, self.readers, inspector)
-        gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
-        self.scope = scope = Scope(self.catalog, self.relations)
         tasks = cast(Tasks, self.tasks)
-        self.results = ResultStore(result_bytes, 1 << 20, 600.0)
-        self.known = known = KnownAnswers(self.catalog, scope, cast(Any, fence), 30.0, active=self.results.active)
-        reads = Reads(
-            self.catalog,
-            scope,
-            tasks,
-            self.readers,
-            inspector,
-            surroundings,
-            version_reads,
-            gatekeeper,
-            known,
-            self.habits,
-        )
-        self.usages = Usages(100)
-        settings, proof_sessions = rewrite or Rewrite(wait=10, canary=0), ProofSessions(FakePlans({}))
-        candidates = Candidates(self.catalog, self.schemas)
-        self.unanswered = Unanswered(counted if settings.advice else 0)
-        suggestions = Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered)
-        tables = CatalogTables(self.catalog, self.schemas, nothing, nothing, nothing, self.usages, suggestions, ROOT)
-        self.quarantine = Quarantine()
-        standing = Standing(self.catalog, inspector, self.schemas, self.quarantine)
-        self.canary = Canary(
-            self.catalog,
-            inspector,
-            self.quarantine,
-            self.usages.counts,
-            settings.canary,
-            audit.rewrite_differed,
-            proof_sessions,
-        )
+        refreshes = assembly.Refreshes(surroundings, nothing, nothing, nothing, nothing, tasks, nothing, nothing)
+        self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
-        means = Means(
-            candidates,
-            cast(Measures, FakeMeasures()),
-            cast(Prover, self.prover),
-            cast(PartlyStale, self.partly_stale),
-            proof_sessions,
+        candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))
+        means = cast(Any, Means)(candidates, FakeMeasures(), self.prover, self.partly_stale, sessions)
+        self.results = ResultStore(result_bytes, 1 << 20, 600.0)
+        self.usages, self.unanswered = Usages(100), Unanswered(counted if rewriting.advice else 0)
+        routing = assembly.routed(
+            *(settings, spark, views, versions, refreshes, means),
+            *(self.usages, self.unanswered, audit, self.results),
         )
-        self.rewrites = Rewrites(self.catalog, scope, standing, means, self.usages, self.canary, settings.wait, 100.0)
-        self.effects = Effects(
-            self.catalog, self.schemas, self.guard, scope, self.rewrites, self.readers, self.results, self.unanswered
-        )
-        self.router = Router(
-            self.catalog,
-            scope,
-            reads,
-            version_reads,
-            gatekeeper,
-            self.rewrites,
-            CatalogRows(tables, about=lambda: About("storage", "ABSENT", "there is none", "4.1.4")),
-            self.unanswered,
-            self.effects,
-        )
-        self.service = Service(
-            self.catalog,
-            self.router,
-            self.effects,
-            OwnStatements(cast(Commands, self.commands), self.rewrites, version_reads),
-            self.sides,
-            Logins(Handover(PLAIN)),
-            Terms(**terms),
-            self.sessions,
-            audit,
-            self.results,
-        )
+        self.router, self.effects, self.scope = routing.router, routing.effects, routing.scope
+        self.known, self.rewrites, self.canary = routing.answers, routing.rewrites, routing.canary
+        self.commands = FakeCommands()
+        own = OwnStatements(cast(Commands, self.commands), self.rewrites, routing.version_reads)
+        engine = cast(Any, SimpleNamespace(cancel_statement=lambda _: None))
+        served = assembly.serve(settings, engine, spark, audit, views, routing, own, self.results)
+        self.service = replace(served, terms=Terms(**terms))
+        self.sides, self.sessions = self.service.sides, self.service.sessions
 
     # --- tables and views
 

@@ -86,21 +86,20 @@ def _storage_path(table: str, version: int, day: str) -> str:
     return f"file:/s/{table}/freshgate_version={version}/freshgate_partition={day}"
 
 
-def _storage_files(warehouse: PartitionedWarehouse, found: re.Match[str]) -> Rows:
+def _files(warehouse: PartitionedWarehouse, found: re.Match[str]) -> Rows:
+    """Of versions, and of the base table: one statement lists several directories."""
     listed = _LISTED.findall(found[0])
-    return [
+    stored = [
         (_storage_path(table, version, day), "1", 1, 1)
         for table, number in listed
         for version, day in warehouse.stored.get(TableName("freshgate_storage", table), {})
         if not number or version == int(number)
     ]
+    days = warehouse.days if f"`{ROOT}`" in found[0] else {}
+    return stored + [(f"{ROOT}/day={day}", str(number), 1, 1) for day, number in days.items()]
 
 
 _LISTED = re.compile(r"binaryFile\.`file:/s/(\w+)(?:/freshgate_version=(\d+))?`")
-
-
-def _files(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
-    return [(f"{ROOT}/day={day}", str(number), 1, 1) for day, number in warehouse.days.items()]
 
 
 def _folds(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
@@ -133,8 +132,7 @@ _STATEMENTS: list[tuple[str, Callable[[PartitionedWarehouse, re.Match[str]], Row
     (rf"SHOW PARTITIONS {_NAME}", _list),
     (rf"EXPLAIN (SELECT 1 FROM {_NAME} WHERE freshgate_version .*)", _storage_paths),
     (r"EXPLAIN SELECT 1 FROM .*", _paths),
-    (r"SELECT left\(path.*binaryFile\.`file:/s/.*", _storage_files),
-    (rf"SELECT left\(path.*binaryFile\.`{ROOT}`.*", _files),
+    (r"SELECT left\(path.*binaryFile\..*", _files),
     (rf"SELECT directory, file.*binaryFile\.`{ROOT}`.*", _folds),
     (r"SELECT value, CAST.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
     (rf"INSERT OVERWRITE {_NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) (.*)", _insert),

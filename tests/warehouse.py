@@ -285,7 +285,7 @@ class House:
         habits = Habits()
         spark = assembly.Spark(engine, settings.upstream, Traffic(), habits.speaking)
         at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, SparkMetastore(pool), FakePlans({}))
-        self.views = assembly.known_views(settings, at_spark, lambda _: None)
+        self.views = assembly.known_views(settings, at_spark, assembly.fence_of(settings, at_spark), lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)
         self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)
         assembly.subscribe(self.views, self.versions, self.refreshes, ResultStore(0, 0, 0.0))

@@ -1,5 +1,8 @@
 """The rows that an optimized plan computes, as a text without the names and numbers by which Spark tells columns apart,
-so that plans of one meaning have one text."""
+so that plans of one meaning have one text.
+
+Tests: `test_agreement`.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, Freshness, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
 from gateway.service.routing.facts import ViewsRead
-from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.reads import Reads
 from sql.names import Namespace, TableName
 from sql.texts.maintenance import Shown
 
@@ -188,11 +188,11 @@ async def test_a_look_is_shared_and_not_repeated(stage: Stage) -> None:
 @staged
 async def test_a_look_of_a_read_asks_for_each_thing_once_and_lists_files_once(stage: Stage) -> None:
     inspector, nobody = stage.house.views.inspector, cast(Any, None)
-    reads = StaleReads(stage.house.catalog, inspector, nobody, nobody)
+    reads = Reads(stage.house.catalog, nobody, nobody, nobody, inspector, *[nobody] * 5)
     texts = stage.warehouse.texts
     for look in (
         partial(inspector.check, [stage.view.id], NOW),
-        partial(reads.look, ViewsRead(frozenset([stage.view.id]))),
+        partial(reads._look, ViewsRead(frozenset([stage.view.id]))),
     ):
         await inspector.check([stage.view.id], NOW)
         inspector._probe_seconds = 0
