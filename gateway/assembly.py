@@ -35,7 +35,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
 from gateway.mv.observation.changes import Changes
@@ -81,7 +81,7 @@ from gateway.mv.statements.renaming import Renaming
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.compaction import Compaction
 from gateway.mv.versions.janitor import Janitor
-from gateway.mv.versions.kept import KeptLimits, Versions
+from gateway.mv.versions.kept import KeptLimits, VersionLookup
 from gateway.mv.versions.measures import Measures
 from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
@@ -409,7 +409,7 @@ class KeptVersions:
     readers: Readers
     numbers: VersionNumbers
     janitor: Janitor
-    versions: Versions
+    versions: VersionLookup
 
 
 def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersions:
@@ -419,7 +419,7 @@ def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersi
     compaction = Compaction(views.catalog, views.settlement, metastore)
     removal = Removal(views.catalog, views.settlement, compaction, metastore)
     janitor = Janitor(removal, readers, views.fence, kept.retention)
-    versions = Versions(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes))
+    versions = VersionLookup(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes))
     return KeptVersions(readers, numbers, janitor, versions)
 
 
@@ -433,7 +433,7 @@ class Refreshes:
     publication: Publication
     executor: Executor
     tasks: Tasks
-    jobs: Jobs
+    jobs: RefreshJobs
     scheduler: Scheduler
 
 
@@ -465,7 +465,7 @@ def refreshed_views(
     executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)
     limits = RefreshLimits(timeout=settings.refresh.timeout)
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
-    jobs = Jobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
+    jobs = RefreshJobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
     return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler)
 

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("gateway", "sql")
-CONSTRUCTOR_PARAMETERS_MAX = 10
+CONSTRUCTOR_PARAMETERS_MAX = FUNCTION_PARAMETERS_MAX = 10
 METHODS_MAX = 50
 LARGE_CLASSES = {"gateway.proxy.relay.Relay"}
 """Two sockets and what may happen to each; its parts would share all of its state."""
@@ -99,6 +99,16 @@ SHARED_NAMES = {"client", "command", "dialect", "shape", "terms"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `dialect`: of sqlglot,
 and of SQLAlchemy. `shape`: of a query, and of a definition that is refreshed by rows. `terms`: of an expression in a
 proof, and of a change."""
+SHARED_CLASS_NAMES = {
+    "Output": "of a query that is compared with views, and of a plan",
+    "Relation": "of Spark's catalog, and, twice, of a FROM clause: with the tables below it, and with its place there",
+    "Scope": "of a statement's names, and of a definition's columns",
+    "Shape": "of a query, and of a definition that is refreshed by rows",
+    "Staleness": "the settings of it, and that of a view",
+}
+"""Class names with two meanings. Each needs its reason, and there are few: a reader who meets such a name has to look
+where it comes from."""
+SHARED_CLASS_NAMES_MAX = 10
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops", "gateway.children"}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
@@ -337,14 +347,59 @@ def constructor_parameters(node: ast.ClassDef) -> int:
     """How many parameters the class's own `__init__` takes, without `self`."""
     for method in methods_of(node):
         if method.name == "__init__":
-            taken = method.args
-            return len(taken.posonlyargs) + len(taken.args) + len(taken.kwonlyargs) - 1
+            return parameters_of(method) - 1
     return 0
 
 
-def test_constructors_are_narrow() -> None:
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
+
+
+def names_used_twice(found: Iterator[tuple[str, ast.ClassDef]]) -> dict[str, list[str]]:
+    """The modules of each class name that more than one class has."""
+    by_name: dict[str, list[str]] = {}
+    for dotted, node in found:
+        by_name.setdefault(node.name, []).append(dotted.rpartition(".")[0])
+    return {name: modules for name, modules in by_name.items() if len(modules) > 1}
+
+
+def test_class_names_have_one_meaning() -> None:
+    found = names_used_twice(classes())
+    assert {name: modules for name, modules in found.items() if name not in SHARED_CLASS_NAMES} == {}
+    assert SHARED_CLASS_NAMES.keys() <= found.keys()
+    assert len(SHARED_CLASS_NAMES) <= SHARED_CLASS_NAMES_MAX
+
+
+def test_a_class_name_used_twice_is_found() -> None:
+    rows, row = ast.parse("class Rows: ...\nclass Row: ...").body
+    assert isinstance(rows, ast.ClassDef)
+    assert isinstance(row, ast.ClassDef)
+    assert names_used_twice(iter([("a.Rows", rows), ("b.Rows", rows), ("b.Row", row)])) == {"Rows": ["a", "b"]}
+
+
+def test_constructors_and_functions_are_narrow() -> None:
     widths = {name: constructor_parameters(node) for name, node in classes()}
     assert {name: width for name, width in widths.items() if width > CONSTRUCTOR_PARAMETERS_MAX} == {}
+    wide = [
+        f"{name}.{node.name}"
+        for name, path in MODULES.items()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and parameters_of(node) > FUNCTION_PARAMETERS_MAX
+    ]
+    assert wide == []
+
+
+def starred_tuples(source: str) -> list[int]:
+    """The lines of calls with `*(a, b)`, which shows as one argument to whoever counts them."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    starred = (each for call in calls for each in call.args if isinstance(each, ast.Starred))
+    return [each.lineno for each in starred if isinstance(each.value, ast.Tuple)]
+
+
+def test_no_arguments_hide_in_a_tuple() -> None:
+    found = {name: starred_tuples(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert starred_tuples("f(*(a, b), c)\ng(*a)") == [1]
 
 
 def test_classes_have_few_methods() -> None:

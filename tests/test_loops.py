@@ -12,7 +12,7 @@ import pytest
 
 from gateway import loops
 from gateway.errors import UpstreamLost
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.scheduler import LOOK_AGAIN_SECONDS, Scheduler
 from gateway.mv.refresh.tasks import Tasks
 from sql.texts import create_text
@@ -142,7 +142,7 @@ async def test_a_broken_schedule_does_not_affect_other_views(
         return None if view_id in served else 1
 
     nobody = cast(Any, SimpleNamespace(revision=-1))
-    jobs = cast(Jobs, SimpleNamespace(next_run=next_run, served=served.append))
+    jobs = cast(RefreshJobs, SimpleNamespace(next_run=next_run, served=served.append))
     scheduler = Scheduler(nobody, jobs, cast(Tasks, None), nobody, nobody, 0.0, lambda: 2)
     scheduler._of = lambda trigger: entries  # type: ignore[method-assign]
     monkeypatch.setattr(create_text, "recurring_strategy", lambda _: "")

@@ -20,7 +20,7 @@ from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.tasks import Tasks
-from gateway.mv.rewriting.usage import Counts, Missed
+from gateway.mv.rewriting.usage import Counts, WhyMissed
 from gateway.mv.versions.janitor import Janitor
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
@@ -226,7 +226,7 @@ class _Gateway(Collector):
             "Queries on base tables of views that take part, but forwarded unchanged, by reason",
             labels=["reason"],
         )
-        for reason in Missed:
+        for reason in WhyMissed:
             refused.add_metric([reason], counts.refused[reason])
         yield refused
         yield _counter(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sql.increments.scopes import Place
-from sql.increments.states import State
+from sql.increments.states import AggregateState
 from sql.increments.templates import Aggregate, Template, is_key
 from sql.increments.written import Edit, spliced
 from sql.names import TableName
@@ -62,7 +62,7 @@ class Groups:
     """Whether there are several grouping sets."""
     items: tuple[Template, ...]
     having: Template | None
-    states: tuple[State, ...]
+    states: tuple[AggregateState, ...]
     visible: Mapping[str, int]
     """The columns of the view that are themselves states, with the number of the state."""
     finals: Mapping[Aggregate, str]

@@ -44,7 +44,7 @@ def _lists(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlanColumn:
     id: str
     """Empty if nothing refers to it."""
     name: str
@@ -56,7 +56,7 @@ class Computed:
     """What a node computes: a text that is the same for plans that differ in names only."""
 
     text: str
-    columns: tuple[Column, ...] | None
+    columns: tuple[PlanColumn, ...] | None
     """None if they are not told."""
 
     @property
@@ -68,14 +68,14 @@ class Computed:
 def computed(plan: Line) -> str:
     """What an optimized plan computes. The order of rows does not count. Raises NoPlan."""
     try:
-        return _Reading().read(plan).rows
+        return _PlanReading().read(plan).rows
     except (IndexError, ValueError, RecursionError) as error:
         raise NoPlan(f"Spark's plan is not understood: {error!r}") from error
 
 
-class _Reading:
+class _PlanReading:
     def __init__(self) -> None:
-        self._known: dict[str, Column] = {}
+        self._known: dict[str, PlanColumn] = {}
         self._new_ones = 0
 
     def read(self, node: Line) -> Computed:
@@ -104,7 +104,7 @@ class _Reading:
 
     def _union(self, node: Line) -> Computed:
         """Each part by itself, so that equal parts have equal texts. The columns have the ids of those of the first."""
-        parts = [_Reading().read(each) for each in node.children]
+        parts = [_PlanReading().read(each) for each in node.children]
         columns = parts[0].columns
         if columns is not None:
             columns = tuple(self._new(each.id, each.name) for each in columns)
@@ -127,10 +127,10 @@ class _Reading:
             projects += [below] if below.kind == "Project" else []
             (below,) = below.children
         parts = below.children if below.kind == "Union" else [below]
-        first = _Reading().read(parts[0]).columns or ()
-        found = {_Reading().part(each, first, projects, keys) for each in parts}
+        first = _PlanReading().read(parts[0]).columns or ()
+        found = {_PlanReading().part(each, first, projects, keys) for each in parts}
         columns = [_ALIAS.fullmatch(item) or _ATTRIBUTE.fullmatch(item) for item in items]
-        known = [Column(each["id"], each["name"], "") for each in columns if each is not None]
+        known = [PlanColumn(each["id"], each["name"], "") for each in columns if each is not None]
         places = [keys.index(_ALIAS.sub(r"\g<value>", item)) for item in items]
         if len(known) != len(items):
             raise NoPlan(f"the keys of DISTINCT are not understood: {node.text[:200]}")
@@ -138,7 +138,7 @@ class _Reading:
         self._known |= {each.id: each for each in made}
         return Computed(f"Distinct of ({_PART.join(sorted(found))})", made)
 
-    def part(self, line: Line, first: Sequence[Column], projects: Sequence[Line], keys: Sequence[str]) -> str:
+    def part(self, line: Line, first: Sequence[PlanColumn], projects: Sequence[Line], keys: Sequence[str]) -> str:
         """One part of a union, with the values of the keys in it. `first`: the columns of the first part."""
         found = self.read(line)
         for name, column in zip(first, found.columns or (), strict=False):
@@ -150,20 +150,20 @@ class _Reading:
     def inputs(self, node: Line) -> str:
         return "; ".join(self.read(each).text for each in (*node.children, *node.queries))
 
-    def _items(self, text: str = "", *_: str) -> tuple[Column, ...]:
+    def _items(self, text: str = "", *_: str) -> tuple[PlanColumn, ...]:
         return tuple(map(self._column, _split(text)))
 
-    def _column(self, item: str) -> Column:
+    def _column(self, item: str) -> PlanColumn:
         """A column as it is listed: `name#id`, or `expression AS name#id`."""
         alias = _ALIAS.fullmatch(item)
         if alias is not None:
-            found = Column(alias["id"], alias["name"], self._meant(alias["value"]))
+            found = PlanColumn(alias["id"], alias["name"], self._meant(alias["value"]))
             self._known[found.id] = found
             return found
         value = self._meant(item)
         ids = _ID.findall(item)
         known = self._known.get(ids[-1]) if ids else None
-        return known if known is not None and known.value == value else Column("", "", value)
+        return known if known is not None and known.value == value else PlanColumn("", "", value)
 
     def _meant(self, text: str) -> str:
         """The text with what columns are in the place of their names and ids."""
@@ -178,9 +178,9 @@ class _Reading:
             at = mark.end()
         return "".join((*parts, text[at:]))
 
-    def _new(self, id_: str, name: str) -> Column:
+    def _new(self, id_: str, name: str) -> PlanColumn:
         """A column of a relation, by its number."""
-        self._known[id_] = found = Column(id_, name, f"@{self._new_ones}")
+        self._known[id_] = found = PlanColumn(id_, name, f"@{self._new_ones}")
         self._new_ones += 1
         return found
 
@@ -189,8 +189,8 @@ _PART = "\n+ "
 """Between the parts of a union."""
 
 
-def _together(below: Sequence[Computed]) -> tuple[Column, ...] | None:
-    columns: list[Column] = []
+def _together(below: Sequence[Computed]) -> tuple[PlanColumn, ...] | None:
+    columns: list[PlanColumn] = []
     for each in below:
         if each.columns is None:
             return None

@@ -115,7 +115,7 @@ class Mention:
 
 
 @dataclass(slots=True)
-class Relation:
+class FromItem:
     """One item of FROM."""
 
     name: str
@@ -130,16 +130,16 @@ class Relation:
 
 
 @dataclass(slots=True)
-class Scope:
+class FromScope:
     """The relations of one FROM whose columns items can use."""
 
-    relations: list[Relation] = field(default_factory=list)
+    relations: list[FromItem] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
     """The columns of USING, in lower case."""
     shown: tuple[str, ...] = ()
     """What a star means."""
     empties: bool = False
-    """As `Relation.empties`."""
+    """As `FromItem.empties`."""
 
     @property
     def mentions(self) -> list[Mention]:
@@ -185,7 +185,7 @@ class RelationReader:
 
     # --- SELECT
 
-    def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> Scope:
+    def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> FromScope:
         """The relations of a SELECT; their places are noted."""
         for name, value in select.args.items():
             if value and name not in _SELECT:
@@ -195,7 +195,7 @@ class RelationReader:
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise refuse("it has DISTINCT ON")
-        scope = Scope()
+        scope = FromScope()
         first = self._relation(select.args["from_"].this, branch, grows)
         scope.empties = first.empties
         self._add(scope, first)
@@ -209,13 +209,13 @@ class RelationReader:
         return scope
 
     @staticmethod
-    def _add(scope: Scope, relation: Relation) -> None:
+    def _add(scope: FromScope, relation: FromItem) -> None:
         if relation.name and any(each.name == relation.name for each in scope.relations):
             raise refuse(f"two relations are called {relation.name}")
         scope.relations.append(relation)
         scope.shown += relation.columns
 
-    def _join(self, scope: Scope, join: exp.Join, branch: int, grows: bool) -> None:
+    def _join(self, scope: FromScope, join: exp.Join, branch: int, grows: bool) -> None:
         label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
         if label not in _JOINS:
             raise refuse(f"it has a join of the kind {label}")
@@ -254,7 +254,7 @@ class RelationReader:
                 raise refuse("it has a scalar subquery")
             self._query(query, branch, grows=False, where="a subquery")
 
-    def _query(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> Relation:
+    def _query(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> FromItem:
         """The relation that a query is: SELECTs that only project, filter and join, perhaps below UNION ALL."""
         if isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
             return self._query(query.this, branch, grows=grows, where=where)
@@ -273,9 +273,9 @@ class RelationReader:
         for item in query.expressions:
             if item.find(exp.Query) is not None:
                 raise refuse("it has a scalar subquery")
-        return Relation("", self.outputs(query, scope), scope.mentions, empties=scope.empties)
+        return FromItem("", self.outputs(query, scope), scope.mentions, empties=scope.empties)
 
-    def _union(self, union: exp.Union, branch: int, *, grows: bool, where: str) -> Relation:
+    def _union(self, union: exp.Union, branch: int, *, grows: bool, where: str) -> FromItem:
         """UNION ALL: while the change of one part is computed, the others must be without rows."""
         number, self._unions = self._unions, self._unions + 1
         columns: tuple[str, ...] | None = None
@@ -288,11 +288,11 @@ class RelationReader:
             columns = found.columns if columns is None else columns
             mentions += found.mentions
         del self._arms[number]
-        return Relation("", columns or (), mentions)
+        return FromItem("", columns or (), mentions)
 
     # --- FROM
 
-    def _relation(self, node: exp.Expr, branch: int, grows: bool) -> Relation:
+    def _relation(self, node: exp.Expr, branch: int, grows: bool) -> FromItem:
         if isinstance(node, exp.Table):
             return self._table(node, branch, grows)
         if isinstance(node, exp.Subquery):
@@ -301,7 +301,7 @@ class RelationReader:
             return _constants(node)
         raise refuse(f"it reads from {type(node).__name__.upper()}")
 
-    def _table(self, node: exp.Table, branch: int, grows: bool) -> Relation:
+    def _table(self, node: exp.Table, branch: int, grows: bool) -> FromItem:
         if not isinstance(node.this, exp.Identifier):
             raise refuse("it reads from a table function")
         if strange := next((name for name, value in node.args.items() if value and name not in _TABLE), ""):
@@ -318,9 +318,9 @@ class RelationReader:
         arms = dict(self._arms)
         mention = Mention(table, branch, grows, pieces[0].start, pieces[-1].end, alias, columns, arms)
         self.mentions.append(mention)
-        return Relation((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
+        return FromItem((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
 
-    def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> Relation:
+    def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> FromItem:
         if strange := next((name for name, value in node.args.items() if value and name not in _SUBQUERY), ""):
             raise refuse(f"a derived table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
         if isinstance(node.this, exp.Table):
@@ -330,7 +330,7 @@ class RelationReader:
 
     # --- names of columns
 
-    def outputs(self, select: exp.Select, scope: Scope) -> tuple[str, ...]:
+    def outputs(self, select: exp.Select, scope: FromScope) -> tuple[str, ...]:
         """The names of the items; empty where Spark makes one."""
         found: list[str] = []
         for item in select.expressions:
@@ -340,7 +340,7 @@ class RelationReader:
                 found.append(item.alias if isinstance(item, exp.Alias) else own_name(item) or "")
         return tuple(found)
 
-    def _star(self, item: exp.Expr, select: exp.Select, scope: Scope) -> list[str]:
+    def _star(self, item: exp.Expr, select: exp.Select, scope: FromScope) -> list[str]:
         star = item.this if isinstance(item, exp.Column) else item
         parts = item.parts[:-1] if isinstance(item, exp.Column) else []
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
@@ -397,7 +397,7 @@ def parts_of(union: exp.Expr) -> Iterator[exp.Expr]:
     yield union.expression
 
 
-def _constants(node: exp.Values) -> Relation:
+def _constants(node: exp.Values) -> FromItem:
     alias = node.args.get("alias")
     if alias is None or alias.this is None or not alias.args.get("columns"):
         raise refuse("VALUES does not name its columns")
@@ -406,10 +406,10 @@ def _constants(node: exp.Values) -> Relation:
     if node.find(exp.Query) is not None:
         raise refuse("it has a scalar subquery")
     columns = tuple(column.name for column in alias.args["columns"])
-    return Relation(alias.name.lower(), columns, [], empties=False)
+    return FromItem(alias.name.lower(), columns, [], empties=False)
 
 
-def _lateral(node: exp.Expr) -> Relation:
+def _lateral(node: exp.Expr) -> FromItem:
     """LATERAL VIEW explode(...), or LATERAL explode(...)."""
     alias = node.args.get("alias")
     if not isinstance(node, exp.Lateral) or not isinstance(node.this, exp.Func):
@@ -424,7 +424,7 @@ def _lateral(node: exp.Expr) -> Relation:
         raise refuse(f"it has LATERAL {name}")
     if alias is None or not alias.args.get("columns"):
         raise refuse("LATERAL does not name its columns")
-    return Relation(alias.name.lower(), tuple(column.name for column in alias.args["columns"]), [])
+    return FromItem(alias.name.lower(), tuple(column.name for column in alias.args["columns"]), [])
 
 
 def _renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:

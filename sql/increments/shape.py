@@ -17,7 +17,7 @@ from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
 from sql.increments.outline import Branch, Groups, Kind, Shape, StoredKey
 from sql.increments.reasons import Reason
-from sql.increments.scopes import Place, RelationReader, Scope
+from sql.increments.scopes import FromScope, Place, RelationReader
 from sql.increments.states import States, Types, label, questions, subtractable, value_text
 from sql.increments.templates import Aggregate, Key, KeyHole, Template, TemplateReader
 from sql.increments.unwrapping import unwrapped, without_order
@@ -27,7 +27,7 @@ from sql.names import Namespace, TableName, quote
 from sql.query.trees import is_star
 from sql.scan import string_value
 
-__all__ = ["Draft", "Kind", "Place", "Shape", "analyse"]
+__all__ = ["Kind", "Place", "Shape", "ShapeDraft", "analyse"]
 _NO_VIEWS: Mapping[TableName, SparkView] = {}
 RESERVED = "freshgate_"
 """How the names of hidden columns begin."""
@@ -77,7 +77,7 @@ class GroupsDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ShapeDraft:
     """A definition of the right form, whose types may still forbid it."""
 
     _written: Written
@@ -216,7 +216,7 @@ def analyse(
     *,
     named: bool,
     views: Views = _NO_VIEWS,
-) -> Draft:
+) -> ShapeDraft:
     """The definition's form. `columns`: of each base table, in order. `named`: whether the view has a column list of
     its own. `views`: the Spark views that it reads, also through others. Raises NotIncremental."""
     known = {name.lower() for listed in columns.values() for name in listed}
@@ -250,7 +250,7 @@ def analyse(
     _check_tables(written, places)
     if not places:
         raise refuse("it reads no table")
-    return Draft(written, places, tuple(view_columns), branches, groups, distinct)
+    return ShapeDraft(written, places, tuple(view_columns), branches, groups, distinct)
 
 
 def _offsets(written: Written, span: Span) -> tuple[int, int]:
@@ -437,7 +437,9 @@ def _at_level(written: Written, item: Span, place: int) -> bool:
     return not any(written.word(each) == "select" for each in range(item.start, item.end)) and item.holds(place)
 
 
-def _groups(written: Written, select: exp.Select, span: Span, scope: Scope, view_columns: Sequence[str]) -> GroupsDraft:
+def _groups(
+    written: Written, select: exp.Select, span: Span, scope: FromScope, view_columns: Sequence[str]
+) -> GroupsDraft:
     if any(is_star(item) for item in select.expressions):
         raise refuse("it has a star over groups")
     clauses = written.clauses(span, select)
@@ -505,7 +507,7 @@ def _check_having(
     span: Span,
     keys: Sequence[Key],
     aliases: Mapping[str, Template],
-    scope: Scope,
+    scope: FromScope,
     reader: TemplateReader,
 ) -> None:
     """A name that is an item's alias and a column too means the column within an aggregate and if it is a key,

@@ -36,7 +36,7 @@ _PART = 2**_PART_BITS - 1
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AggregateState:
     """One value that is kept of a group."""
 
     number: int
@@ -67,7 +67,7 @@ class State:
         return COUNT if self.number < 0 else f"freshgate_s{self.number}"
 
 
-ROWS = State(-1, "count(*)", f"sum({quote(COUNT)})", "bigint", True, True, COUNT)
+ROWS = AggregateState(-1, "count(*)", f"sum({quote(COUNT)})", "bigint", True, True, COUNT)
 
 
 class Types:
@@ -131,17 +131,17 @@ class States:
     def __init__(self, types: Types, subtracts: bool) -> None:
         self._types = types
         self._subtracts = subtracts
-        self._found: dict[str, State] = {ROWS.text: ROWS}
+        self._found: dict[str, AggregateState] = {ROWS.text: ROWS}
         self.finals: dict[Aggregate, str] = {}
         """By aggregate, its value as an expression over the merged states."""
 
-    def all(self) -> tuple[State, ...]:
+    def all(self) -> tuple[AggregateState, ...]:
         return tuple(self._found.values())
 
-    def add(self, aggregate: Aggregate) -> State | None:
+    def add(self, aggregate: Aggregate) -> AggregateState | None:
         """The state that is the aggregate's value itself; None if the value is computed of several."""
         function = function_of(aggregate)
-        own: State | None = None
+        own: AggregateState | None = None
         if function in COUNTS:
             own = self._state(aggregate.text, "coalesce(sum({}), 0)", "bigint", exact=True, counts=True)
             final = _column(own)
@@ -161,15 +161,15 @@ class States:
         self.finals[aggregate] = final
         return own
 
-    def _state(self, text: str, merge: str, kind: str, *, exact: bool = False, counts: bool = False) -> State:
+    def _state(self, text: str, merge: str, kind: str, *, exact: bool = False, counts: bool = False) -> AggregateState:
         if text not in self._found:
             number = len(self._found) - 1
             name = f"freshgate_s{number}"
             merged = merge.replace("{}", quote(name))
-            self._found[text] = State(number, text, merged, kind, exact, counts, name)
+            self._found[text] = AggregateState(number, text, merged, kind, exact, counts, name)
         return self._found[text]
 
-    def _sum(self, aggregate: Aggregate) -> State:
+    def _sum(self, aggregate: Aggregate) -> AggregateState:
         text = aggregate.of("sum", *aggregate.arguments)
         kind = self._types.of(text)
         exact = kind == "bigint" or digits_of(kind) is not None
@@ -221,7 +221,7 @@ class States:
         column = _column(self._sum(aggregate))
         return f"CASE WHEN {count} > 0 THEN CAST({column} / CAST({count} AS {COUNT_DIGITS}) AS {result}) END"
 
-    def _ordered(self, aggregate: Aggregate, function: str) -> State:
+    def _ordered(self, aggregate: Aggregate, function: str) -> AggregateState:
         """max_by(x, y) is kept with the greatest y."""
         greatest = aggregate.of(ORDERED[function], aggregate.arguments[1])
         by = self._state(greatest, f"{ORDERED[function]}({{}})", self._types.of(greatest))
@@ -229,5 +229,5 @@ class States:
         return self._state(aggregate.text, merge, self._types.of(aggregate.text))
 
 
-def _column(state: State) -> str:
+def _column(state: AggregateState) -> str:
     return quote(state.name)

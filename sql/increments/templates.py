@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sql.increments.reasons import Reason
-from sql.increments.scopes import Scope
+from sql.increments.scopes import FromScope
 from sql.increments.written import Span, Written, refuse
 from sql.query.aggregates import MERGED, ORDERED
 from sql.scan import identifier
@@ -81,7 +81,7 @@ class Key:
 class TemplateReader:
     """Makes templates of the items and of HAVING. Raises NotIncremental."""
 
-    def __init__(self, written: Written, scope: Scope) -> None:
+    def __init__(self, written: Written, scope: FromScope) -> None:
         self._written = written
         self._scope = scope
         self._canonical = {place: self._column(node) for place, node in written.columns.items()}

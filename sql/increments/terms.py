@@ -14,7 +14,7 @@ Texts = Mapping[TableName, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ChangeTerm:
     """One summand of the change."""
 
     sources: Mapping[int, str]
@@ -26,13 +26,13 @@ class Term:
     """The numbers of the places that are read without rows."""
 
 
-def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[Term, ...]:
+def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[ChangeTerm, ...]:
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
     right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
     changed table, needed where several places of a branch changed; empty if it can no longer be read. Raises
     NotIncremental."""
     changed = added.keys() | removed.keys()
-    found: list[Term] = []
+    found: list[ChangeTerm] = []
     for branch in range(len(shape.branches)):
         places = [place for place in shape.places if place.branch == branch and place.table in changed]
         if fixed := next((place for place in places if not place.grows), None):
@@ -41,7 +41,9 @@ def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[Te
     return tuple(found)
 
 
-def _of_branch(branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts) -> Iterator[Term]:
+def _of_branch(
+    branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts
+) -> Iterator[ChangeTerm]:
     for at, place in enumerate(places):
         left = [each for each in places[:at] if each.number not in place.beside]
         old = {each.number: before[each.table] for each in left}
@@ -49,4 +51,4 @@ def _of_branch(branch: int, places: Sequence[Place], added: Texts, before: Texts
             raise NotIncremental(Reason.HISTORY_GONE, f"the earlier rows of {gone} cannot be read")
         for change, removes in ((added, False), (removed, True)):
             if place.table in change:
-                yield Term({**old, place.number: change[place.table]}, branch, removes, place.beside)
+                yield ChangeTerm({**old, place.number: change[place.table]}, branch, removes, place.beside)

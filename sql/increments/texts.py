@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sql.increments.outline import GROUPING, SHOWN, Groups, Shape
-from sql.increments.states import COUNT, State
+from sql.increments.states import COUNT, AggregateState
 from sql.increments.templates import Aggregate, Template, is_key, rendered
-from sql.increments.terms import Term
+from sql.increments.terms import ChangeTerm
 from sql.increments.written import Edit
 from sql.names import quote
 
@@ -20,12 +20,12 @@ _GROUPING_ID = "CAST(grouping_id() AS BIGINT)"
 _LISTED = ", ".join
 
 
-def rows(shape: Shape, term: Term) -> str:
+def rows(shape: Shape, term: ChangeTerm) -> str:
     """ROWS: the view's columns of one term."""
     return _rows(shape, term.branch, _sources(shape, term))
 
 
-def appended(shape: Shape, terms: Sequence[Term]) -> str:
+def appended(shape: Shape, terms: Sequence[ChangeTerm]) -> str:
     """ROWS: the rows of all terms."""
     if not terms or any(term.removes for term in terms):
         raise ValueError("rows can only be appended")
@@ -52,7 +52,7 @@ def described(shape: Shape, sources: Mapping[int, str]) -> str:
 
 def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
-    other than keys are NULL. `sources`: as in `Term`."""
+    other than keys are NULL. `sources`: as in `ChangeTerm`."""
     groups = _groups(shape)
     if groups.distinct is not None:
         return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], sources)
@@ -66,7 +66,7 @@ def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
     return _over_body(shape, [*visible, *hidden, *shown], sources)
 
 
-def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:
+def merged(shape: Shape, stored: str, terms: Sequence[ChangeTerm]) -> str:
     """GROUPS: the view's columns and the hidden ones after the terms. `stored`: a query of all stored rows."""
     groups = _groups(shape)
     names = _state_names(groups)
@@ -89,7 +89,7 @@ def merged(shape: Shape, stored: str, terms: Sequence[Term]) -> str:
 # --- rows ----------------------------------------------------------------------------------------------
 
 
-def _sources(shape: Shape, term: Term) -> dict[int, str]:
+def _sources(shape: Shape, term: ChangeTerm) -> dict[int, str]:
     empty = {number: shape.places[number].nothing(term.sources.get(number)) for number in term.empty}
     return {**term.sources, **empty}
 
@@ -183,12 +183,12 @@ def _stored_states(groups: Groups, stored: str) -> str:
     return f"SELECT {_LISTED(items)} FROM ({stored}) AS `freshgate_stored`"
 
 
-def _vanishing(terms: Sequence[Term]) -> str:
+def _vanishing(terms: Sequence[ChangeTerm]) -> str:
     """A group without rows is gone."""
     return f" HAVING sum({quote(COUNT)}) > 0" if any(term.removes for term in terms) else ""
 
 
-def _term_states(shape: Shape, groups: Groups, term: Term) -> str:
+def _term_states(shape: Shape, groups: Groups, term: ChangeTerm) -> str:
     """The states of a term's rows, negative if these are to be subtracted."""
     if term.removes and not shape.subtracts:
         raise ValueError("rows cannot be subtracted")
@@ -205,5 +205,5 @@ def _term_states(shape: Shape, groups: Groups, term: Term) -> str:
     return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_term`"
 
 
-def _signed(state: State, removes: bool) -> str:
+def _signed(state: AggregateState, removes: bool) -> str:
     return f"-{quote(state.name)} AS {quote(state.name)}" if removes else quote(state.name)

@@ -54,7 +54,7 @@ class RewritableView:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ViewColumn:
     """A column of a view."""
 
     name: str
@@ -72,11 +72,11 @@ class Candidate:
 
     view: RewritableView
     block: Block
-    values: dict[str, Column]
+    values: dict[str, ViewColumn]
     """Non-aggregate columns, by canonical form: the keys, if the view groups."""
-    measures: dict[str, Column]
+    measures: dict[str, ViewColumn]
     """By their forms, the aggregates."""
-    times: tuple[tuple[str, str, Column], ...]
+    times: tuple[tuple[str, str, ViewColumn], ...]
     """The keys that truncate a time: the unit, the form of the time, and the column."""
     conjuncts: dict[str, exp.Expr]
     """By their forms."""
@@ -128,11 +128,11 @@ def _strange(tree: exp.Expr) -> str:
 def _candidate(view: RewritableView, block: Block) -> Candidate:
     if not len(view.columns) == len(view.types) == len(block.outputs):
         raise Doubt("its columns are not those of its query")
-    values: dict[str, Column] = {}
-    measures: dict[str, Column] = {}
-    times: list[tuple[str, str, Column]] = []
+    values: dict[str, ViewColumn] = {}
+    measures: dict[str, ViewColumn] = {}
+    times: list[tuple[str, str, ViewColumn]] = []
     for output, name, type_ in zip(block.outputs, view.columns, view.types, strict=True):
-        column = Column(name, type_)
+        column = ViewColumn(name, type_)
         if is_aggregate(output.value):
             measures.setdefault(form(output.value), column)
         elif next(aggregates_in(output.value), None) is None:

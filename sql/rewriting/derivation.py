@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from sql.rewriting.candidate import Candidate, Column, Mismatch
+from sql.rewriting.candidate import Candidate, Mismatch, ViewColumn
 from sql.rewriting.dialect import identifier
 from sql.rewriting.forms import form, holes_in, mapped
 from sql.rewriting.times import at_least, core, determined_by, is_whole, moment_of
@@ -30,7 +30,7 @@ class Derivation:
         self._others = others
         self._equal = equal
 
-    def column(self, column: Column) -> exp.Expr:
+    def column(self, column: ViewColumn) -> exp.Expr:
         return exp.Column(this=identifier(column.name), table=identifier(self._alias))
 
     def value(self, node: exp.Expr) -> exp.Expr:
@@ -68,7 +68,7 @@ class Derivation:
                 return mapped(node, partial(self._instead, time, column))
         return None
 
-    def _instead(self, of: str, column: Column, node: exp.Expr) -> exp.Expr | None:
+    def _instead(self, of: str, column: ViewColumn, node: exp.Expr) -> exp.Expr | None:
         return self.column(column) if form(node) == of else None
 
     def _whole_range(self, node: exp.Expr) -> exp.Expr | None:

@@ -117,7 +117,7 @@ def drafted(block: Block, type_of: ColumnType) -> Draft:
             raise NotAdvised("the condition of an outer join has literals")
     joins = {form(each): each for each in block.conjuncts if _is_join(each)}
     draft = Draft(dict(block.relations), joins)
-    reader = _Reader(block, draft, type_of)
+    reader = _DraftReader(block, draft, type_of)
     if block.keys is None and not block.is_distinct:
         reader.rows()
     else:
@@ -132,7 +132,7 @@ def _is_join(condition: exp.Expr) -> bool:
     return isinstance(left, exp.Column) and isinstance(right, exp.Column) and left.table != right.table
 
 
-class _Reader:
+class _DraftReader:
     """Reads one block."""
 
     def __init__(self, block: Block, draft: Draft, type_of: ColumnType) -> None:

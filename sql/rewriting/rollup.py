@@ -25,7 +25,7 @@ from sql.query.aggregates import (
     digits_of_sum,
 )
 from sql.rewriting.blocks import aggregates_in, is_aggregate
-from sql.rewriting.candidate import Column, Mismatch
+from sql.rewriting.candidate import Mismatch, ViewColumn
 from sql.rewriting.derivation import Derivation
 from sql.rewriting.forms import (
     COUNT_OF_ROWS,
@@ -102,10 +102,12 @@ class Rollup:
             return self._only(derived, condition) if self.same_groups else _call(name, derived, condition)
         raise _missing(f"the view has no {shown(call)}, and it cannot be computed from the view's groups")
 
-    def _measure(self, of: str) -> Column | None:
+    def _measure(self, of: str) -> ViewColumn | None:
         return self.over.view.measures.get(of)
 
-    def _merged_measure(self, name: str, measure: Column, condition: exp.Expr | None, written: exp.Expr) -> exp.Expr:
+    def _merged_measure(
+        self, name: str, measure: ViewColumn, condition: exp.Expr | None, written: exp.Expr
+    ) -> exp.Expr:
         if name == "count":
             return self._counted(self.over.column(measure), condition)
         if name == "sum":
@@ -129,11 +131,11 @@ class Rollup:
             return total
         return exp.Anonymous(this="coalesce", expressions=[total, exp.Literal.number(0)])
 
-    def _summed(self, measure: Column, condition: exp.Expr | None) -> exp.Expr:
+    def _summed(self, measure: ViewColumn, condition: exp.Expr | None) -> exp.Expr:
         self._check_exact(measure)
         return self._typed(self._merged("sum", self.over.column(measure), condition), measure.type)
 
-    def _check_exact(self, measure: Column) -> None:
+    def _check_exact(self, measure: ViewColumn) -> None:
         if not self.same_groups and measure.type.upper() in APPROXIMATE:
             raise _missing(f"sums of {measure.type.upper()} differ in the last digit if they are added up")
 
@@ -203,7 +205,7 @@ class Rollup:
         ]
         return self._counted(exp.Case(ifs=branches), condition, partly=True)
 
-    def _counts(self, counted: exp.Expr) -> Column:
+    def _counts(self, counted: exp.Expr) -> ViewColumn:
         of = COUNT_OF_ROWS if isinstance(counted, exp.Literal) else f"count({form(counted)})"
         if (found := self._measure(of)) is None:
             raise _missing(

@@ -27,7 +27,7 @@ from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
 from gateway.mv.rewriting.usage import Counts as RewriteCounts
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
@@ -229,7 +229,7 @@ def test_every_count_is_shown() -> None:
     sources = sources_of(catalog_of(1), audit, traffic)
     rewrites = sources.rewrites
     rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
-    rewrites.refused[Missed.NOT_FRESH] = 26
+    rewrites.refused[WhyMissed.NOT_FRESH] = 26
     rewrites.saved_seconds = 27.5
     samples = samples_of(asyncio.run(MetricsPage(sources).text()).decode())
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26

@@ -21,7 +21,7 @@ from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, TablesWritten
-from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
+from gateway.mv.jobs.jobs import RefreshJobs, still_refreshed_though_paused
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
@@ -125,7 +125,7 @@ class World:
         inspector = cast(Inspector, free)
         stage = cast(Any, self.stage)
         self.tasks = Tasks(self.catalog, inspector, stage, stage, self.log, free, limits)
-        self.jobs = Jobs(self.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
+        self.jobs = RefreshJobs(self.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
         self.scheduler = Scheduler(self.catalog, self.jobs, self.tasks, inspector, free, 0, self.time)
         self.stage.published = self.scheduler.published
         self.catalog.news.stale.add(self.scheduler.changed)
@@ -564,7 +564,7 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         await settled()
         # Another gateway with the same catalog knows the task, and so when it ran.
         free = cast(Any, Free())
-        after = Jobs(world.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True)
+        after = RefreshJobs(world.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True)
         assert after.next_run("v") == world.now + HOUR
         assert len(entry.history.tasks) == 1
         # Back by a day: it goes on by the new time.
@@ -578,7 +578,7 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         assert len(entry.history.tasks) == 2
         # Started again after an hour and a half, on the clock that was set back: one run was missed.
         world.now += HOUR + HOUR // 2
-        again = Jobs(
+        again = RefreshJobs(
             *(world.catalog, free, free, free, ZoneInfo("UTC")),
             allow_seconds=True,
             now_ms=world.time,

@@ -13,7 +13,7 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.model.view import Leftover, Version
 from gateway.mv.ports import Metastore
 from gateway.mv.versions.janitor import Janitor
-from gateway.mv.versions.kept import KeptLimits, Versions
+from gateway.mv.versions.kept import KeptLimits, VersionLookup
 from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 
@@ -29,7 +29,7 @@ class Kept:
         nothing = cast(Metastore, None)
         janitor = Janitor(cast(Removal, None), self.readers, cast(Fence, None), retention_seconds)
         limits = KeptLimits(count=2, wait_seconds=0)
-        self.versions = Versions(janitor, self.readers, nothing, limits)
+        self.versions = VersionLookup(janitor, self.readers, nothing, limits)
         self.read = self.readers.begin(versions=[("v", 1)])
         janitor.retire("v", Leftover(VIEW.storage, VIEW.definition, whole=False), FIRST)
 

@@ -10,7 +10,7 @@ import pytest
 from fakes import ERROR, Client, SparkOperation, World, named
 
 from gateway.monitoring.audit_file import encoded
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.service.answers import catalog_tables
 from gateway.service.operations.operation import Operation
 from gateway.service.routing import rewrite_explanation
@@ -127,7 +127,7 @@ async def test_hits_and_misses_are_counted_by_reason() -> None:
     await operation.poll()
     counts = world.usages.counts
     assert (counts.considered, counts.matched, counts.proved, counts.used) == (1, 1, 1, 3)
-    assert counts.refused == {Missed.NOT_FRESH: 1}
+    assert counts.refused == {WhyMissed.NOT_FRESH: 1}
     (row,) = await rewrites(world, "bob")
     assert row.startswith(
         "'bob', 'default', 'SELECT item , sum ( n ) AS s FROM s . sales GROUP BY item', 's.daily', 3, 1, 'not fresh: 1'"
@@ -160,7 +160,7 @@ async def test_a_failure_at_spark_counts_as_a_miss() -> None:
     done = await bob.execute(QUERY)
     assert done.at_spark.text == QUERY
     counts = world.usages.counts
-    assert (counts.used, counts.failed, counts.refused) == (0, 1, {Missed.FAILED: 1})
+    assert (counts.used, counts.failed, counts.refused) == (0, 1, {WhyMissed.FAILED: 1})
 
 
 async def test_time_saved_is_estimated_from_both_texts() -> None:
@@ -169,9 +169,9 @@ async def test_time_saved_is_estimated_from_both_texts() -> None:
     usage.used(named("s.daily"))
     usage.took(0.1)
     assert usage.saved_seconds is None
-    usage.missed(Missed.NOT_FRESH)
+    usage.missed(WhyMissed.NOT_FRESH)
     usage.own.add(2.0)
-    usage.missed(Missed.NOT_FRESH)
+    usage.missed(WhyMissed.NOT_FRESH)
     usage.own.add(4.0)
     usage.used(named("s.daily"))
     usage.took(0.5)
@@ -339,7 +339,7 @@ async def test_a_proof_that_takes_long_is_not_waited_for(monkeypatch: pytest.Mon
 async def test_the_shapes_used_last_are_listed_first_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     world = await stage()
     for number in range(5):
-        world.usages.of(f"SELECT {number}", Namespace("s"), "bob").missed(Missed.NO_VIEW)
+        world.usages.of(f"SELECT {number}", Namespace("s"), "bob").missed(WhyMissed.NO_VIEW)
     world.usages.of("SELECT 1", Namespace("s"), "bob")
     monkeypatch.setattr(catalog_tables, "REWRITE_ROWS_MAX", 3)
     found = await rewrites(world, "bob")

@@ -14,7 +14,7 @@ from test_rewrites import QUERY, closed, sent, stage
 from gateway.config import Rewrite
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.freshness.ledger import TablesWritten
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.operations.operation import End
 
@@ -84,7 +84,7 @@ async def test_a_wrong_proof_is_found_and_ends(caplog: pytest.LogCaptureFixture)
         await ask(world, 100)
     assert sent(world) == ["mv", *["t"] * 99]
     assert world.usages.counts.answers_differed == 1
-    assert world.usages.counts.refused[Missed.QUARANTINED] == 99
+    assert world.usages.counts.refused[WhyMissed.QUARANTINED] == 99
     assert "s.mv gave other rows than its base tables: other values in 3 rows" in caplog.text
     (line,) = [line for line in lines if line["event"] == "rewrite_difference"]
     assert (line["user"], line["views"], line["text"]) == ("bob", ["s.mv"], QUERY)

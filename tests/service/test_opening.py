@@ -26,7 +26,7 @@ from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.opening import OPEN_BYTES_MAX
 from gateway.service.clients.session import FETCHING_SECONDS, Session, Sessions
 from gateway.service.clients.sides import Sides
-from gateway.service.clients.temporary_views import Change
+from gateway.service.clients.temporary_views import UncertainChange
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.operations.operation import End, ForwardedOperation, Operation, Result
@@ -299,7 +299,7 @@ def test_what_is_begun_in_a_session_that_is_closed_meanwhile_is_ended() -> None:
     async def check() -> None:
         ends: list[End] = []
         among: Any = SimpleNamespace(begin=lambda _: None, end=lambda _, end: ends.append(end))
-        send = Send(effects=(TemporaryViewsChanged(among, Change()),))
+        send = Send(effects=(TemporaryViewsChanged(among, UncertainChange()),))
         gateway = Gateway(router=SimpleNamespace(plain=lambda *_: send), effects=Effects(*[cast(Any, None)] * 8))
         client, session = await gateway.session()
         begun = await decided(client.request(calls.execute("INSERT INTO t VALUES (1)", run_async=True)))

@@ -9,7 +9,7 @@ from fakes import ERROR, Client, SparkOperation, World, named
 
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.rewriting.partly_stale import Mixture
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.service.operations.operation import Operation
 
 QUERY = "SELECT item, sum(n) AS s FROM s.sales WHERE day > DATE '2024-01-01' GROUP BY item"
@@ -64,7 +64,7 @@ async def test_without_a_mixture_the_query_goes_to_spark_as_it_came() -> None:
     world.partly_stale.mixtures.clear()
     await bob.execute(QUERY)
     assert world.spark.texts[-1] == QUERY
-    assert world.usages.counts.refused == {Missed.NOT_FRESH: 1}
+    assert world.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
 
 
 async def test_the_version_is_kept_until_the_answer_is_closed() -> None:
@@ -92,7 +92,7 @@ async def test_a_write_while_it_runs_makes_the_query_run_as_it_came() -> None:
     assert MIXED in mixed
     assert own == QUERY
     assert (world.usages.counts.used, world.usages.counts.failed) == (0, 0)
-    assert world.usages.counts.refused == {Missed.NOT_FRESH: 1}
+    assert world.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
     world.spark.on_start = lambda _: None
     await bob.execute(QUERY)
     assert MIXED in world.spark.texts[-1]

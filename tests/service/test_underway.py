@@ -15,7 +15,7 @@ from gateway.errors import FreshgateError
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, TemporaryViewLeaves, Underlying
+from gateway.service.clients.temporary_views import Made, TemporaryViewLeaves, UncertainChange, Underlying
 from gateway.service.operations.operation import NO_ROWS, End, Operation, Result, new_handle
 from gateway.service.routing import underway
 from gateway.service.routing.scope import Scope
@@ -51,7 +51,7 @@ def everything(world: World, session: Session) -> tuple[Effect, ...]:
         TablesWritten(WORDS, frozenset({TableName("s", "t")})),
         SparkViewsChanged(frozenset({"s"}), lists=True),
         MeaningsMove(moves=True, words=WORDS),
-        TemporaryViewsChanged(session.temporary, Change(made=(Made("v", Underlying()),))),
+        TemporaryViewsChanged(session.temporary, UncertainChange(made=(Made("v", Underlying()),))),
         TemporaryViewLeaves(("v",)),
         SettingsChanged("SET a = 1", constant=True),
         OwnSettingsChanged({"freshgate.rewrite": "off"}),

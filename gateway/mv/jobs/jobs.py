@@ -27,7 +27,7 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 
-class Jobs:
+class RefreshJobs:
     """The refresh jobs of all views."""
 
     def __init__(

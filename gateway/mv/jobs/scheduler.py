@@ -15,7 +15,7 @@ from gateway import loops
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.jobs.jobs import Jobs, is_automatic
+from gateway.mv.jobs.jobs import RefreshJobs, is_automatic
 from gateway.mv.model.view import Cause, TriggerMode
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.tasks import Tasks
@@ -36,7 +36,7 @@ class Scheduler:
     def __init__(
         self,
         catalog: Catalog,
-        jobs: Jobs,
+        jobs: RefreshJobs,
         tasks: Tasks,
         inspector: Inspector,
         fence: Fence,

@@ -35,7 +35,7 @@ from sql.increments.agreement import disagreement, marked
 from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.shape import Kind, Shape, analyse
-from sql.increments.terms import Term, terms
+from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName
 from sql.query.explanations import NoPlan
 from sql.spark_settings import has_meaning, is_harmless, is_kept
@@ -436,7 +436,7 @@ async def _types(session: SqlSession, query: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind, *_ in rows}
 
 
-def _pinned(shape: Shape, term: Term, now: Mapping[TableName, str]) -> Term:
+def _pinned(shape: Shape, term: ChangeTerm, now: Mapping[TableName, str]) -> ChangeTerm:
     """The term, in which tables that it reads as they are have the rows of their marks."""
     others = {place.number: now[place.table] for place in shape.places if place.branch == term.branch}
     return replace(term, sources={**others, **term.sources})
@@ -447,7 +447,7 @@ def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
 
 
 def _rows(
-    view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[Term]
+    view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[ChangeTerm]
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version."""

@@ -15,7 +15,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Metastore
-from gateway.mv.versions.kept import NoSuchVersion, Versions
+from gateway.mv.versions.kept import NoSuchVersion, VersionLookup
 from gateway.mv.versions.readers import Readers, VersionKey
 from gateway.mv.versions.rows import stored_partitions
 from sql.increments.reasons import NotIncremental, Reason
@@ -26,7 +26,7 @@ from sql.texts.maintenance import Shown
 class ViewsBelow:
     """Methods may raise NotIncremental."""
 
-    def __init__(self, versions: Versions, readers: Readers, storages: StorageLooks, metastore: Metastore) -> None:
+    def __init__(self, versions: VersionLookup, readers: Readers, storages: StorageLooks, metastore: Metastore) -> None:
         self._versions = versions
         self._storages = storages
         self._readers = readers

@@ -15,7 +15,7 @@ from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.surroundings import RefreshSessions
 from gateway.mv.refresh.task_log import TaskLog
-from gateway.mv.versions.kept import Versions
+from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.version_numbers import VersionNumbers
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Writer:
     def __init__(
         self,
         sessions: RefreshSessions,
-        versions: Versions,
+        versions: VersionLookup,
         numbers: VersionNumbers,
         task_log: TaskLog,
         lost_storage: LostStorage,

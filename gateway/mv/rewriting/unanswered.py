@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from gateway.mv.rewriting.usage import Asked
+from gateway.mv.rewriting.usage import CountedQueries
 from sql.names import Namespace
 from sql.rewriting.shape import shape_of
 
@@ -37,7 +37,7 @@ class Unanswered:
         """`most`: the number of shapes; 0: nothing is counted."""
         self.counts = most > 0
         self._most = most
-        self._known: OrderedDict[Asked, Runs] = OrderedDict()
+        self._known: OrderedDict[CountedQueries, Runs] = OrderedDict()
 
     def is_counted(self, text: str) -> bool:
         """Whether views may be suggested for a query."""
@@ -45,7 +45,7 @@ class Unanswered:
 
     def took(self, text: str, namespace: Namespace, user: str, seconds: float) -> None:
         """A query has succeeded in this time."""
-        asked = Asked(shape_of(text).key, namespace, user)
+        asked = CountedQueries(shape_of(text).key, namespace, user)
         runs = self._known.get(asked)
         if runs is None:
             runs = self._known[asked] = Runs(text)
@@ -58,6 +58,6 @@ class Unanswered:
         runs.seconds += seconds
         runs.longest = max(runs.longest, seconds)
 
-    def items(self) -> list[tuple[Asked, Runs]]:
+    def items(self) -> list[tuple[CountedQueries, Runs]]:
         """Those that ran last at the end."""
         return list(self._known.items())

@@ -16,7 +16,7 @@ SHAPES_MAX = 2_000
 forgotten first."""
 
 
-class Missed(StrEnum):
+class WhyMissed(StrEnum):
     """Why a query on the base tables of views that take part was forwarded unchanged."""
 
     NEW = "not considered yet"
@@ -48,7 +48,7 @@ class Counts:
     """Answers from views that were compared with those of the clients' own texts."""
     answers_differed: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Queries that were forwarded unchanged, by `Missed`."""
+    """Queries that were forwarded unchanged, by `WhyMissed`."""
     saved_seconds: float = 0.0
     """Never decreases: an answer that took longer than the client's own text does not count."""
 
@@ -70,7 +70,7 @@ class Durations:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CountedQueries:
     """The queries that are counted together."""
 
     shape: str
@@ -85,13 +85,13 @@ class Usage:
     counts: Counts
     hits: Counter[TableName] = field(default_factory=Counter)
     """By the view that answered."""
-    misses: Counter[Missed] = field(default_factory=Counter)
+    misses: Counter[WhyMissed] = field(default_factory=Counter)
     own: Durations = field(default_factory=Durations)
     """Of the clients' own texts, at Spark."""
     answered: Durations = field(default_factory=Durations)
     """Of the texts on views."""
 
-    def missed(self, reason: Missed) -> None:
+    def missed(self, reason: WhyMissed) -> None:
         """A query is forwarded unchanged."""
         self.misses[reason] += 1
         self.counts.refused[reason] += 1
@@ -107,11 +107,11 @@ class Usage:
         if (own := self.own.mean) is not None:
             self.counts.saved_seconds += max(0.0, own - seconds)
 
-    def failed(self, view: TableName, reason: Missed = Missed.FAILED) -> None:
+    def failed(self, view: TableName, reason: WhyMissed = WhyMissed.FAILED) -> None:
         """The view did not answer after all: the client's own text runs, and has `missed`."""
         self.hits -= Counter({view: 1})
         self.counts.used -= 1
-        self.counts.failed += reason is Missed.FAILED
+        self.counts.failed += reason is WhyMissed.FAILED
 
     @property
     def saved_seconds(self) -> float | None:
@@ -129,10 +129,10 @@ class Usages:
         self.nothing = Usage(self.counts)
         """Of queries without a shape."""
         self._most = most
-        self._known: OrderedDict[Asked, Usage] = OrderedDict()
+        self._known: OrderedDict[CountedQueries, Usage] = OrderedDict()
 
     def of(self, shape: str, namespace: Namespace, user: str) -> Usage:
-        asked = Asked(shape, namespace, user)
+        asked = CountedQueries(shape, namespace, user)
         found = self._known.get(asked)
         if found is None:
             found = self._known[asked] = Usage(self.counts)
@@ -142,6 +142,6 @@ class Usages:
             self._known.move_to_end(asked)
         return found
 
-    def items(self) -> list[tuple[Asked, Usage]]:
+    def items(self) -> list[tuple[CountedQueries, Usage]]:
         """Those used last at the end."""
         return list(self._known.items())

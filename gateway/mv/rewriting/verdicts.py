@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from gateway.mv.model.view import Schema
 from gateway.mv.rewriting.candidates import Participant, Participants
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.rewriting.template import Template
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ShapeKey:
     """Queries with equal keys have the same proof: equal texts but for the literals in holes, in sessions of one user
     in which names and settings mean the same."""
 
@@ -48,7 +48,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProvedAnswer:
     """A view that was proved to answer the queries of a shape."""
 
     view_id: str
@@ -90,7 +90,7 @@ class Grounds:
 class Considered:
     """The outcome for one shape. Times are seconds of a monotonic clock."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ProvedAnswer, ...]
     """Those with the fewest bytes first."""
     refusals: tuple[Refusal, ...]
     at: float
@@ -101,10 +101,10 @@ class Considered:
     """The query that was considered first."""
 
     @property
-    def missed(self) -> Missed:
+    def missed(self) -> WhyMissed:
         """Why none of the views answers, if there are no answers."""
         unproved = any(refusal.verdict is Verdict.NOT_PROVED for refusal in self.refusals)
-        return Missed.NOT_PROVED if unproved else Missed.NO_VIEW
+        return WhyMissed.NOT_PROVED if unproved else WhyMissed.NO_VIEW
 
 
 @dataclass(slots=True, eq=False)
@@ -122,10 +122,10 @@ class Verdicts:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: OrderedDict[Key, Considered] = OrderedDict()
+        self._known: OrderedDict[ShapeKey, Considered] = OrderedDict()
         self._open: set[Consideration] = set()
 
-    def find(self, key: Key) -> Considered | None:
+    def find(self, key: ShapeKey) -> Considered | None:
         if (found := self._known.get(key)) is not None:
             self._known.move_to_end(key)
         return found
@@ -139,13 +139,13 @@ class Verdicts:
     def end(self, begun: Consideration) -> None:
         self._open.discard(begun)
 
-    def put(self, key: Key, found: Considered) -> None:
+    def put(self, key: ShapeKey, found: Considered) -> None:
         self._known[key] = found
         self._known.move_to_end(key)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: ShapeKey) -> None:
         self._known.pop(key, None)
 
     def forget(self, named: Mentioned) -> None:
@@ -155,5 +155,5 @@ class Verdicts:
         for begun in self._open:
             begun.overtaken |= begun.sources is None or any(map(named.includes, begun.sources))
 
-    def items(self) -> list[tuple[Key, Considered]]:
+    def items(self) -> list[tuple[ShapeKey, Considered]]:
         return list(self._known.items())

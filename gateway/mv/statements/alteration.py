@@ -15,7 +15,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import Contents
 from gateway.mv.model.layout import storage_layout
@@ -95,7 +95,7 @@ class ViewSettings:
     """Changes everything of a view except its names: properties, comment, owner and job."""
 
     def __init__(
-        self, catalog: Catalog, settlement: Settlement, metastore: Metastore, fence: Fence, jobs: Jobs
+        self, catalog: Catalog, settlement: Settlement, metastore: Metastore, fence: Fence, jobs: RefreshJobs
     ) -> None:
         self._catalog = catalog
         self._settlement = settlement

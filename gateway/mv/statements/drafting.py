@@ -16,7 +16,7 @@ from gateway.loops import aside
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import definition_of
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.layout import marked, storage_layout
@@ -107,7 +107,7 @@ class Drafting:
         catalog: Catalog,
         relations: Relations,
         inspector: Inspector,
-        jobs: Jobs,
+        jobs: RefreshJobs,
         metastore: Metastore,
         sessions: ServiceSessions,
         *,

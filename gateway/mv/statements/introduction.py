@@ -13,7 +13,7 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Leftover, MaterializedView
 from gateway.mv.ports import Metastore
@@ -41,7 +41,7 @@ class Introduction:
         fence: Fence,
         readers: Readers,
         tasks: Tasks,
-        jobs: Jobs,
+        jobs: RefreshJobs,
         dropping: Dropping,
     ) -> None:
         self._catalog = catalog

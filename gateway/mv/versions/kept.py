@@ -51,7 +51,7 @@ class KeptVersion:
     """Whether nothing keeps it any longer: it is about to be dropped."""
 
 
-class Versions:
+class VersionLookup:
     """Finds kept versions, and waits until there is room for a new one."""
 
     def __init__(

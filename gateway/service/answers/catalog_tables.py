@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from gateway.errors import FreshgateError
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.suggestions import Advice, Suggestions
-from gateway.mv.rewriting.usage import Asked, Durations, Usage, Usages
+from gateway.mv.rewriting.usage import CountedQueries, Durations, Usage, Usages
 from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
@@ -85,7 +85,7 @@ class CatalogTables:
         catalog: Catalog,
         schemas: Schemas,
         measures: Measures,
-        jobs: Jobs,
+        jobs: RefreshJobs,
         tasks: Tasks,
         usages: Usages,
         suggestions: Suggestions,
@@ -278,7 +278,7 @@ def _damaged(damage: Damage) -> tuple[Value, ...]:
     return tuple(known.get(name) for name, _ in MATERIALIZED_VIEWS)
 
 
-def _rewrite(asked: Asked, usage: Usage) -> tuple[Value, ...]:
+def _rewrite(asked: CountedQueries, usage: Usage) -> tuple[Value, ...]:
     saved, misses = usage.saved_seconds, usage.misses
     return (
         asked.user,

@@ -12,7 +12,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
 from gateway.mv.statements.free_names import Names
-from gateway.mv.versions.kept import Versions
+from gateway.mv.versions.kept import VersionLookup
 from gateway.service.answers import info
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.session import Session
@@ -34,7 +34,7 @@ class Shows:
         catalog: Catalog,
         inspector: Inspector,
         schemas: Schemas,
-        versions: Versions,
+        versions: VersionLookup,
         partitions: ViewPartitions,
         names: Names,
     ) -> None:

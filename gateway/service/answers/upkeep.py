@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.errors import RefreshFailed
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
+from gateway.mv.jobs.jobs import RefreshJobs, still_refreshed_though_paused
 from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
 from gateway.mv.ports import Metastore
 from gateway.mv.refresh.progress import Report
@@ -27,7 +27,7 @@ class Upkeep:
         catalog: Catalog,
         metastore: Metastore,
         tasks: Tasks,
-        jobs: Jobs,
+        jobs: RefreshJobs,
         publication: Publication,
         partitions: ViewPartitions,
         rights: Rights,

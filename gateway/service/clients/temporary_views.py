@@ -50,7 +50,7 @@ class Made:
 
 
 @dataclass(eq=False, slots=True)
-class Change:
+class UncertainChange:
     """A statement that creates and drops temporary views, and whose end is unknown: its changes are doubtful."""
 
     made: tuple[Made, ...] = ()
@@ -75,7 +75,7 @@ class TemporaryViews:
         """By the folded name, and then by its spelling: with spark.sql.caseSensitive `V` and `v` are two."""
         self._doubtful: dict[str, Underlying] = {}
         """What doubtful views may read, by folded name; under ANY for views with unknown names."""
-        self._open: dict[Change, None] = {}
+        self._open: dict[UncertainChange, None] = {}
         self.leaving: set[TemporaryViewLeaves] = set()
         """Represents the statements that may drop one, and have not ended as far as known."""
 
@@ -125,14 +125,14 @@ class TemporaryViews:
 
     # --- changes -----------------------------------------------------------------------------------
 
-    def begin(self, change: Change) -> None:
+    def begin(self, change: UncertainChange) -> None:
         """A statement is about to be forwarded. From now on its changes may have happened, so what it drops is
         doubtful."""
         self._open[change] = None
         for name in change.dropped:
             self.doubt(name)
 
-    def end(self, change: Change, end: End) -> None:
+    def end(self, change: UncertainChange, end: End) -> None:
         """The statement has ended."""
         if self._open.pop(change, self) is self or end in _NOT_DONE:
             return

@@ -29,7 +29,7 @@ NICENESS = 5
 """The gateway has priority on a machine with few processors."""
 
 
-class Outcome(Enum):
+class ReadingOutcome(Enum):
     DONE = 1
     SYNTAX = 2
     """A malformed statement of the gateway's own; the value has the fields of a SyntaxProblem."""
@@ -42,20 +42,20 @@ def answered(request: bytes) -> bytes:
     """The answer to a call, after its length."""
     answer = pickle.dumps(_outcome(request))
     if len(answer) > ANSWER_BYTES_MAX:
-        answer = pickle.dumps((Outcome.TOO_MUCH, None))
+        answer = pickle.dumps((ReadingOutcome.TOO_MUCH, None))
     return len(answer).to_bytes(8) + answer
 
 
-def _outcome(request: bytes) -> tuple[Outcome, Any]:
+def _outcome(request: bytes) -> tuple[ReadingOutcome, Any]:
     try:
         function, arguments, named = pickle.loads(request)
-        return Outcome.DONE, function(*arguments, **named)
+        return ReadingOutcome.DONE, function(*arguments, **named)
     except SyntaxProblem as problem:
-        return Outcome.SYNTAX, (str(problem), problem.position, problem.sqlstate)
+        return ReadingOutcome.SYNTAX, (str(problem), problem.position, problem.sqlstate)
     except (MemoryError, RecursionError):
-        return Outcome.TOO_MUCH, None
+        return ReadingOutcome.TOO_MUCH, None
     except Exception as error:
-        return Outcome.FAILED, repr(error)[:1_000]
+        return ReadingOutcome.FAILED, repr(error)[:1_000]
 
 
 def main() -> None:

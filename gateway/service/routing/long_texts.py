@@ -24,7 +24,7 @@ from gateway.errors import FreshgateError, LimitReached
 from gateway.service.clients.context import ORIGIN
 from gateway.service.routing import long_text_process
 from gateway.service.routing.fair_turns import FairTurns, Who
-from gateway.service.routing.long_text_process import Outcome
+from gateway.service.routing.long_text_process import ReadingOutcome
 from sql.grammar.cursor import SyntaxProblem
 from sql.understood import TooMuch, Understood, packed
 
@@ -135,15 +135,15 @@ class _Process:
         async with self._turns.of(who):
             outcome, value = await self._exchange(work)
         match outcome:
-            case Outcome.DONE:
+            case ReadingOutcome.DONE:
                 return value
-            case Outcome.SYNTAX:
+            case ReadingOutcome.SYNTAX:
                 raise SyntaxProblem(*value)
-            case Outcome.TOO_MUCH:
+            case ReadingOutcome.TOO_MUCH:
                 raise LimitReached(TOO_MUCH)
         raise FreshgateError(f"The gateway failed to parse the statement: {value}.", "58005")
 
-    async def _exchange(self, work: Work) -> tuple[Outcome, Any]:
+    async def _exchange(self, work: Work) -> tuple[ReadingOutcome, Any]:
         if self._idle is not None:
             self._idle.cancel()
         loop = asyncio.get_running_loop()
@@ -224,7 +224,7 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[Outcome, Any]:
+def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[ReadingOutcome, Any]:
     """Raises OSError or EOFError if the child has ended."""
     assert child.stdin is not None
     assert child.stdout is not None
@@ -233,7 +233,7 @@ def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[Outcome, Any]:
     child.stdin.write(request)
     child.stdin.flush()
     size = int.from_bytes(_exactly(child.stdout, 8))
-    answer: tuple[Outcome, Any] = pickle.loads(_exactly(child.stdout, size))
+    answer: tuple[ReadingOutcome, Any] = pickle.loads(_exactly(child.stdout, size))
     return answer
 
 

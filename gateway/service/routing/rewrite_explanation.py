@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.mv.rewriting.verdicts import Considered, Verdict
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import Result
@@ -32,8 +32,8 @@ _ORDER = list(Verdict)
 _ABLE = (Verdict.CHOSEN, Verdict.USABLE)
 """Of fresh views, and of views of which a few partitions are stale."""
 _HINDRANCES = {
-    Missed.LENGTH: f"the query has more than {CHARACTERS_MAX:,} characters",
-    Missed.SESSION: "the query mentions a temporary view or function of the session, or another statement of the "
+    WhyMissed.LENGTH: f"the query has more than {CHARACTERS_MAX:,} characters",
+    WhyMissed.SESSION: "the query mentions a temporary view or function of the session, or another statement of the "
     "session that may change what names and settings mean has not ended",
 }
 

@@ -21,14 +21,14 @@ from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.proving import Prover, filled
-from gateway.mv.rewriting.usage import SHAPES_MAX, Missed, Usages
+from gateway.mv.rewriting.usage import SHAPES_MAX, Usages, WhyMissed
 from gateway.mv.rewriting.verdicts import (
-    Answer,
     Consideration,
     Considered,
     Grounds,
-    Key,
+    ProvedAnswer,
     Refusal,
+    ShapeKey,
     Verdict,
     Verdicts,
 )
@@ -108,8 +108,8 @@ class Rewrites:
         self._wait_seconds = wait_seconds
         self._proof_seconds = proof_seconds
         self._verdicts = Verdicts(SHAPES_MAX)
-        self._considering: dict[Key, asyncio.Task[Considered | str]] = {}
-        self._describing: dict[Key, asyncio.Task[None]] = {}
+        self._considering: dict[ShapeKey, asyncio.Task[Considered | str]] = {}
+        self._describing: dict[ShapeKey, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._background = BackgroundTasks("considering how views answer a query")
         self.counts = usages.counts
@@ -135,19 +135,19 @@ class Rewrites:
         if (reason := self.hindrance(session, words, text)) is not None:
             return QueryMissed(reason, self._usages.nothing)
         shape = shape_of(text)
-        key = Key(shape.key, namespace, session.user, session.settings.id)
+        key = ShapeKey(shape.key, namespace, session.user, session.settings.id)
         found = await self._known(key, session, shape, words)
         usage = self._usages.of(shape.key, namespace, session.user)
         if found is None or self._age(found) > HELD_TIMES * self._proof_seconds:
-            return QueryMissed(Missed.NEW, usage)
-        reason, stale = found.missed, list[Answer]()
+            return QueryMissed(WhyMissed.NEW, usage)
+        reason, stale = found.missed, list[ProvedAnswer]()
         for answer in found.answers:
             if not self._is_proved(answer):
-                reason = Missed.NEW
+                reason = WhyMissed.NEW
             elif not answer.fits(shape.literals):
-                reason = Missed.LITERAL
+                reason = WhyMissed.LITERAL
             elif (objection := await self._standing.objection(answer.view_id, answer.view)) is not None:
-                reason = Missed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else Missed.NOT_FRESH
+                reason = WhyMissed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else WhyMissed.NOT_FRESH
                 stale += [answer] if objection == STALE else []
             else:
                 return Hit(key, answer, answer.template.fill(shape.literals), usage)
@@ -157,7 +157,7 @@ class Rewrites:
                 return Hit(key, answer, named, usage, mixture, mixed)
         return QueryMissed(reason, usage)
 
-    async def _known(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | None:
+    async def _known(self, key: ShapeKey, session: Session, shape: Shape, words: Words) -> Considered | None:
         """What is known of a shape. If that is nothing, or old, the shape is considered: the query waits for it for at
         most `rewrite.wait` seconds, but not if a proof that still holds answers it."""
         found = self._verdicts.find(key)
@@ -175,7 +175,7 @@ class Rewrites:
             await asyncio.wait([task], timeout=self._wait_seconds)
         return self._verdicts.find(key)
 
-    async def _mixture(self, answer: Answer, session: Session) -> Mixture | None:
+    async def _mixture(self, answer: ProvedAnswer, session: Session) -> Mixture | None:
         """What takes the place of a view of which a few partitions are stale, if the session can read it."""
         mixture = await self._partly_stale.of(answer.view_id)
         if not isinstance(mixture, Mixture):
@@ -187,15 +187,15 @@ class Rewrites:
             return None
         return mixture
 
-    def hindrance(self, session: Session, words: Words, text: str) -> Missed | None:
+    def hindrance(self, session: Session, words: Words, text: str) -> WhyMissed | None:
         """Why the session, or the length of the text, rules out every view."""
         if len(text) > CHARACTERS_MAX:
-            return Missed.LENGTH
+            return WhyMissed.LENGTH
         if session.pending or self._scope.temporary(session).mentioned(words):
-            return Missed.SESSION
+            return WhyMissed.SESSION
         return None
 
-    async def standing(self, answer: Answer, shape: Shape) -> tuple[Verdict, str]:
+    async def standing(self, answer: ProvedAnswer, shape: Shape) -> tuple[Verdict, str]:
         """Whether the answer could be given now: CHOSEN if so, USABLE if so unless a fresh view could give it."""
         if not answer.fits(shape.literals):
             return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
@@ -255,10 +255,10 @@ class Rewrites:
         entry = self._catalog.find(view_id)
         return entry is not None and before.is_still(entry.view)
 
-    def _is_proved(self, answer: Answer) -> bool:
+    def _is_proved(self, answer: ProvedAnswer) -> bool:
         return self._is_same(answer.view_id, answer.proved)
 
-    def _describe_soon(self, key: Key, found: Considered) -> None:
+    def _describe_soon(self, key: ShapeKey, found: Considered) -> None:
         """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
         columns."""
         if key not in self._describing:
@@ -297,16 +297,16 @@ class Rewrites:
         namespace = hit.key.namespace
         self._canary.consider(Answered(session, namespace, answer.view_id, answer.view, text, hit.text, unchanged))
 
-    def failed(self, hit: Hit, error: FreshgateError) -> Missed:
+    def failed(self, hit: Hit, error: FreshgateError) -> WhyMissed:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew. Returns
         why the client's own text runs."""
         if isinstance(error, Overtaken):
-            return Missed.NOT_FRESH
+            return WhyMissed.NOT_FRESH
         log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.view, error)
         if (found := self._verdicts.find(hit.key)) is not None:
             found.answers = tuple(each for each in found.answers if each != hit.answer)
             found.refusals += (Refusal(hit.answer.view, Verdict.REJECTED, f"it failed at Spark: {error}"),)
-        return Missed.FAILED
+        return WhyMissed.FAILED
 
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or rights."""
@@ -322,7 +322,7 @@ class Rewrites:
     ) -> Considered | str | None:
         """What is known of a shape, which is considered if need be; a text says why nothing is known. None: it is still
         being considered after that time."""
-        key = Key(shape.key, namespace, session.user, session.settings.id)
+        key = ShapeKey(shape.key, namespace, session.user, session.settings.id)
         found = self._verdicts.find(key)
         if found is not None and not self._candidates.changed(found.grounds.schemas) and not await self._is_old(found):
             return found
@@ -332,7 +332,7 @@ class Rewrites:
         return task.result()
 
     def _consider_soon(
-        self, key: Key, session: Session, shape: Shape, words: Words
+        self, key: ShapeKey, session: Session, shape: Shape, words: Words
     ) -> asyncio.Task[Considered | str] | None:
         """Considers the shape in the background; None if too many shapes wait for that."""
         task = self._considering.get(key)
@@ -342,7 +342,7 @@ class Rewrites:
             task.add_done_callback(lambda _: self._considering.pop(key, None))
         return task
 
-    async def _consider(self, key: Key, session: Session, shape: Shape, words: Words) -> Considered | str:
+    async def _consider(self, key: ShapeKey, session: Session, shape: Shape, words: Words) -> Considered | str:
         """The outcome, or why there is none."""
         await self._sessions.note(session)
         async with self._turn:
@@ -390,7 +390,7 @@ class Rewrites:
         views = await self._candidates.fitting(words)
         columns = {table: schema.names for table, schema in grounds.schemas.items()}
         self.counts.considered += 1
-        answers: list[Answer] = []
+        answers: list[ProvedAnswer] = []
         refusals: list[Refusal] = []
         async with self._sessions.of(session, namespace, apart=apart) as planning:
             for proposal in await asyncio.to_thread(propose, shape, namespace, views, columns.get):
@@ -407,7 +407,7 @@ class Rewrites:
                     continue
                 self.counts.proved += 1
                 pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                answers.append(Answer(view.id, view.name, proposal.template, pinned, Participant.of(view)))
+                answers.append(ProvedAnswer(view.id, view.name, proposal.template, pinned, Participant.of(view)))
         answers = await self._smallest_first(answers)
         return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
 
@@ -429,7 +429,7 @@ class Rewrites:
             return str(error)
         return await self._prover.refutation(reader, shape, proposal, view)
 
-    async def _smallest_first(self, answers: list[Answer]) -> list[Answer]:
+    async def _smallest_first(self, answers: list[ProvedAnswer]) -> list[ProvedAnswer]:
         if len(answers) < 2:
             return answers
         entries = [entry for answer in answers if (entry := self._catalog.find(answer.view_id)) is not None]

@@ -18,7 +18,7 @@ from gateway.loops import AT_ONCE
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Report
 from gateway.mv.rewriting.unanswered import Unanswered
-from gateway.mv.rewriting.usage import Missed
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.service.clients import own_settings
 from gateway.service.clients.audit import Mentions
 from gateway.service.clients.bounds import spliced
@@ -247,7 +247,7 @@ class Router:
         if isinstance(found, Hit):
             if (on_view := await self._from_view(facts, found, known.text[:start])) is not None:
                 return on_view
-            found = QueryMissed(Missed.NOT_FRESH, found.usage)
+            found = QueryMissed(WhyMissed.NOT_FRESH, found.usage)
         way = await self._counted(facts)
         return way if start else doing(way, replace(found, timed=isinstance(way, Send)))
 

@@ -14,7 +14,7 @@ from gateway.mv.model.damage import damaged
 from gateway.mv.observation.relations import Relations
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.clients.session import Session
-from gateway.service.clients.temporary_views import Change, Made, Reachable, Underlying
+from gateway.service.clients.temporary_views import Made, Reachable, UncertainChange, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.ways import (
     Effect,
@@ -192,7 +192,7 @@ class Scope:
         """The creation of a temporary view or function."""
         among = self.temporary(facts.session).place(name, shared=facts.statement.shared)
         made = Made(name[-1], self.names_read(facts), facts.statement.creates_function)
-        yield TemporaryViewsChanged(among, Change(made=(made,)))
+        yield TemporaryViewsChanged(among, UncertainChange(made=(made,)))
         yield MeaningsMove()
 
     def _changed_temporary(self, facts: Facts) -> Iterator[Effect]:
@@ -203,7 +203,7 @@ class Scope:
         if among is None or name is None or statement.drops_database:
             return
         if statement.drops:
-            yield TemporaryViewsChanged(among, Change(dropped=(name[-1].lower(),)))
+            yield TemporaryViewsChanged(among, UncertainChange(dropped=(name[-1].lower(),)))
         else:
             after = statement.writes[-1] if statement.creates_view is None else name
             reads = temporary.reads(name)

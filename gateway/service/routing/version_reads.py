@@ -17,7 +17,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.versions.kept import Versions
+from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.session import Session
 from gateway.service.clients.transaction import Pin, Transaction
@@ -86,7 +86,7 @@ class TimeTravel:
 class VersionReads:
     """Chooses versions and keeps them while they are read."""
 
-    def __init__(self, catalog: Catalog, versions: Versions, readers: Readers, inspector: Inspector) -> None:
+    def __init__(self, catalog: Catalog, versions: VersionLookup, readers: Readers, inspector: Inspector) -> None:
         self._catalog = catalog
         self._inspector = inspector
         self._versions = versions

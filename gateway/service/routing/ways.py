@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.rewriting.partly_stale import Mixture
-from gateway.mv.rewriting.usage import Missed, Usage
-from gateway.mv.rewriting.verdicts import Answer, Key
+from gateway.mv.rewriting.usage import Usage, WhyMissed
+from gateway.mv.rewriting.verdicts import ProvedAnswer, ShapeKey
 from gateway.mv.versions.readers import Read
 from gateway.service.clients.audit import NOTHING, Mentions
-from gateway.service.clients.temporary_views import Change, TemporaryViewLeaves, TemporaryViews, Underlying
+from gateway.service.clients.temporary_views import TemporaryViewLeaves, TemporaryViews, UncertainChange, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -78,7 +78,7 @@ class TemporaryViewsChanged:
     """It creates or drops temporary views or functions."""
 
     among: TemporaryViews
-    change: Change
+    change: UncertainChange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class QueryAnswered:
 class QueryMissed:
     """No view that takes part answers the query."""
 
-    reason: Missed
+    reason: WhyMissed
     usage: Usage
     timed: bool = True
     """False: its time would contain that of a refresh."""
@@ -236,8 +236,8 @@ class RefreshFirst:
 class Hit:
     """A text that answers a query from a view."""
 
-    key: Key
-    answer: Answer
+    key: ShapeKey
+    answer: ProvedAnswer
     text: str
     """It reads the view by its name."""
     usage: Usage

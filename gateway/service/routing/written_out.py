@@ -61,7 +61,7 @@ class WrittenOut:
 async def written_out(session: Session, known: Understood, texts: LongTexts) -> WrittenOut:
     """The statement without anything that is put together when it runs. Raises UnknownText and LimitReached, and
     StatementFailed if Spark cannot evaluate a part."""
-    writer = _Writer(session, texts)
+    writer = _WritingOut(session, texts)
     try:
         async with asyncio.timeout(ASKING_SECONDS):
             text, _ = await writer.written(known, (), DEPTH_MAX)
@@ -71,7 +71,7 @@ async def written_out(session: Session, known: Understood, texts: LongTexts) -> 
 
 
 @dataclass(slots=True)
-class _Writer:
+class _WritingOut:
     session: Session
     texts: LongTexts
     runs: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from sql.increments.expansion import SparkView
 from sql.increments.outline import Kind, Shape
 from sql.increments.reasons import NotIncremental
 from sql.increments.shape import analyse
-from sql.increments.terms import Term, terms
+from sql.increments.terms import ChangeTerm, terms
 from sql.names import Namespace, TableName
 
 TABLES = {"t": ("a", "b", "v", "w", "f"), "u": ("a", "c", "v")}
@@ -206,7 +206,7 @@ class _Rows:
     def complete(self) -> None:
         self._rows = counted(self._duck.query(self._definition.text))
 
-    def merge(self, change: Sequence[Term]) -> None:
+    def merge(self, change: Sequence[ChangeTerm]) -> None:
         kept = [term for term in change if not term.removes]
         if kept:
             self._rows.update(counted(self._duck.query(texts.appended(self._shape, kept))))
@@ -230,7 +230,7 @@ class _Groups:
         self._removed = False
         self._duck.store(texts.complete(self._shape), self._definition.keys)
 
-    def merge(self, change: Sequence[Term]) -> None:
+    def merge(self, change: Sequence[ChangeTerm]) -> None:
         self._removed |= any(term.removes for term in change)
         self._duck.store(texts.merged(self._shape, self._stored(self._shape), change), self._definition.keys)
         if not self._removed:

@@ -14,7 +14,7 @@ from sql.increments.outline import Shape
 from sql.increments.scopes import Place
 from sql.increments.states import States
 from sql.increments.templates import Aggregate
-from sql.increments.terms import Term
+from sql.increments.terms import ChangeTerm
 from sql.names import TableName, quote
 from tests.sql.increments import duck
 from tests.sql.increments.duck import Definition, Row, Step, play
@@ -53,33 +53,33 @@ def _joined(selected: Definition) -> bool:
 
 
 def test_a_join_of_new_rows_with_new_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[Term]:
+    def one(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[ChangeTerm]:
         if places and all(place.table in added for place in places):
-            yield Term({place.number: added[place.table] for place in places}, branch)
+            yield ChangeTerm({place.number: added[place.table] for place in places}, branch)
 
     monkeypatch.setattr("sql.increments.terms._of_branch", one)
     found(selections().filter(_joined))
 
 
 def test_an_old_state_that_includes_the_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    def new(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[Term]:
+    def new(branch: int, places: Sequence[Place], added: Change, _: Change, removed: Change) -> Iterator[ChangeTerm]:
         for place in places:
             for rows, removes in ((added, False), (removed, True)):
                 if place.table in rows:
-                    yield Term({place.number: rows[place.table]}, branch, removes)
+                    yield ChangeTerm({place.number: rows[place.table]}, branch, removes)
 
     monkeypatch.setattr("sql.increments.terms._of_branch", new)
     found(selections().filter(_joined))
 
 
 def test_a_table_that_is_joined_with_itself_as_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    def once(branch: int, places: Sequence[Place], added: Change, before: Change, _: Change) -> Iterator[Term]:
+    def once(branch: int, places: Sequence[Place], added: Change, before: Change, _: Change) -> Iterator[ChangeTerm]:
         done: list[Place] = []
         for table in dict.fromkeys(place.table for place in places):
             own = [place for place in places if place.table == table]
             if table in added:
                 changed = {place.number: added[table] for place in own}
-                yield Term({**{place.number: before[place.table] for place in done}, **changed}, branch)
+                yield ChangeTerm({**{place.number: before[place.table] for place in done}, **changed}, branch)
             done += own
 
     monkeypatch.setattr("sql.increments.terms._of_branch", once)

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.rewriting import substitution
-from sql.rewriting.candidate import Column, RewritableView
+from sql.rewriting.candidate import RewritableView, ViewColumn
 from sql.rewriting.forms import COUNT_OF_ROWS
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.rollup import Rollup
@@ -194,7 +194,7 @@ def _always_implied(*_: object) -> frozenset[int]:
     return frozenset()
 
 
-def _count_of_rows(rollup: Rollup, _: exp.Expr) -> Column:
+def _count_of_rows(rollup: Rollup, _: exp.Expr) -> ViewColumn:
     return rollup.over.view.measures[COUNT_OF_ROWS]
 
 
