@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -62,11 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    warnings: list[str] = []
     try:
-        settings = _settings(options)
+        settings = _settings(options, warnings.append)
     except ConfigError as error:
         return _fail(str(error), EXIT_USAGE)
     logs.set_up(settings.log.level, settings.log.format)
+    for warning in warnings:
+        log.warning("%s", warning)
     try:
         uvloop.run(serve(settings, take_over=options.take_over))
     except FreshgateError as error:
@@ -76,14 +79,18 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _warn(message: str) -> None:
+    print(f"freshgate: {message}", file=sys.stderr)
+
+
+def _settings(options: argparse.Namespace, warn: Callable[[str], None] = _warn) -> Settings:
     named = {"listen.host": "host", "listen.port": "port", "data_dir": "data_dir", "upstream.address": "upstream"}
     given = {
         f"--{option.replace('_', '-')}": (name, value)
         for name, option in named.items()
         if (value := getattr(options, option, None)) is not None
     }
-    return settings_file.load(_file(options), options.set, given, _warn)
+    return settings_file.load(_file(options), options.set, given, warn)
 
 
 def _file(options: argparse.Namespace) -> Path | None:
@@ -284,10 +291,6 @@ def _listen_problem(settings: Settings, error: PortUnavailable) -> str:
     if error.errno == errno.EACCES:
         return f"Not allowed to listen at {place} ({name}). Ports below 1024 need privileges; choose one with {option}."
     return f"Cannot listen at {place}: {error.strerror}. Check listen.host and {name}."
-
-
-def _warn(message: str) -> None:
-    print(f"freshgate: {message}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import environment
 
 from gateway import settings_file
 from gateway.__main__ import main
@@ -106,3 +110,15 @@ def test_a_value_that_protects_more_than_the_gateway_is_refused(given: str) -> N
 def test_the_command_line_warns_of_removed_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["user", "list", "--set", f"authentication.users_file={tmp_path / 'none'}", "--set", "versions.wait=1"])
     assert "freshgate: --set versions.wait=1: 'versions.wait' is no longer a setting" in capsys.readouterr().err
+
+
+def test_a_start_logs_the_removed_settings(tmp_path: Path) -> None:
+    """In the format of the log, which other programs may read."""
+    options = ["--set", "log.format=json", "--set", "versions.wait=1", "--set", "tls.certificate=/nonexistent"]
+    command = [sys.executable, "-m", "gateway", "serve", "--port", "0", "--upstream", "127.0.0.1:1", *options]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    first = json.loads(ended.stderr.splitlines()[0])
+    assert first["level"] == "WARNING"
+    assert "'versions.wait' is no longer a setting" in first["message"]
