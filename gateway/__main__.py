@@ -239,7 +239,6 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
                 for address in server.addresses:
                     print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped
-                log.info("stopping when the running statements have ended; a second signal stops at once")
                 stopping.clear()
                 stopped = asyncio.create_task(stopping.wait())
                 await _unless(stopped, server.drain())

@@ -211,9 +211,9 @@ class Server:
         """Refuses new clients and statements; running statements may end."""
         self._readiness.draining = True
         self._service.sessions.stopping = True
-        with contextlib.suppress(
-            FreshgateError, TimeoutError
-        ):  # Spark may be down, and the next gateway determines that by itself.
+        log.info("stopping when the running statements have ended; a second signal stops at once")
+        # Spark may be down, and the next gateway determines that by itself.
+        with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(TAKING_OVER_SECONDS):
                 await self._views.fence.leave()
         await self._listener.drain(self._settings.limits.drain_seconds, self._service.sessions.busy)
