@@ -28,9 +28,9 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import MetricSources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
+from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.fence import Fence
-from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.restoration import Restoration, Restored
@@ -359,7 +359,7 @@ class Views:
     catalog: Catalog
     loading: Loading
     settlement: Settlement
-    guard: Guard
+    confirmation: Confirmation
     relations: Relations
     schemas: Schemas
     observer: Observer
@@ -379,7 +379,7 @@ def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Call
     catalog = Catalog(settings.storage.database, fence)
     restoration = Restoration(catalog, metastore, restored)
     settlement = Settlement(catalog, metastore, fence, restoration.restore)
-    guard = Guard(catalog, settlement, restoration, metastore, fence)
+    confirmation = Confirmation(catalog, settlement, restoration, metastore, fence)
     relations = Relations(catalog, metastore)
     schemas = Schemas(catalog, metastore)
     observer = Observer(metastore, spark.looks)
@@ -392,7 +392,7 @@ def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Call
         catalog,
         loading,
         settlement,
-        guard,
+        confirmation,
         relations,
         schemas,
         observer,
@@ -457,7 +457,7 @@ def refreshed_views(
     )
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
     sessions = RefreshSessions(spark.refreshes, surroundings)
-    preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)
+    preparation = Preparation(catalog, settlement, views.relations, views.confirmation, fence, sessions)
     lost = LostStorage(spark.metastore, fence, spark.habits)
     writer = Writer(sessions, versions.versions, versions.numbers, log, lost)
     publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes, views.storages)
@@ -554,7 +554,7 @@ def routed(
     gatekeeper = Gatekeeper(
         catalog,
         Directories(catalog, views.fence),
-        views.guard,
+        views.confirmation,
         guarded=lambda: spark.guard.state is GuardState.ACTIVE,
     )
     version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
@@ -588,7 +588,7 @@ def routed(
     rewrites = Rewrites(
         catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds
     )
-    effects = Effects(catalog, views.schemas, views.guard, scope, rewrites, readers, results, unanswered)
+    effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
     return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
 

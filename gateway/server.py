@@ -252,7 +252,7 @@ class Server:
             await self._watch.loop.stop()
         await self._refreshes.scheduler.stop()
         await self._refreshes.tasks.stop_all()
-        await self._views.guard.stop()
+        await self._views.confirmation.stop()
         await self._views.settlement.stop()
         await self._versions.janitor.loop.stop()
         try:

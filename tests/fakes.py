@@ -608,7 +608,7 @@ class World:
         self.fence = FakeFence()
         self.habits = Habits()
         self.restored: list[Restored] = []
-        """Views that the guard has restored."""
+        """Views that were restored."""
 
         def report(restored: Restored) -> None:
             self.restored.append(restored)
@@ -619,7 +619,7 @@ class World:
         self.inspector = FakeInspector()
         views = assembly.known_views(settings, spark, cast(Any, self.fence), report)
         views = replace(views, inspector=cast(Inspector, self.inspector))
-        self.catalog, self.guard, self.settlement = views.catalog, views.guard, views.settlement
+        self.catalog, self.confirmation, self.settlement = views.catalog, views.confirmation, views.settlement
         self.relations, self.schemas, self.quarantine = views.relations, views.schemas, views.quarantine
         self.catalog.news.moved.add(self.relations.forget_sources, self.schemas.forget)
         self.readers = Readers()

@@ -1,6 +1,6 @@
 """Restores public views that were dropped or forged outside the gateway.
 
-Tests: `test_guard`.
+Tests: `test_confirmation`.
 """
 
 from __future__ import annotations

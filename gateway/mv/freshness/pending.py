@@ -5,9 +5,9 @@ if the gateway misunderstood it, change public views (`ViewsEndangered`). It is 
 between, its outcome may turn out to be unknown: Spark may still carry out a statement that was cancelled, or whose
 connection broke.
 
-Views that depend on a written table note it in their ledgers. Endangered views are confirmed by `mv.catalog.guard`.
+Views that depend on a written table note it in their ledgers. `mv.catalog.confirmation` confirms endangered views.
 
-Tests: `test_ledger`, `test_guard`.
+Tests: `test_ledger`, `test_confirmation`.
 """
 
 from __future__ import annotations

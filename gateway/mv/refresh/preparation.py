@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from gateway.errors import RefreshFailed
+from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.fence import Fence
-from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
@@ -50,7 +50,7 @@ class Preparation:
         catalog: Catalog,
         settlement: Settlement,
         relations: Relations,
-        guard: Guard,
+        confirmation: Confirmation,
         fence: Fence,
         sessions: RefreshSessions,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -58,7 +58,7 @@ class Preparation:
         self._catalog = catalog
         self._settlement = settlement
         self._relations = relations
-        self._guard = guard
+        self._confirmation = confirmation
         self._fence = fence
         self._sessions = sessions
         self._now_ms = now_ms
@@ -77,7 +77,7 @@ class Preparation:
         while True:
             # Without a session, because the refreshes below need sessions as well.
             await make_fresh(present.views)
-            await self._guard.confirm(present.views)
+            await self._confirmation.confirm(present.views)
             # What a client's statement removes while the rows are read makes the version doubtful, unless it had ended
             # before; clients need not ask for its end.
             await self._ask_for_writes(before.id)

@@ -2,7 +2,7 @@
 
 Changes of views that are recognized are refused (`protection`). An unqualified name may be that of a temporary view,
 which belongs to its session; the gateway assumes this only if Spark confirms it. Statements that may be misunderstood
-are watched by `mv.catalog.guard`.
+are watched by `mv.catalog.confirmation`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gateway.errors import NotAllowed, StatementFailed
+from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
-from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.ports import SqlSession
@@ -46,11 +46,15 @@ class Gatekeeper:
     """Checks statements; raises NotAllowed."""
 
     def __init__(
-        self, catalog: Catalog, directories: Directories, guard: Guard, guarded: Callable[[], bool] = lambda: False
+        self,
+        catalog: Catalog,
+        directories: Directories,
+        confirmation: Confirmation,
+        guarded: Callable[[], bool] = lambda: False,
     ) -> None:
         """`guarded`: whether Spark itself refuses changes of what the gateway stores."""
         self._catalog = catalog
-        self._guard = guard
+        self._confirmation = confirmation
         self._guarded = guarded
         self.texts = LongTexts()
         self._protection = Protection(catalog, directories)
@@ -158,12 +162,12 @@ class Gatekeeper:
 
     def must_confirm(self, views: Iterable[str]) -> bool:
         """Whether a read of these views, or of those below them, must wait for `confirm`."""
-        return self._guard.must_confirm(self._below(views)) if self._guard.active else False
+        return self._confirmation.must_confirm(self._below(views)) if self._confirmation.active else False
 
     async def confirm(self, views: Iterable[str]) -> None:
         """Returns when these views are as they were published. Raises the error that prevents this from being known."""
-        if self._guard.active:
-            await self._guard.confirm(self._below(views))
+        if self._confirmation.active:
+            await self._confirmation.confirm(self._below(views))
 
     def _below(self, views: Iterable[str]) -> frozenset[str]:
         return frozenset[str]().union(*map(self._catalog.reads, views))

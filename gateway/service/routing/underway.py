@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.loops import BackgroundTasks
-from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.freshness.pending import ViewsEndangered
@@ -50,7 +50,7 @@ class Effects:
         self,
         catalog: Catalog,
         schemas: Schemas,
-        guard: Guard,
+        confirmation: Confirmation,
         scope: Scope,
         rewrites: Rewrites,
         readers: Readers,
@@ -59,7 +59,7 @@ class Effects:
     ) -> None:
         self.catalog = catalog
         self.schemas = schemas
-        self.guard = guard
+        self.confirmation = confirmation
         self.scope = scope
         self.rewrites = rewrites
         self.readers = readers
@@ -208,14 +208,14 @@ class Underway:
         self._watched()
 
     def _endanger(self, effect: ViewsEndangered) -> None:
-        self._to.guard.begin(effect)
+        self._to.confirmation.begin(effect)
 
     def _end_danger(self, effect: ViewsEndangered, end: End) -> None:
         if self._sent:
-            self._to.guard.end(effect, surely=end is not End.UNKNOWN)
+            self._to.confirmation.end(effect, surely=end is not End.UNKNOWN)
 
     def _end_danger_late(self, effect: ViewsEndangered) -> None:
-        self._to.guard.end(effect)
+        self._to.confirmation.end(effect)
 
     def _suspend_results(self, effect: RightsChanged) -> None:
         self._to.results.suspend(effect)

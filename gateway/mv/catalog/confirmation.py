@@ -36,7 +36,7 @@ TOGETHER = 200
 """For how many views of one database the metastore is asked in one statement."""
 
 
-class Guard:
+class Confirmation:
     """Confirms views that statements endanger."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Guard:
     def _look_at(self, views: Iterable[str]) -> None:
         self._due.update(dict.fromkeys(views))
         if self._due and (self._work is None or self._work.done()):
-            self._work = asyncio.create_task(self._until_done(), name="guard of views")
+            self._work = asyncio.create_task(self._until_done(), name="confirmation of views")
 
     async def _until_done(self) -> None:
         unknown = "cannot check yet whether materialized views are as they were published"

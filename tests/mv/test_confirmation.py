@@ -13,9 +13,9 @@ from fakes import Answer, World, named
 from views import given
 
 from gateway.errors import UpstreamLost
-from gateway.mv.catalog import guard as guarding
+from gateway.mv.catalog import confirmation
+from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.fence import Superseded
-from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model.view import MaterializedView
@@ -28,7 +28,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.world = World()
-        self.guard: Guard = self.world.guard
+        self.confirmation: Confirmation = self.world.confirmation
         self.metastore = self.world.metastore
         self.restored: list[Restored] = self.world.restored
         self.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", self._show)
@@ -57,7 +57,7 @@ class Stage:
         """mallory's statement is sent, which may change these views."""
         by, words = ("mallory", "session", 7, "EXECUTE IMMEDIATE x"), frozenset({"immediate", "other"})
         effect = ViewsEndangered(frozenset(views), *by, words, changes_properties=True)
-        self.guard.begin(effect)
+        self.confirmation.begin(effect)
         return effect
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -99,8 +99,8 @@ async def test_a_dropped_view_is_put_back_when_its_statement_has_ended(caplog: p
     effect = stage.endanger([view.id])
     stage.metastore.drop(view.name)
     with caplog.at_level(logging.ERROR):
-        stage.guard.end(effect)
-        await stage.until(lambda: not stage.guard.active)
+        stage.confirmation.end(effect)
+        await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
     assert stage.restored == [Restored(view.name, "was dropped", (effect,))]
     assert "s.mv was dropped" in caplog.text
@@ -115,12 +115,12 @@ async def test_a_forged_view_is_put_back_before_it_is_read(text: str) -> None:
     view = await stage.view()
     stage.endanger([view.id])
     stage.forge(text)
-    assert stage.guard.must_confirm([view.id])
-    await stage.guard.confirm([view.id])
+    assert stage.confirmation.must_confirm([view.id])
+    await stage.confirmation.confirm([view.id])
     assert stage.is_right(view)
     assert [each.problem for each in stage.restored]
     stage.forge("SELECT 667")  # the same statement again, which has not ended
-    await stage.guard.confirm([view.id])
+    await stage.confirmation.confirm([view.id])
     assert stage.is_right(view)
 
 
@@ -129,8 +129,8 @@ async def test_a_text_that_only_looks_like_a_published_one_is_forged() -> None:
     view = await stage.view()
     effect = stage.endanger([view.id])
     stage.forge(f"SELECT `m` AS `n` FROM {view.storage.quoted} WHERE freshgate_version = 1")
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
     assert [each.problem for each in stage.restored] == ["did not have its published text"]
 
@@ -140,8 +140,8 @@ async def test_an_earlier_release_left_the_catalog_out() -> None:
     view = await stage.view()
     stage.forge(str(stage.text()).replace("`spark_catalog`.", ""))
     before = stage.text()
-    stage.guard.end(stage.endanger([view.id]))
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(stage.endanger([view.id]))
+    await stage.until(lambda: not stage.confirmation.active)
     assert (stage.restored, stage.text()) == ([], before)
 
 
@@ -150,8 +150,8 @@ async def test_a_table_in_its_place_is_set_aside() -> None:
     view = await stage.view()
     effect = stage.endanger([view.id])
     stage.metastore.add(Relation(view.name, RelationKind.TABLE))
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
     assert [name for name in stage.metastore.relations if name.table.startswith("mv__")]
 
@@ -162,8 +162,8 @@ async def test_a_renamed_view_is_not_left_under_its_other_name() -> None:
     effect = stage.endanger([view.id])
     stage.forge(str(stage.text()), "s.other")
     stage.metastore.drop(view.name)
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
     assert stage.text("s.other") is None
 
@@ -172,8 +172,8 @@ async def test_properties_are_put_back() -> None:
     stage = Stage()
     view = await stage.view(a="b")
     stage.metastore.stored[view.name] = {"a": "c", "x": "y", "transient_lastDdlTime": "1"}
-    stage.guard.end(stage.endanger([view.id]))
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(stage.endanger([view.id]))
+    await stage.until(lambda: not stage.confirmation.active)
     changed = [text for text in stage.metastore.answers.heard if "TBLPROPERTIES" in text]
     assert [("UNSET" in text, "'x'" in text, "'a' = 'b'" in text) for text in changed] == [
         (True, True, False),
@@ -198,8 +198,8 @@ async def test_of_many_views_only_the_forged_ones_are_asked_for() -> None:
     stage.forge("SELECT 666", "s.v7")
     stage.metastore.drop(named("s.v8"))
     stage.metastore.asked.clear()
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert all(map(stage.is_right, views))
     assert {str(each.view) for each in stage.restored} == {"s.v7", "s.v8"}
     assert len([method for method, _ in stage.metastore.asked if method == "relation"]) <= 4
@@ -209,12 +209,12 @@ async def test_what_may_still_be_done_is_looked_at_again() -> None:
     stage = Stage()
     view = await stage.view()
     effect = stage.endanger([view.id])
-    stage.guard.end(effect, surely=False)
+    stage.confirmation.end(effect, surely=False)
     await stage.until(lambda: ("relation", view.name) in stage.metastore.asked)
-    assert stage.guard.must_confirm([view.id])
+    assert stage.confirmation.must_confirm([view.id])
     stage.metastore.drop(view.name)  # by a statement that was cancelled
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
 
 
@@ -224,13 +224,13 @@ async def test_a_view_whose_refresh_is_published_meanwhile_is_right() -> None:
     entry = stage.world.entry("s.mv")
     effect = stage.endanger([view.id])
     async with entry.lock:
-        stage.guard.end(effect)
+        stage.confirmation.end(effect)
         newer = replace(view.current, number=2, shown=type(view.current.shown).only(2))
         stage.forge(shown_rows(view.storage, view.columns, newer.shown, view.layout))
         await turns()
-        assert stage.guard.active
+        assert stage.confirmation.active
         given(entry, current=newer, versions_reserved=3)
-    await stage.until(lambda: not stage.guard.active)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.restored == []
 
 
@@ -241,10 +241,10 @@ async def test_a_view_that_is_dropped_in_order_stays_so() -> None:
     entry = stage.world.entry("s.mv")
     async with entry.lock:  # as DROP MATERIALIZED VIEW holds it
         stage.metastore.drop(view.name)
-        stage.guard.end(effect)
+        stage.confirmation.end(effect)
         await turns()
         stage.world.catalog.remove(entry)
-    await stage.until(lambda: not stage.guard.active)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.text() is None
 
 
@@ -255,7 +255,7 @@ async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     entry = stage.world.entry("s.mv")
     stage.metastore.stored[view.storage] = {}  # DROP MATERIALIZED VIEW has begun
     stage.metastore.drop(view.name)
-    assert not await stage.guard._restoration.restore(entry)
+    assert not await stage.confirmation._restoration.restore(entry)
     assert stage.text() is None
 
 
@@ -263,8 +263,8 @@ async def test_what_nobody_watches_is_not_put_back() -> None:
     stage = Stage()
     view = await stage.view()
     stage.metastore.drop(view.name)
-    await stage.guard.confirm([view.id])
-    assert not await stage.guard._restoration.restore(stage.world.entry("s.mv"))
+    await stage.confirmation.confirm([view.id])
+    assert not await stage.confirmation._restoration.restore(stage.world.entry("s.mv"))
     assert stage.text() is None
 
 
@@ -279,12 +279,12 @@ async def test_a_superseded_gateway_puts_nothing_back() -> None:
     stage.endanger([view.id])
     stage.forge()
     with pytest.raises(Superseded):
-        await stage.guard.confirm([view.id])
+        await stage.confirmation.confirm([view.id])
     assert stage.text() == "SELECT 666"
 
 
 async def test_a_spark_that_does_not_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(confirmation, "PAUSE_SECONDS", 0.01)
     stage = Stage()
     view = await stage.view()
     relation, lost = stage.metastore.relation, [UpstreamLost("gone"), UpstreamLost("gone")]
@@ -297,8 +297,8 @@ async def test_a_spark_that_does_not_answer_is_asked_again(monkeypatch: pytest.M
     monkeypatch.setattr(stage.metastore, "relation", answer)
     effect = stage.endanger([view.id])
     stage.forge()
-    stage.guard.end(effect)
-    await stage.until(lambda: not stage.guard.active)
+    stage.confirmation.end(effect)
+    await stage.until(lambda: not stage.confirmation.active)
     assert stage.is_right(view)
 
 
@@ -307,10 +307,10 @@ async def test_one_look_serves_all_readers_that_wait() -> None:
     view = await stage.view()
     stage.endanger([view.id])
     stage.metastore.answering.clear()
-    readers = [asyncio.create_task(stage.guard.confirm([view.id])) for _ in range(20)]
+    readers = [asyncio.create_task(stage.confirmation.confirm([view.id])) for _ in range(20)]
     await turns()
     stage.metastore.asked.clear()
-    readers += [asyncio.create_task(stage.guard.confirm([view.id])) for _ in range(20)]
+    readers += [asyncio.create_task(stage.confirmation.confirm([view.id])) for _ in range(20)]
     await turns()
     stage.metastore.answering.set()
     await asyncio.gather(*readers)
