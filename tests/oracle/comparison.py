@@ -223,10 +223,13 @@ class Ours:
     @cached_property
     def whole(self) -> str:
         """The text with the values of variables, if the gateway substitutes them before it searches for statements
-        within the statement."""
+        within the statement, and the texts with variables that EXECUTE IMMEDIATE may run, with their values."""
         if not self.may_write:
             return self.text
-        return _with_values(self.text) if "${" in self.text else self.text
+        text = _with_values(self.text) if "${" in self.text else self.text
+        within = Lexed(text).within.texts if "immediate" in text.lower() else ()
+        inner = [each.text for each in within if "${" in each.text]
+        return ";\n".join([text, _with_values(";\n".join(inner))]) if inner else text
 
     @cached_property
     def temporaries(self) -> frozenset[Parts]:

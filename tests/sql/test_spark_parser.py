@@ -122,6 +122,7 @@ def test_each_kind_of_miss_is_reported(
         "DROP ${x}VIEW s.mv",
         f"DROP ${{hivevar:{DEFINED}VIEW}} s.mv",
         "CREATE TEMP${x} VIEW ${日本}a AS SELECT 1",
+        r'EXECUTE IMMEDIATE "DROP DATABASE IF EXISTS s.m${x\U0000007Dv CASCADE"',
     ],
 )
 def test_a_name_without_effect_is_no_miss(text: str) -> None:
