@@ -30,12 +30,15 @@ import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.TypeCheckResult;
 import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.rules.RuleExecutor;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -94,12 +97,18 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         + " ShowPartitions ShowPartitionsCommand ShowProceduresCommand ShowTableExtended ShowTablePartition"
         + " ShowTableProperties ShowTablePropertiesCommand ShowTables ShowTablesCommand ShowTablesExtended ShowViews"
         + " ShowViewsCommand UncacheTable UncacheTableCommand");
+    private static final String FILE_LIST = "file_list_view";
+    /** Fields whose text is a path. */
+    private static final Set PLACES = words("location path locationSpec");
     private static final Set OBJECT_STORES = words("s3 s3a s3n gs oss cosn obs");
 
     /** The property of a storage table that has the view's LOCATION, as hexadecimal digits of JSON. */
     private static final String CLAUSES = "freshgate.clauses";
 
     private static volatile byte[] secret;
+    /** The gateway's sessions. */
+    private static final Set trusted = java.util.Collections.synchronizedSet(
+        java.util.Collections.newSetFromMap(new java.util.WeakHashMap()));
     /** The directories of storage tables that are not below the storage database's, also of dropped ones. */
     private static final Set elsewhere = ConcurrentHashMap.newKeySet();
     private static volatile boolean isElsewhereKnown;
@@ -108,7 +117,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
     /** Adds the guard to the extensions of all sessions of this Spark. */
     public Object apply(Object extensions) {
-        ((SparkSessionExtensions) extensions).injectCheckRule(new Builder());
+        SparkSessionExtensions all = (SparkSessionExtensions) extensions;
+        all.injectCheckRule(new Builder());
+        all.injectHintResolutionRule(new CallBuilder(true));
+        all.injectPostHocResolutionRule(new CallBuilder(false));
         return scala.runtime.BoxedUnit.UNIT;
     }
 
@@ -116,6 +128,19 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     private static final class Builder extends scala.runtime.AbstractFunction1 {
         public Object apply(Object session) {
             return new Rule(session);
+        }
+    }
+
+    /** Makes the rules of a session for procedures. */
+    private static final class CallBuilder extends scala.runtime.AbstractFunction1 {
+        private final boolean early;
+
+        CallBuilder(boolean early) {
+            this.early = early;
+        }
+
+        public Object apply(Object session) {
+            return new Calls(session, early);
         }
     }
 
@@ -156,11 +181,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
     /** The rule of one session. */
     private static final class Rule extends scala.runtime.AbstractFunction1 {
-        private final Object session;
-        private volatile boolean trusted;
+        private final Judge judge;
 
         Rule(Object session) {
-            this.session = session;
+            this.judge = new Judge(session);
         }
 
         public Object apply(Object plan) {
@@ -171,7 +195,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         /** Finds the commands in a plan. Expressions hold none. */
         private void look(LogicalPlan plan) {
             if (isCommand(plan)) {
-                judge(plan);
+                judge.judge(plan);
             } else if (!(plan instanceof View)) {
                 each(((scala.Product) plan).productIterator());
             }
@@ -198,21 +222,155 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         private boolean isCommand(LogicalPlan plan) {
             return plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command
                 || plan instanceof org.apache.spark.sql.catalyst.plans.logical.ParsedStatement
-                || plan.getClass().getSimpleName().equals("Call");
+                || isCall(plan);
+        }
+    }
+
+    private static boolean isCall(LogicalPlan plan) {
+        return plan.getClass().getSimpleName().equals("Call");
+    }
+
+    /**
+     * Sees procedures before they run. Spark 4 runs them while it resolves a plan, before it asks check rules, and after
+     * the rules for hints. In Spark 3.5 a procedure of Iceberg is a command.
+     *
+     * The arguments are replaced by their values, so that what was judged is what runs: `current_timestamp()` and
+     * variables of the session may have another value a moment later.
+     */
+    private static final class Calls extends org.apache.spark.sql.catalyst.rules.Rule {
+        private static final int STOP = 0;
+        private static final int JUDGE = 1;
+        private static final int SETTLE = 2;
+        private final Object session;
+        private final boolean early;
+
+        Calls(Object session, boolean early) {
+            this.session = session;
+            this.early = early;
         }
 
-        private void judge(LogicalPlan command) {
+        public TreeNode apply(TreeNode tree) {
+            LogicalPlan plan = (LogicalPlan) tree;
+            if (!holdsCall(plan) || isTrusted(session) || isOff()) {
+                return plan;
+            }
+            if (!early) {
+                return mapped(plan, SETTLE);
+            }
+            // A call may stand below a plan with the values of its parameters, so all of the plan is resolved. What cannot
+            // be resolved does not run, and Spark says why.
+            LogicalPlan stopped = mapped(plan, STOP);
+            return mapped((LogicalPlan) analyzer().execute(stopped), JUDGE);
+        }
+
+        /** Whether one runs in this plan: with EXPLAIN, none does. */
+        private boolean holdsCall(LogicalPlan plan) {
+            if (isCall(plan)) {
+                Object execute = value(plan, "execute");
+                return early ? Boolean.TRUE.equals(execute) : execute == null;
+            }
+            scala.collection.Iterator children = elements(call(plan, "children"));
+            while (children.hasNext()) {
+                if (holdsCall((LogicalPlan) children.next())) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        private LogicalPlan mapped(LogicalPlan plan, final int what) {
+            if (isCall(plan)) {
+                return what == STOP ? stopped(plan) : what == JUDGE ? judged(plan) : settled(plan);
+            }
+            return (LogicalPlan) plan.mapChildren(new scala.runtime.AbstractFunction1() {
+                public Object apply(Object child) {
+                    return mapped((LogicalPlan) child, what);
+                }
+            });
+        }
+
+        private LogicalPlan stopped(LogicalPlan plan) {
+            return copied(plan, value(plan, "procedure"), value(plan, "args"), Boolean.FALSE);
+        }
+
+        private LogicalPlan judged(LogicalPlan plan) {
+            if (!plan.resolved() || !((Boolean) call(plan, "bound")).booleanValue()
+                || !((TypeCheckResult) call(plan, "checkArgTypes")).isSuccess()) {
+                return plan;
+            }
+            LogicalPlan settled = settled(plan);
+            new Judge(session).judge(settled);
+            return settled;
+        }
+
+        /** A call that runs, with values as arguments. */
+        private LogicalPlan settled(LogicalPlan plan) {
+            if (!plan.resolved()) {
+                return plan;
+            }
+            // Some expressions have values only after they are optimized.
+            LogicalPlan optimized = (LogicalPlan) optimizer().execute(plan);
+            scala.collection.mutable.ArrayBuffer values = new scala.collection.mutable.ArrayBuffer();
+            scala.collection.Iterator arguments = elements(value(optimized, "args"));
+            while (arguments.hasNext()) {
+                Expression argument = (Expression) arguments.next();
+                // Without a value, Spark refuses the call.
+                values.$plus$eq(
+                    argument.foldable() ? new Literal(argument.eval(null), argument.dataType()) : argument);
+            }
+            return copied(plan, value(plan, "procedure"), call(values, "toList"), Boolean.TRUE);
+        }
+
+        private RuleExecutor analyzer() {
+            return (RuleExecutor) call(call(session, "sessionState"), "analyzer");
+        }
+
+        private RuleExecutor optimizer() {
+            return (RuleExecutor) call(call(session, "sessionState"), "optimizer");
+        }
+
+        private LogicalPlan copied(LogicalPlan plan, Object procedure, Object arguments, Boolean execute) {
+            Object[] fields = early ? new Object[] {procedure, arguments, execute} : new Object[] {procedure, arguments};
+            Method[] methods = plan.getClass().getMethods();
+            for (int place = 0; place < methods.length; place++) {
+                if (methods[place].getName().equals("copy") && methods[place].getParameterTypes().length == fields.length) {
+                    return (LogicalPlan) invoke(plan, methods[place], fields);
+                }
+            }
+            throw new IllegalStateException(plan.getClass().getName() + " has no method copy.");
+        }
+    }
+
+    private static boolean isTrusted(Object session) {
+        return trusted.contains(session);
+    }
+
+    /** Judges the commands of one session. */
+    private static final class Judge {
+        private final Object session;
+
+        Judge(Object session) {
+            this.session = session;
+        }
+
+        void judge(LogicalPlan command) {
             SQLConf conf = SQLConf.get();
             if (conf.contains(SECRET)) {
-                trusted = isSecret(conf.getConfString(SECRET, ""), conf);
+                boolean right = isSecret(conf.getConfString(SECRET, ""), conf);
                 conf.unsetConf(SECRET);
+                if (right) {
+                    trusted.add(session);
+                } else {
+                    trusted.remove(session);
+                }
             }
-            if (trusted && command.getClass().getSimpleName().startsWith("Create")) {
+            boolean ours = isTrusted(session);
+            if (ours && command.getClass().getSimpleName().startsWith("Create")) {
                 Finding made = new Finding(session);
                 made.learns = true;
                 made.fields(command, 0);
             }
-            if (trusted || HARMLESS.contains(command.getClass().getSimpleName()) || isTemporary(command) || isOff()) {
+            if (ours || HARMLESS.contains(command.getClass().getSimpleName()) || isTemporary(command) || isOff()) {
                 return;
             }
             Finding finding = new Finding(session);
@@ -336,11 +494,35 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 }
                 if (kind.equals("Call") && value instanceof scala.collection.Iterable) {
                     arguments(value);
+                    unseen(command, value);
+                }
+                if (PLACES.contains(field)) {
+                    place(value);
                 }
                 collect(value, depth + 1);
             }
+            if (command instanceof scala.Tuple2 && ((scala.Tuple2) command)._1() instanceof String) {
+                option((String) ((scala.Tuple2) command)._1(), ((scala.Tuple2) command)._2());
+            }
             if (kind.equals("DropDatabaseCommand") || kind.equals("DropNamespace")) {
                 database(command);
+            }
+        }
+
+        /** What certainly is a path, even without a slash. */
+        private void place(Object value) {
+            if (value instanceof scala.Option) {
+                value = ((scala.Option) value).isEmpty() ? null : ((scala.Option) value).get();
+            }
+            if (value instanceof String) {
+                path((String) value);
+            }
+        }
+
+        private void option(String key, Object value) {
+            String lower = key.toLowerCase(Locale.ROOT);
+            if (lower.endsWith("path") || lower.endsWith("location")) {
+                place(value);
             }
         }
 
@@ -377,6 +559,13 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                     collect(all[place], depth + 1);
                 }
             } else if (value instanceof Map) {
+                Iterator entries = ((Map) value).entrySet().iterator();
+                while (entries.hasNext()) {
+                    Map.Entry entry = (Map.Entry) entries.next();
+                    if (entry.getKey() instanceof String) {
+                        option((String) entry.getKey(), entry.getValue());
+                    }
+                }
                 collect(((Map) value).values().toArray(), depth);
                 collect(((Map) value).keySet().toArray(), depth);
             } else if (value instanceof scala.collection.Iterable) {
@@ -410,8 +599,24 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 identifier = ((scala.Option) identifier).isEmpty() ? null : ((scala.Option) identifier).get();
                 catalog = ((scala.Option) catalog).isEmpty() ? null : ((scala.Option) catalog).get();
             }
+            if (identifier == null) {
+                identifier = value(plan, "ident");
+            }
             if (identifier instanceof Identifier && catalog instanceof CatalogPlugin) {
-                named(((CatalogPlugin) catalog).name(), (Identifier) identifier);
+                Identifier found = (Identifier) identifier;
+                named(((CatalogPlugin) catalog).name(), found);
+                List parts = new ArrayList(Arrays.asList(found.namespace()));
+                parts.add(found.name());
+                located(catalog, parts);
+            } else if (catalog instanceof CatalogPlugin) {
+                Object namespace = value(plan, "namespace");
+                List parts = new ArrayList();
+                scala.collection.Iterator each =
+                    namespace instanceof scala.collection.Iterable ? elements(namespace) : null;
+                while (each != null && each.hasNext()) {
+                    parts.add(String.valueOf(each.next()));
+                }
+                located(catalog, parts);
             }
             List fieldNames = fieldNames(plan);
             scala.collection.Iterator values = ((scala.Product) plan).productIterator();
@@ -420,6 +625,34 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 String field = place < fieldNames.size() ? (String) fieldNames.get(place) : "";
                 if (!field.equals("identifier") && !(value instanceof CatalogPlugin)) {
                     collect(value, depth + 1);
+                }
+            }
+        }
+
+        /**
+         * What a command names in a catalog that keeps its tables below a directory, which no name tells: Iceberg's, for
+         * example, makes directories of the namespaces and tables that a client creates.
+         */
+        private void located(Object catalog, List parts) {
+            Iterator roots = learns ? new HashSet().iterator() : Roots.of(catalog).iterator();
+            while (roots.hasNext() && reason() == null) {
+                String root = (String) roots.next();
+                String own = directory();
+                if (own != null && within(normal(root), normal(own))) {
+                    path(root);
+                }
+                StringBuilder inDatabase = new StringBuilder(root);
+                StringBuilder plain = new StringBuilder(root);
+                for (int place = 0; place < parts.size(); place++) {
+                    plain.append('/').append(parts.get(place));
+                    inDatabase.append('/').append(parts.get(place));
+                    if (place == parts.size() - 2 || parts.size() == 1) {
+                        inDatabase.append(".db");
+                    }
+                }
+                if (!parts.isEmpty()) {
+                    path(plain.toString());
+                    path(inDatabase.toString());
                 }
             }
         }
@@ -576,23 +809,72 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             }
         }
 
-        /** Arguments of a procedure, which may be names and paths. */
+        /** Arguments of a procedure, which may be names and paths, also within arrays and maps. */
         private void arguments(Object values) {
             scala.collection.Iterator all = elements(values);
             while (all.hasNext()) {
                 Object value = all.next();
-                Object text = value instanceof Literal ? ((Literal) value).value() : null;
-                if (text == null) {
-                    continue;
+                if (value instanceof Literal) {
+                    Literal literal = (Literal) value;
+                    argument(org.apache.spark.sql.catalyst.CatalystTypeConverters.convertToScala(
+                        literal.value(), literal.dataType()));
                 }
-                String[] parts = text.toString().replace("`", "").split("\\.");
-                for (int place = 0; place < parts.length; place++) {
-                    text(parts[place]);
+            }
+        }
+
+        /** Iceberg's remove_orphan_files deletes the files that a view lists, which only running it would show. */
+        private void unseen(Object call, Object values) {
+            Object procedure = value(call, "procedure");
+            if (procedure instanceof LogicalPlan) {
+                procedure = value(procedure, "procedure");
+            }
+            Object parameters = told(procedure, "parameters");
+            scala.collection.Iterator all = elements(values);
+            for (int place = 0; all.hasNext() && parameters instanceof Object[]; place++) {
+                Object value = all.next();
+                Object[] known = (Object[]) parameters;
+                if (place < known.length && FILE_LIST.equals(told(known[place], "name")) && value instanceof Literal
+                    && ((Literal) value).value() != null && directory() != null && reason == null) {
+                    reason = "The argument " + FILE_LIST + " names files to be deleted, which cannot be checked to be none"
+                        + " of materialized views. Leave it out, and name a location if necessary.";
                 }
-                text(text.toString());
-                if (parts.length > 1) {
-                    name(SESSION_CATALOG, parts[parts.length - 2], parts[parts.length - 1]);
+            }
+        }
+
+        private void argument(Object value) {
+            if (value instanceof String) {
+                argumentText((String) value);
+            } else if (value instanceof scala.collection.Iterable) {
+                scala.collection.Iterator all = elements(value);
+                while (all.hasNext()) {
+                    argument(all.next());
                 }
+            } else if (value instanceof scala.Tuple2) {
+                argument(((scala.Tuple2) value)._1());
+                argument(((scala.Tuple2) value)._2());
+            } else if (value instanceof org.apache.spark.sql.Row) {
+                argument(call(value, "toSeq"));
+            }
+        }
+
+        private void argumentText(String text) {
+            // As in parquet.`/a/directory`.
+            int slash = text.indexOf('/');
+            if (slash >= 0) {
+                path(text);
+                path(text.substring(slash).replace("`", ""));
+            }
+            String[] parts = text.replace("`", "").split("\\.");
+            for (int place = 0; place < parts.length && slash < 0; place++) {
+                text(parts[place]);
+            }
+            if (slash >= 0) {
+                return;
+            }
+            if (parts.length > 1) {
+                name(SESSION_CATALOG, parts[parts.length - 2], parts[parts.length - 1]);
+            } else if (parts.length == 1) {
+                name(SESSION_CATALOG, (String) call(catalog, "getCurrentDatabase"), parts[0]);
             }
         }
 
@@ -630,9 +912,31 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private boolean overlaps(String text, String directory) {
-            String place = normal(text);
             String own = normal(directory);
-            return sameStore(text, directory) && (within(place, own) || within(own, place));
+            if (!sameStore(text, directory)) {
+                return false;
+            }
+            if (text.startsWith("/") || text.matches("(?s)[A-Za-z][A-Za-z0-9+.-]*:/.*")) {
+                return meet(normal(text), own);
+            }
+            // Relative to where Spark runs, or to the directory of databases.
+            String parent = own.substring(0, own.lastIndexOf('/') + 1);
+            return meet(normal(text), own) || meet(normal(workingDirectory() + "/" + text), own)
+                || meet(normal(parent + text), own);
+        }
+
+        private boolean meet(String place, String own) {
+            return within(place, own) || within(own, place);
+        }
+
+        private String workingDirectory() {
+            try {
+                Object conf = call(call(session, "sparkContext"), "hadoopConfiguration");
+                return org.apache.hadoop.fs.FileSystem.get((org.apache.hadoop.conf.Configuration) conf)
+                    .getWorkingDirectory().toString();
+            } catch (java.io.IOException unreachable) {
+                return new File("").getAbsolutePath();
+            }
         }
 
         /** Notes where all storage tables lie that this Spark has not created. */
@@ -770,6 +1074,78 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             return local ? new File(path).getCanonicalPath() : new File(path).toPath().normalize().toString();
         } catch (Exception unusable) {
             return path;
+        }
+    }
+
+    /** The directories that catalogs know, by catalog. */
+    private static final class Roots {
+        private static final Map known = java.util.Collections.synchronizedMap(new java.util.WeakHashMap());
+        private static final int DEPTH = 6;
+        private static final int OBJECTS = 500;
+        private static final int ENTRIES = 100;
+        /** Fields and options that name a catalog's directory. */
+        private static final Pattern NAMED = Pattern.compile(
+            "(.*[.-])?warehouse.*|(.*[.-])?(location|path|root|dir|directory)|.*(Location|Path|Root|Dir|Directory)",
+            Pattern.DOTALL);
+        /** Packages whose objects name no directory of a catalog's, or have too many fields. */
+        private static final String FOREIGN =
+            "(java|javax|jdk|sun|com\\.sun|scala|org\\.slf4j|org\\.apache\\.(spark|hadoop|hive|logging|thrift))\\..*"
+            + "|.*\\.(shaded|caffeine)\\..*";
+
+        private final Set found = new LinkedHashSet();
+        private final Map seen = new java.util.IdentityHashMap();
+
+        static Set of(Object catalog) {
+            Set roots = (Set) known.get(catalog);
+            if (roots == null) {
+                Roots looking = new Roots();
+                looking.object(catalog, 0);
+                roots = looking.found;
+                known.put(catalog, roots);
+            }
+            return roots;
+        }
+
+        private void value(String name, Object value, int depth) {
+            if (value instanceof String || value instanceof URI || value instanceof org.apache.hadoop.fs.Path) {
+                String text = value.toString();
+                if (NAMED.matcher(name).matches() && text.indexOf('/') >= 0 && text.indexOf('$') < 0) {
+                    found.add(text);
+                }
+            } else if (value instanceof Map) {
+                Iterator entries = ((Map) value).entrySet().iterator();
+                for (int place = 0; place < ENTRIES && entries.hasNext(); place++) {
+                    Map.Entry entry = (Map.Entry) entries.next();
+                    if (entry.getKey() instanceof String && entry.getValue() instanceof String) {
+                        value((String) entry.getKey(), entry.getValue(), depth);
+                    }
+                }
+            } else if (value != null) {
+                object(value, depth + 1);
+            }
+        }
+
+        private void object(Object object, int depth) {
+            if (depth > DEPTH || seen.size() > OBJECTS || object.getClass().isArray()
+                || object instanceof Class || object instanceof ClassLoader
+                || object.getClass().getName().matches(FOREIGN) || seen.put(object, object) != null) {
+                return;
+            }
+            for (Class kind = object.getClass(); kind != null && !kind.getName().startsWith("java."); kind = kind.getSuperclass()) {
+                Field[] fields = kind.getDeclaredFields();
+                for (int place = 0; place < fields.length; place++) {
+                    if (!Modifier.isStatic(fields[place].getModifiers()) && !fields[place].getType().isPrimitive()) {
+                        try {
+                            fields[place].setAccessible(true);
+                            value(fields[place].getName(), fields[place].get(object), depth);
+                        } catch (IllegalAccessException hidden) {
+                            // A field that says nothing.
+                        } catch (RuntimeException closed) {
+                            // As above, of a module.
+                        }
+                    }
+                }
+            }
         }
     }
 
