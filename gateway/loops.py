@@ -39,7 +39,7 @@ class Turn:
             self._began = time.monotonic()
 
 
-async def aside(size: int, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def in_thread(size: int, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Calls `function(*arguments, **named)`, in a thread if it processes more than AT_ONCE items.
 
     The function must release the interpreter lock now and then. One call that sorts, compares or parses a hundred

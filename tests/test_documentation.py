@@ -114,7 +114,7 @@ CLUMSY = {
     r"(?<![Tt]here )\b(?:is|are) no (?!longer|more|need|other|such|way|reason)[a-z]": "is not a",
     r'(?:class|def) [^\n]*:\n +"""(?:Of|By|With (?:what|which)) ': "a noun or a verb first",
     r"\bknown by what\b": "identified by",
-    r"\b(?:Errands|Journey|is_untold)\b": "BackgroundTasks, TimeTravelRead, is_unknown",
+    r"\b(?:Errands|Journey|is_untold|loops\.aside)\b": "BackgroundTasks, TimeTravelRead, is_unknown, in_thread",
     r"\bneed be [a-z]+(?:ed|en)\b": "must be",
     r"\b[Oo]ne history's\b": "of one history",
     r'"""(?:Can|Is|Are|Does|Do|Has|Have|Must|May) [^"]*\?': 'a docstring "Whether ..."',

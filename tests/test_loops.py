@@ -176,4 +176,4 @@ async def test_work_over_many_objects_runs_in_a_thread(size: int) -> None:
     async def here() -> int:
         return threading.get_ident()
 
-    assert (await loops.aside(size, threading.get_ident) == await here()) is (size == loops.AT_ONCE)
+    assert (await loops.in_thread(size, threading.get_ident) == await here()) is (size == loops.AT_ONCE)

@@ -1,8 +1,8 @@
 """Sorting and JSON decoding of very many values, with pauses in which other threads can run.
 
 A view may have a hundred thousand partitions. Processing them takes up to seconds, so it is done in a thread
-(`loops.aside`). But a single call of `sorted` or `json.loads` would hold the interpreter's lock, and so block the event
-loop, for a few hundred milliseconds.
+(`loops.in_thread`). But a single call of `sorted` or `json.loads` would hold the interpreter's lock, and so block the
+event loop, for a few hundred milliseconds.
 """
 
 from __future__ import annotations

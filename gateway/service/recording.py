@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.results.recorded import Recorded
 from gateway.wire import columnar, message, request
@@ -44,7 +44,7 @@ async def _read(side: SideConnection, handle: Handle, status: bytes, bytes_max: 
         answer = await side.forward(request.fetch(handle, FETCH_NEXT, rows_max))
         if message.reply_status(answer).code == STATUS_ERROR:
             raise WireError("Spark does not give its rows")
-        page = await aside(len(answer) // TEXT_BYTES, columnar.ColumnarPage, answer)
+        page = await in_thread(len(answer) // TEXT_BYTES, columnar.ColumnarPage, answer)
         if page.rows == 0:
             return Recorded(status, metadata, pages or [page], taken)
         pages.append(page)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.model import properties as stored
@@ -125,7 +125,7 @@ async def _shown_as(found: Mapping[str, str], storage: TableName, name: TableNam
     # view now.
     if not stored.versions(found) - {version}:
         return Finding(view, found)
-    before = await aside(stored.partitions_at_most(found), _before, view.current, found)
+    before = await in_thread(stored.partitions_at_most(found), _before, view.current, found)
     return Finding(view, found, Leftover(storage, view.definition, whole=False, versions=before))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.concurrency import both
 from gateway.mv.formats.delta_log import DeltaFile, DeltaLog, keeps_columns, log_of
 from gateway.mv.formats.file_schemas import difference
@@ -237,7 +237,7 @@ async def _followed(
     with contextlib.suppress(StatementFailed):
         rows = (await session.run(delta_texts.commits(relation.location, position + 1, version))).rows
         length = len(rows) + len(last.partitions)
-        known = await aside(length, _by_actions, last, rows, relation.partition_columns, version)
+        known = await in_thread(length, _by_actions, last, rows, relation.partition_columns, version)
         harmless = delta_texts.HARMLESS_OPERATIONS
         if known is not None and (
             not known.is_described or await keeps_columns(session, relation.location, position, version, harmless)
@@ -313,7 +313,7 @@ async def _log(session: SqlSession, table: TableName, relation: Relation, first:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {last - first + 1} new commits")
     try:
         rows = (await session.run(delta_texts.actions(relation.location, first, last, LISTED_MAX))).rows
-        found = await aside(len(rows), log_of, rows)
+        found = await in_thread(len(rows), log_of, rows)
         described = found.described and not await keeps_columns(session, relation.location, first - 1, last)
     except StatementFailed as error:
         raise NotIncremental(Reason.HISTORY_GONE, f"the log of {table} cannot be read: {error}") from error

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.formats.listings import FEW_FILES, UNKNOWN_DIRECTORIES, Files
 from gateway.mv.formats.partition_places import PartitionPlaces, roots_of
 from gateway.mv.formats.table_format import (
@@ -90,7 +90,7 @@ class FileTables(TableFormat):
             return Snapshot(identity, _state_of(self._noted(relation.name, await self._listed(relation.name, [root]))))
         if not relation.partitions_listed:
             found = self._noted(relation.name, await self._listed(relation.name, [root]))
-            return await aside(len(found), _of_directories, identity, found, root, relation.partition_columns)
+            return await in_thread(len(found), _of_directories, identity, found, root, relation.partition_columns)
         # Usually no partition has a location of its own, and all files are below the table's location: list them while
         # Spark reports the locations.
         places, at_root = await asyncio.gather(
@@ -100,14 +100,14 @@ class FileTables(TableFormat):
         )
         if isinstance(places, BaseException):
             raise places
-        roots = await aside(len(places), roots_of, places.values(), root)
+        roots = await in_thread(len(places), roots_of, places.values(), root)
         files = await self._listed(relation.name, [place for place in roots if place != root], len(places))
         if root in roots:
             if isinstance(at_root, BaseException):
                 raise at_root
             files += at_root
         self._noted(relation.name, files)
-        return await aside(len(files) + len(places), _of_places, identity, files, places)
+        return await in_thread(len(files) + len(places), _of_places, identity, files, places)
 
     async def _listed(
         self, table: TableName, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES
@@ -180,16 +180,16 @@ class FileTables(TableFormat):
 
     async def _list_once(self, relation: Relation, bound: int) -> YoungFiles:
         found = await self.places(relation)
-        places = None if found is None else await aside(len(found), partition_hashes, found)
+        places = None if found is None else await in_thread(len(found), partition_hashes, found)
         root = observation.plain_path(relation.location)
-        roots = [root] if places is None else await aside(len(places), roots_of, places, root)
+        roots = [root] if places is None else await in_thread(len(places), roots_of, places, root)
         few, rows = self._counts.get(relation.name, FEW_FILES + 1) <= FEW_FILES, list[tuple[Any, ...]]()
         async with self._tools.listings.session() as session:
             for place in roots:
                 rows += await listed_rows(session, additions.list_young_files(place, bound, ROWS_MAX + 1, few=few))
                 if len(rows) > ROWS_MAX:
                     raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has too many directories")
-        listing = await aside(len(rows), young_files, bound, rows, places, roots)
+        listing = await in_thread(len(rows), young_files, bound, rows, places, roots)
         if len(listing.young) > LISTED_MAX:
             raise NotIncremental(Reason.TOO_MANY_FILES, f"{relation.name} has more than {LISTED_MAX} young files")
         return replace(listing, places=found)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.formats.file_schemas import difference
 from gateway.mv.formats.table_format import (
     Change,
@@ -85,7 +85,7 @@ class IcebergTables(TableFormat):
             # Spark may refuse this for a table that was partitioned differently before.
             with contextlib.suppress(StatementFailed):
                 rows = (await session.run(iceberg_texts.files(relation.name, position, width))).rows
-                found = await aside(len(rows), _of_partitions, identity, position, rows, width)
+                found = await in_thread(len(rows), _of_partitions, identity, position, rows, width)
                 if found is not None:
                     return found
         history = (await session.run(iceberg_texts.history(table))).rows

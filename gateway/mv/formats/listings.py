@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.ports import ServiceSessions, SqlSession
 from sql.texts import observation
 
@@ -207,7 +207,7 @@ async def _list_files(session: SqlSession, locations: Sequence[str], *, few: boo
         if len(locations) == 1:
             return []
         return [part for location in locations for part in await _list_files(session, [location], few=few)]
-    return await aside(len(rows), _files_of, rows, locations)
+    return await in_thread(len(rows), _files_of, rows, locations)
 
 
 def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list[Files]:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv import many
 from gateway.mv.formats.listings import UNKNOWN_DIRECTORIES, Listings
 from gateway.mv.model.snapshot import PartitionValues
@@ -52,12 +52,12 @@ class PartitionPlaces:
         columns = relation.partition_columns
         async with self._listings.session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
-            listed = await aside(len(names), _listed_places, names, columns, root)
+            listed = await in_thread(len(names), _listed_places, names, columns, root)
             if not listed:
                 return {}
             await self._listings.prepare(session, len(listed))
             plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
-        paths = await aside(len(listed), _explained_paths, plan[0][0])
+        paths = await in_thread(len(listed), _explained_paths, plan[0][0])
         memory = self.known.get(relation.name)
         if memory is None or memory.identity != identity:
             memory = self.known[relation.name] = _Places(identity)
@@ -77,12 +77,12 @@ class PartitionPlaces:
     ) -> dict[PartitionValues, str]:
         """`paths` are the locations of all partitions, without saying which belongs to which. If a partition's usual
         location is among them and no other partition has it, it is that partition's; the others are asked for."""
-        usual, others = await aside(len(paths), _usual, paths, listed, relation.partition_columns, root)
+        usual, others = await in_thread(len(paths), _usual, paths, listed, relation.partition_columns, root)
         memory.found = {values: place for values, place in memory.found.items() if place in paths}
         asked = await self._asked(relation, memory, others, len(listed))
         if taken := set(asked.values()):
             asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
-        places = await aside(len(paths), _all_places, usual, asked, paths)
+        places = await in_thread(len(paths), _all_places, usual, asked, paths)
         # None: a partition that seems to be at its usual location is elsewhere.
         return await self._describe(relation, list(listed)) if places is None else places
 
@@ -94,7 +94,7 @@ class PartitionPlaces:
         Each partition needs a statement, and Spark asks the metastore for one after the other. So each is asked for
         once and remembered, and in every observation some are asked for again, because a location can be changed.
         """
-        known, new = await aside(len(wanted), _divided, wanted, memory.found)
+        known, new = await in_thread(len(wanted), _divided, wanted, memory.found)
         asked = await self._describe(relation, new[:most] + known[:DESCRIBED_AGAIN])
         memory.found = {values: memory.found[values] for values in known if values not in asked} | asked
         return dict(memory.found)

@@ -18,7 +18,7 @@ from dataclasses import astuple
 from typing import Any
 
 from gateway.errors import FreshgateError
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.many import decoded, in_order
 from gateway.mv.model.contents import Contents, read_basis, written_basis
 from gateway.mv.model.marks import Fold
@@ -201,24 +201,24 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
 
 async def view_written(view: MaterializedView) -> dict[str, str]:
     """`write_view`; in a thread if there are very many partitions."""
-    return await aside(view.current.partitions, write_view, view)
+    return await in_thread(view.current.partitions, write_view, view)
 
 
 async def version_written(version: Version, reserved: int) -> dict[str, str]:
     """`write_version`; in a thread if there are very many partitions."""
-    return await aside(version.partitions, write_version, version, reserved)
+    return await in_thread(version.partitions, write_version, version, reserved)
 
 
 async def view_read(
     properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
 ) -> MaterializedView:
     """`read_view`; in a thread if there are very many partitions."""
-    return await aside(partitions_at_most(properties), read_view, properties, storage, definition, current)
+    return await in_thread(partitions_at_most(properties), read_view, properties, storage, definition, current)
 
 
 async def version_read(properties: Mapping[str, str], number: int) -> Version:
     """`read_version`; in a thread if there are very many partitions."""
-    return await aside(partitions_at_most(properties), read_version, properties, number)
+    return await in_thread(partitions_at_most(properties), read_version, properties, number)
 
 
 def partitions_at_most(properties: Mapping[str, str]) -> int:

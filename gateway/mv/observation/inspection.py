@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.formats.known_formats import format_of
@@ -50,7 +50,7 @@ class Inspection:
 
     async def drift(self, view: MaterializedView) -> Drift:
         """How the base tables differ from what the view's current version contains."""
-        return await aside(self.partitions + view.current.partitions, drift, view, self.observed)
+        return await in_thread(self.partitions + view.current.partitions, drift, view, self.observed)
 
     @property
     def began(self) -> dict[TableName, float]:
@@ -220,7 +220,7 @@ class Inspector:
         found = {base: entry.view for base in view.views if (entry := self._catalog.find(base)) is not None}
         for base, below in found.items():
             if not view.excludes(below.name):
-                observed[base] = await aside(below.current.partitions, snapshot_of, below)
+                observed[base] = await in_thread(below.current.partitions, snapshot_of, below)
         return Inspection(observed, looks)
 
     async def situation(self, view_id: str) -> Situation | None:
@@ -255,7 +255,9 @@ class Inspector:
         if view.followed and same_sources and not replaced and not found.wholly:
             return view.followed
         try:
-            following = await aside(len(view.query), self.following, view, view.clauses.partitioning, inspection.looks)
+            following = await in_thread(
+                len(view.query), self.following, view, view.clauses.partitioning, inspection.looks
+            )
         except CannotFollow:
             return None
         texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import Metastore, RelationKind
@@ -212,7 +212,7 @@ class Relations:
         found = Sources(frozenset({name}))
         if relation is None or relation.kind is not RelationKind.VIEW:
             return found
-        text = await aside(len(relation.view_text), bases, relation.view_text, relation.namespace)
+        text = await in_thread(len(relation.view_text), bases, relation.view_text, relation.namespace)
         return found | await self._sources_of_text(text, above)
 
     async def _read_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
@@ -221,7 +221,7 @@ class Relations:
         if function is None or not function.body:
             return found
         read = bases if function.is_query else of_expression
-        body = await aside(len(function.body), read, function.body, function.namespace)
+        body = await in_thread(len(function.body), read, function.body, function.namespace)
         # Spark resolves a function without a database in the database of the caller.
         elsewhere = {
             replace(called, database=database)
@@ -284,5 +284,5 @@ class Relations:
 
 async def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
     """The relations that a definition names, and the functions that it may call."""
-    found = await aside(len(query), bases, query, namespace)
+    found = await in_thread(len(query), bases, query, namespace)
     return (*found.relations, *found.functions)

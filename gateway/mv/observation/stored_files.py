@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gateway.errors import StatementFailed, UpstreamLost
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.concurrency import both, gathered
 from gateway.mv.formats.listings import LOCATIONS_TOGETHER, Files, Listings
 from gateway.mv.model.marks import Fold
@@ -61,10 +61,10 @@ class StoredFiles:
         known = self._known.get(view.storage)
         guessed, expected = ((), None) if known is None else (_guessed(known, shown), known.files)
         explained, listed = await both(self._explained(view, shown), self._listings.files(guessed, expected))
-        roots = await aside(sum(map(len, explained)), _roots, explained)
+        roots = await in_thread(sum(map(len, explained)), _roots, explained)
         if not set(roots) <= set(guessed):
             listed = await self._listings.files(roots, expected)
-        folds = await aside(len(listed) + sum(map(len, explained)), _folds, explained, listed)
+        folds = await in_thread(len(listed) + sum(map(len, explained)), _folds, explained, listed)
         numbers, files = frozenset(each.number for each in shown), sum(fold.count for fold in folds)
         self._remember(view.storage, _Listed(numbers, _above(roots) or (known.above if known else ""), roots, files))
         return folds
@@ -76,7 +76,7 @@ class StoredFiles:
             async with self._listings.session() as session:
                 asked = maintenance.explain_shown(view.storage, each, view.layout)
                 plan = str((await session.run(asked)).rows[0][0])
-            paths = await aside(len(plan) // 100, observation.explained_paths, plan)
+            paths = await in_thread(len(plan) // 100, observation.explained_paths, plan)
             if paths is None and PLAN not in plan:
                 raise StatementFailed(f"Spark cannot tell where the rows of {view.name} are.", cause=plan[:CAUSE_MAX])
             if paths is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import FreshgateError, StatementFailed, Stopping, UpstreamLost
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.concurrency import beside, both
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NO_BASIS, Basis, Keyed
@@ -151,7 +151,7 @@ class Executor:
     async def _nothing_to_do(self, run: Run, start: Start, proposal: RefreshProposal) -> None:
         """Records that the noted or observed changes do not affect what the view shows."""
         entry, current = run.entry, proposal.view.current
-        contents = await aside(proposal.partitions, proposal.contents, current.number, current.contents.basis)
+        contents = await in_thread(proposal.partitions, proposal.contents, current.number, current.contents.basis)
         self._log.unchanged(entry, run.number)
         if entry.view.deciding != proposal.view.deciding or entry.view.current is not current:
             # After a concurrent ALTER, with another version current, or after doubts about its rows, this result no
@@ -253,10 +253,10 @@ class Executor:
         def seen(by: Inspection) -> Mapping[str, Snapshot]:
             return {base: each for base, each in by.snapshots.items() if bases is None or base in bases}
 
-        return await aside(after.partitions, lambda: seen(after) == seen(before))
+        return await in_thread(after.partitions, lambda: seen(after) == seen(before))
 
     async def _plan_task(self, run: Run, proposal: RefreshProposal, plan: RefreshPlan) -> None:
-        names = await aside(len(plan.written), proposal.first_names)
+        names = await in_thread(len(plan.written), proposal.first_names)
         task = run.entry.history.task(run.number)
         if task is not None:
             known = replace(task, mode=plan.mode, reason=plan.reason, route=plan.route, completed=0)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from gateway.errors import StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered, together
 from gateway.mv.formats.listings import PATH_NOT_FOUND
@@ -186,7 +186,7 @@ class Increments:
         try:
             named = bool(view.listed)
             size = len(view.query) + sum(len(each.text) for each in views.values())
-            draft = await aside(
+            draft = await in_thread(
                 size, analyse, view.query, view.namespace, names, view.columns, named=named, views=views
             )
             for name in sorted(views):
@@ -217,7 +217,7 @@ class Increments:
             definition = await _explained(session, maintenance.explain_definition(view.definition))
             read = await _explained(session, maintenance.explained_plans(marked(shape)))
         size = len(definition) + len(read)
-        if (problem := await aside(size, disagreement, shape, definition, read)) is not None:
+        if (problem := await in_thread(size, disagreement, shape, definition, read)) is not None:
             raise NotIncremental(Reason.OPERATOR, problem)
 
     async def _check_unpadded(self, shape: Shape) -> None:

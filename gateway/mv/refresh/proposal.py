@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from gateway.errors import RefreshFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv import many
 from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, next_contents, reason, selection
 from gateway.mv.model.contents import Basis, Contents
@@ -154,7 +154,7 @@ class Proposer:
             if not proposal.compares:
                 return proposal
             again = await self.look_anew(view)
-            if await aside(again.partitions, operator.eq, again.observed, inspection.observed):
+            if await in_thread(again.partitions, operator.eq, again.observed, inspection.observed):
                 return proposal
             inspection = again
         if view.method_for(cause) is Method.INCREMENTAL:
@@ -188,12 +188,12 @@ class Proposer:
                 return RefreshProposal(view, self._copied(view, version), inspection)
             if not single:
                 return RefreshProposal(view, None, inspection)
-        await aside(size, _check_told_apart, view, inspection)
+        await in_thread(size, _check_told_apart, view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
         named = await self._called(view, inspection, cause.partitions, session) if single else None
         shown = await self.shown(view) if view.layout.partitioned else frozenset[PartitionKey]()
-        extent = await aside(size, extent_of, view, found, keys.of, named, shown)
+        extent = await in_thread(size, extent_of, view, found, keys.of, named, shown)
         chosen = extent.chosen
         if not chosen.all_but and not chosen.keys and not left:
             return RefreshProposal(view, None, inspection, keys, single)
@@ -205,7 +205,7 @@ class Proposer:
                 return RefreshProposal(view, None, inspection, no_rows=True)
             chosen = NOTHING
         known = _to_come(chosen, keys, shown) - left
-        plan = await aside(
+        plan = await in_thread(
             len(chosen.keys) + len(known),
             plan_refresh,
             view,
@@ -243,7 +243,7 @@ class Proposer:
         if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
             return True
         present = await self.present(plan.view)
-        return await aside(len(present), _published_characters, plan, present) <= self._view_characters_max
+        return await in_thread(len(present), _published_characters, plan, present) <= self._view_characters_max
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -273,7 +273,7 @@ class Proposer:
         keys = await self._keys(view, found.partitions, session)
         counted = maintenance.partition_rows(view.storage, view.current.shown, view.layout)
         rows = (await session.run(counted)).rows
-        return await aside(len(rows) + len(keys.of), _standings, view, found, frozenset(keys.of.values()), rows)
+        return await in_thread(len(rows) + len(keys.of), _standings, view, found, frozenset(keys.of.values()), rows)
 
     async def outdated(
         self, view: MaterializedView, found: Drift, session: SqlSession
@@ -282,7 +282,7 @@ class Proposer:
         what Spark raises."""
         keys = await self._keys(view, found.partitions, session)
         left_out = not found.partitions <= keys.of.keys()
-        chosen = ALL if left_out else await aside(len(keys.of), selection, view, found, keys.of)
+        chosen = ALL if left_out else await in_thread(len(keys.of), selection, view, found, keys.of)
         return chosen, await self.shown(view)
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
@@ -290,7 +290,7 @@ class Proposer:
         inspection = await self._inspector.inspect(view, time.monotonic())
         names = list(names)
         known = await self._known_by(view, inspection, names, session)
-        called = await aside(len(known), Called, known.values(), view.layout.column)
+        called = await in_thread(len(known), Called, known.values(), view.layout.column)
         return [name for name in names if not called[name]]
 
     async def _called(
@@ -298,7 +298,7 @@ class Proposer:
     ) -> frozenset[PartitionKey]:
         named = frozenset(names)
         known = await self._known_by(view, inspection, named, session)
-        return await aside(len(known), _meant, known, named, view.layout.column)
+        return await in_thread(len(known), _meant, known, named, view.layout.column)
 
     async def expected(self, view: MaterializedView, session: SqlSession) -> list[PartitionKey]:
         """The partitions that a first refresh would write; runs the definition."""
@@ -312,12 +312,12 @@ class Proposer:
         known = await self._known(view, inspection, session)
         if view.complete:
             return known
-        called = await aside(len(known), Called, known.values(), view.layout.column)
+        called = await in_thread(len(known), Called, known.values(), view.layout.column)
         if all(called[name] for name in names):
             return known
         # Not every table shows all its partitions at the first observation.
         expected = await self.expected(view, session)
-        return await aside(len(known) + len(expected), lambda: known | _described(view, expected))
+        return await in_thread(len(known) + len(expected), lambda: known | _described(view, expected))
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
@@ -325,7 +325,7 @@ class Proposer:
         """The partitions that the view shows, and those that the followed table leads to now."""
         shown = await self.shown(view)
         leading = await self._keys(view, _all_of(view, inspection), session)
-        return await aside(len(shown) + len(leading.of), lambda: _described(view, shown.union(leading.of.values())))
+        return await in_thread(len(shown) + len(leading.of), lambda: _described(view, shown.union(leading.of.values())))
 
     async def present(self, view: MaterializedView) -> list[tuple[int, PartitionKey]]:
         """The versions and partitions with rows in the storage table; empty if the view has no partitions."""
@@ -334,13 +334,13 @@ class Proposer:
     async def shown(self, view: MaterializedView) -> frozenset[PartitionKey]:
         """The partitions that the current version shows."""
         present = await self.present(view)
-        return await aside(len(present), _shown_of, view.current.shown, present)
+        return await in_thread(len(present), _shown_of, view.current.shown, present)
 
     async def _keys(self, view: MaterializedView, partitions: Collection[PartitionValues], session: SqlSession) -> Keys:
         if view.followed is None:
             return Keys()
         followed = view.followed
-        by_value = await aside(len(partitions), _by_value, partitions, followed.place)
+        by_value = await in_thread(len(partitions), _by_value, partitions, followed.place)
         found: dict[PartitionValues, PartitionKey] = {}
         for some in _together(by_value):
             question = maintenance.partition_keys(
@@ -357,7 +357,7 @@ class Proposer:
         if not condition:
             return frozenset()
         shown = await self.shown(view)
-        ordered = await aside(len(shown), many.in_order, shown, lambda key: key or "")
+        ordered = await in_thread(len(shown), many.in_order, shown, lambda key: key or "")
         left: set[PartitionKey] = set()
         for some in _together(ordered):
             answer = await session.run(maintenance.keys_without(some, condition))

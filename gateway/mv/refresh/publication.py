@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, RefreshFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
@@ -107,7 +107,7 @@ class Publication:
             return plan.manifest, plan.shown(present), proposal.contents(plan.version, basis)
 
         at = self._now_ms()
-        manifest, shown, contents = await aside(proposal.partitions + len(present), parts)
+        manifest, shown, contents = await in_thread(proposal.partitions + len(present), parts)
         if run.entry.ledger.removed_since(start.contains):
             contents = contents.doubtful(plan.version)
         previous = run.entry.view.current.number

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Keyed
 from gateway.mv.model.layout import storage_layout
@@ -84,7 +84,7 @@ class TouchedKeys:
         if keyed is None or found.tables != {keyed.base}:
             return None
         today = inspection.snapshots[keyed.base]
-        followed = await aside(len(view.query), self._followed, view, keyed.column, inspection)
+        followed = await in_thread(len(view.query), self._followed, view, keyed.column, inspection)
         if followed is None or followed.base != keyed.base or len(today.partitions) > PARTITIONS_MAX:
             return None
         changed = today.changed(keyed.snapshot)
@@ -97,7 +97,7 @@ class TouchedKeys:
         keys = frozenset(key for _, key, *_ in rows)
         if len(keys) > NAMED_TOGETHER or len(rows) < len(values):
             return None
-        of_all = await aside(len(today.partitions), _different, today.partitions, followed.place)
+        of_all = await in_thread(len(today.partitions), _different, today.partitions, followed.place)
         return Touched(Selection(keys, all_but=False), layout, len(values) / max(1, of_all))
 
     async def _layout(self, view: MaterializedView, column: str) -> StorageLayout | None:

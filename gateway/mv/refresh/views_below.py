@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.formats.table_format import Change
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
@@ -108,7 +108,7 @@ class ViewsBelow:
             added = any(new.shows(*place) and not old.shows(*place) for place in present)
             return added, any(old.shows(*place) and not new.shows(*place) for place in present)
 
-        return await aside(len(present), compared)
+        return await in_thread(len(present), compared)
 
 
 def _rows(below: MaterializedView, shown: Shown) -> str:

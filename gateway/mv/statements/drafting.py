@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.errors import DefinitionRefused, StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import definition_of
@@ -144,7 +144,7 @@ class Drafting:
         admission.check_clauses(name, statement.clauses, relation)
         self._jobs.check(name, statement.clauses.refreshing)
         below = await self._relations.texts(sources.tables)
-        found = await aside(len(statement.query) + len(plan), nondeterministic, statement.query, plan, below)
+        found = await in_thread(len(statement.query) + len(plan), nondeterministic, statement.query, plan, below)
         admission.refuse_nondeterministic(statement, name, found)
         return sources, plan.partition("== Physical Plan ==")[2].strip()
 
@@ -209,7 +209,7 @@ class Drafting:
             view = replace(view, layout=replace(layout, time_zone=zone))
             # Without earlier observations: a table that no view reads may have been replaced since.
             inspection = await self._inspector.inspect(view, float("inf"))
-            followed = await aside(len(view.query), self._inspector.following, view, partitioning, inspection.looks)
+            followed = await in_thread(len(view.query), self._inspector.following, view, partitioning, inspection.looks)
             await self._check_unpadded(view, followed)
         except CannotFollow as error:
             if not partitioning.follows:
@@ -224,7 +224,7 @@ class Drafting:
                 f"The properties of materialized view {view.name}: {error}.", sqlstate="22023"
             ) from error
         unmarked = layout
-        layout = await aside(inspection.partitions, lambda: marked(unmarked, inspection.values_of(followed)))
+        layout = await in_thread(inspection.partitions, lambda: marked(unmarked, inspection.values_of(followed)))
         below = self._catalog.find(followed.base)
         if "timestamp" in {layout.kind, followed.kind} or followed.expression != maintenance.PLACE:
             layout = replace(layout, time_zone=zone)
@@ -277,7 +277,9 @@ class Drafting:
         async with self._sessions.session() as session, with_settings(session, {PLAN_FIELDS: "1000000"}):
             plan = (await session.run(maintenance.explain_definition(definition.name))).rows[0][0]
         below = await self._relations.texts(sources.tables)
-        found = await aside(len(definition.view_text) + len(plan), nondeterministic, definition.view_text, plan, below)
+        found = await in_thread(
+            len(definition.view_text) + len(plan), nondeterministic, definition.view_text, plan, below
+        )
         admission.refuse_nondeterministic(statement, name, found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
@@ -28,7 +28,7 @@ class Compaction:
             current = entry.view.current
             partitioned = entry.view.layout.partitioned
             present = await stored_partitions(self._metastore, entry.view.storage) if partitioned else []
-            shown = await aside(len(present), current.manifest.shown, current.shown, present)
+            shown = await in_thread(len(present), current.manifest.shown, current.shown, present)
             if shown == current.shown or entry.doubtful or self._catalog.find(view_id) is not entry:
                 return
             await self._settlement.check_unmoved(entry)

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
@@ -59,7 +59,7 @@ class Removal:
             return
         # Unknown versions are dropped as well: a refresh of a killed gateway may end at Spark long after it.
         readable = waiting()
-        for drop in await aside(len(present), _drops_of_unneeded, storage, present, kept, readable):
+        for drop in await in_thread(len(present), _drops_of_unneeded, storage, present, kept, readable):
             await self._metastore.run(drop)
         if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
             await self._compaction.compact(view_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.model.partitions import stored_partition
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -13,4 +13,4 @@ from sql.texts.maintenance import PartitionKey
 async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
     """The version and key of each partition. Raises what the metastore raises."""
     rows = (await metastore.run(maintenance.show_partitions(storage))).rows
-    return await aside(len(rows), lambda: [stored_partition(row[0]) for row in rows])
+    return await in_thread(len(rows), lambda: [stored_partition(row[0]) for row in rows])

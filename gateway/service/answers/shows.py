@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gateway.errors import NoSuchView
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
@@ -85,4 +85,4 @@ class Shows:
         await self._inspector.check([view.id])
         standings = await self._partitions.standings(view)
         tasks = list(self._catalog.entry(view.id).history.tasks)
-        return await aside(len(standings), info.show_partitions, tasks, view, standings)
+        return await in_thread(len(standings), info.show_partitions, tasks, view, standings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.errors import FreshgateError, NoSuchView
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.partitions import Called, Partition, of_key, partition
 from gateway.mv.model.spark_types import sql_type
@@ -50,7 +50,7 @@ class ViewPartitions:
                     return await self._proposer.standings(view, session)
                 expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
             number = view.current.number
-            return await aside(
+            return await in_thread(
                 len(expected), lambda: [StandingPartition(of_key(view, key), number, unsynced) for key in expected]
             )
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
@@ -70,7 +70,7 @@ class ViewPartitions:
         written = await self._date_format(view, partitioning)
         query = maintenance.partition_values(source, partitioning, version, written)
         rows = (await self._metastore.run(query)).rows
-        return await aside(
+        return await in_thread(
             len(rows),
             lambda: [partition(partitioning, value, kind, int(n) if view.built else 0) for value, kind, n in rows],
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from gateway.errors import NotAllowed
-from gateway.loops import Turn, aside
+from gateway.loops import Turn, in_thread
 from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
 from sql.names import SESSION_CATALOG, Namespace, TableName
@@ -142,11 +142,11 @@ class Protection:
         by_name = {parts[-1] for parts in names if "/" in parts[-1]}
         turn = Turn()
         for path in sorted({*paths.clauses, *by_name}):
-            for directory, reach in await aside(len(path), self._directories.reached_by, path):
+            for directory, reach in await in_thread(len(path), self._directories.reached_by, path):
                 raise _path_refused(path, directory, reach)
             await turn.pause()
         for path in sorted(paths.loose):
-            for directory, reach in await aside(len(path), self._directories.reached_by, path):
+            for directory, reach in await in_thread(len(path), self._directories.reached_by, path):
                 if reach is Reach.WITHIN:
                     raise _path_refused(path, directory, reach)
             await turn.pause()

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import LimitReached, NotAllowed, StatementFailed
-from gateway.loops import aside
+from gateway.loops import in_thread
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import Session
 from gateway.service.routing.first_words import may_write_after_all
@@ -155,7 +155,7 @@ class _WritingOut:
                 f"A statement with variables has at most {VERY_LONG_CHARACTERS} characters. Write their values out."
             )
         sql = await self.session.sql()
-        for name in await aside(len(text), _outside, text):
+        for name in await in_thread(len(text), _outside, text):
             rows = (await sql.run(f"SELECT '${{{name}}}'")).rows
             if not rows:
                 raise _unknown(f"${{{name}}}", "Spark does not tell its value")
@@ -164,7 +164,7 @@ class _WritingOut:
         if found != text and await _setting(sql, SUBSTITUTES) == "false":
             self.runs.append(found)  # The setting may change before the statement is sent.
             return text
-        if await aside(len(found), _variables, found):
+        if await in_thread(len(found), _variables, found):
             raise _unknown("its variables", f"it has more than {VARIABLES_MAX}")
         return found
 
@@ -200,10 +200,10 @@ async def substituted(session: Session, text: str) -> str:
     values: dict[str, str] = {}
     sql = await session.sql()
     for _ in range(VARIABLES_MAX):
-        names = [name for name in await aside(len(text), _variables, text) if name not in values]
+        names = [name for name in await in_thread(len(text), _variables, text) if name not in values]
         for name in names[: VARIABLES_MAX - len(values)]:
             values[name] = await _setting(sql, name)
-        before, text = text, await aside(len(text), _filled, text, values)
+        before, text = text, await in_thread(len(text), _filled, text, values)
         if text == before:
             break
     return text
