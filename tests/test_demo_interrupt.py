@@ -23,7 +23,7 @@ def run(*_):
         signal.raise_signal(int(sys.argv[-1]))
 
 command._run = run
-sys.exit(command.run(command.Options()))
+sys.exit(command.run(command.DemoOptions()))
 """
 
 
