@@ -54,6 +54,17 @@ class Facts:
     def look(self) -> Glance:
         return self.known.look
 
+    @property
+    def changed(self) -> tuple[Parts, ...]:
+        """The names that it names as written, without that of a temporary view."""
+        claimed = None if self.claim is None else self.claim.name
+        return tuple(parts for parts in self.statement.writes if parts != claimed)
+
+    @property
+    def adrift(self) -> bool:
+        """Whether another database or catalog than that of `namespace` may be current in the session by now."""
+        return self.session.namespace_doubtful
+
     def mentions(self, name: TableName) -> list[Reference]:
         """The mentions of this relation."""
         spelt = {reference.parts for reference in self.statement.reads}

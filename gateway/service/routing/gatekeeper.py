@@ -27,7 +27,6 @@ from gateway.service.routing.protection import Protection
 from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst
 from gateway.service.routing.written_out import UnknownText, written_out
 from sql.names import Namespace, TableName
-from sql.reading import paths
 from sql.statement import Parts
 from sql.texts import maintenance
 from sql.understood import Understood
@@ -57,7 +56,7 @@ class Gatekeeper:
         self._confirmation = confirmation
         self._guarded = guarded
         self.texts = LongTexts()
-        self._protection = Protection(catalog, directories)
+        self.protection = Protection(catalog, directories)
 
     def may_hide(self, known: Understood) -> bool:
         """Whether a statement that writes may do more than its words show: through a path, or through names that a text
@@ -124,24 +123,12 @@ class Gatekeeper:
         for text in found.runs:
             run = Understood(text, ours=False)
             await self.texts.read(run)
-            await self.check(Facts.of(session, namespace, run))
+            await self.protection.check(Facts.of(session, namespace, run))
         if found.text == known.text:
             return known
         written = Understood(found.text, ours=False)
         await self.texts.read(written)
         return written
-
-    async def check(self, facts: Facts) -> None:
-        """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
-        known, adrift = facts.known, facts.session.namespace_doubtful
-        claimed = facts.claim.name if facts.claim is not None else None
-        names = [parts for parts in facts.statement.writes if parts != claimed]
-        self._protection.check(known, names, facts.namespace, adrift=adrift, writes=facts.writes)
-        if self._catalog.idle or not facts.writes:
-            return
-        if not facts.statement.exact:
-            await self._protection.check_within(known, facts.namespace, adrift=adrift)
-        await self._protection.check_paths(known.paths, names)
 
     def check_again(self, first: RefreshFirst) -> None:
         """Before a statement is sent that has waited: its names must mean what they meant when it was checked."""
@@ -152,11 +139,6 @@ class Gatekeeper:
                 "current database. Run it again.",
                 sqlstate="55006",
             )
-
-    async def check_location(self, location: str) -> None:
-        """Checks the location of a materialized view that is to be created. Several views may have one location: each
-        stores its files in a directory of its own below it."""
-        await self._protection.check_paths(paths.Paths(loose={location}), ())
 
     # --- what is watched ---------------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ from gateway.errors import NotAllowed
 from gateway.loops import Turn, in_thread
 from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
+from gateway.service.routing.facts import Facts
 from sql.names import SESSION_CATALOG, Namespace, TableName
 from sql.reading.effects import TARGETED, UNCHANGING
 from sql.reading.paths import Paths
 from sql.statement import Forwarded, Parts
-from sql.understood import Understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,24 @@ class Protection:
         self._directories = directories
         self._known = _Views.of(catalog)
 
-    def check(
-        self, known: Understood, names: Iterable[Parts], namespace: Namespace, *, adrift: bool, writes: bool
-    ) -> None:
-        """`names` are the statement's `writes` without names of the session's temporary views. `adrift`: another
-        database than that of `namespace` may be current in the session. `writes`: the statement may write."""
-        statement, names = known.sparks, tuple(names)
-        if writes:
-            self._check_storage(known, names, namespace, adrift=adrift)
+    async def check(self, facts: Facts) -> None:
+        """Checks that the statement, as far as it is understood, changes no materialized view and no storage."""
+        self._check_names(facts)
+        if self._catalog.idle or not facts.writes:
+            return
+        if not facts.statement.exact:
+            await self._check_within(facts)
+        await self._check_paths(facts.known.paths, facts.changed)
+
+    async def check_location(self, location: str) -> None:
+        """Checks the location of a materialized view that is to be created. Several views may have one location: each
+        stores its files in a directory of its own below it."""
+        await self._check_paths(Paths(loose={location}), ())
+
+    def _check_names(self, facts: Facts) -> None:
+        statement, namespace, names = facts.statement, facts.namespace, facts.changed
+        if facts.writes:
+            self._check_storage(facts)
         if statement.drops_database:
             for parts in names:
                 if _in_session_catalog(parts, namespace):
@@ -64,14 +74,15 @@ class Protection:
         if not statement.exact or statement.temporary:
             return
         for parts in names:
-            if adrift:
+            if facts.adrift:
                 self._check_anywhere(parts)
             elif self._catalog.named(target := TableName.resolve(parts, namespace)) is not None:
                 raise _write_to_view(target, statement)
 
-    def _check_storage(self, known: Understood, names: Iterable[Parts], namespace: Namespace, *, adrift: bool) -> None:
+    def _check_storage(self, facts: Facts) -> None:
         """Only statements pass of which it is certain that they change nothing in the storage database."""
-        statement, look, storage = known.sparks, known.look, self._catalog.storage_database
+        statement, look, storage = facts.statement, facts.look, self._catalog.storage_database
+        namespace, adrift = facts.namespace, facts.adrift
         if look.keyword in UNCHANGING and (statement.exact or look.keyword != "explain"):
             return
         if not statement.exact or look.keyword not in TARGETED:
@@ -86,7 +97,7 @@ class Protection:
             return
         made = statement.creates_view if statement.temporary else None
         function = statement.changes_function
-        for parts in (*names, *((function,) if function else ())):
+        for parts in (*facts.changed, *((function,) if function else ())):
             target = TableName.resolve(parts, namespace)
             anywhere = adrift and len(parts) < 3 and self._catalog.stores(frozenset({target.table}))
             if parts != made and (target.database == storage or anywhere):
@@ -101,10 +112,10 @@ class Protection:
                 f"{SESSION_CATALOG}.database.{parts[-1]}."
             )
 
-    async def check_within(self, known: Understood, namespace: Namespace, *, adrift: bool) -> None:
-        """Checks statements within the statement; to Spark, a materialized view is a view that it may drop or replace.
-        `adrift`: the session's current database is not known."""
-        found = known.changes
+    async def _check_within(self, facts: Facts) -> None:
+        """Checks statements within the statement; to Spark, a materialized view is a view that it may drop or
+        replace."""
+        found = facts.known.changes
         if not found.told:
             raise NotAllowed(
                 "The statement drops, alters or replaces a view whose name is built at run time; it could be a "
@@ -119,9 +130,9 @@ class Protection:
         turn = Turn()
         for parts in found.views:
             await turn.pause()
-            name = TableName.resolve(parts, namespace)
+            name = TableName.resolve(parts, facts.namespace)
             view = name if self._catalog.named(name) is not None else None
-            if view is None and (known.sparks.changes_namespace or adrift):
+            if view is None and (facts.statement.changes_namespace or facts.adrift):
                 view = self._last_parts_of(parts)
             if view is not None:
                 raise NotAllowed(
@@ -132,7 +143,7 @@ class Protection:
             await turn.pause()
             self._check_database(parts[-1].lower())
 
-    async def check_paths(self, paths: Paths, names: Iterable[Parts]) -> None:
+    async def _check_paths(self, paths: Paths, names: Iterable[Parts]) -> None:
         """Checks the paths that a statement writes to. `names`: its tables, which may be paths: delta.`/lake/sales`."""
         if not paths.told:
             raise NotAllowed(

@@ -200,7 +200,7 @@ class Router:
             return plain
         if not isinstance(statement, Forwarded):
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
-                await self._gatekeeper.check_location(statement.clauses.location)
+                await self._gatekeeper.protection.check_location(statement.clauses.location)
             return Own(statement)
         if _lists_databases(look) and _SHOW_DATABASES.match(known.text, known.start):
             return Own(ListDatabases(known.text))
@@ -334,7 +334,7 @@ class Router:
             log.info(
                 "statement not understood (%s), so every name in it counts: %s", statement.reason, known.shown[:200]
             )
-        await self._gatekeeper.check(facts)
+        await self._gatekeeper.protection.check(facts)
         if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
             own_settings.check(said)
         splices = [*versions, *await self._rows.splices(session, known, changed=respelled)]
