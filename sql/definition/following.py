@@ -24,19 +24,21 @@ from sql.definition.origins import (
     JOINS,
     UNCERTAIN,
     UNKNOWN_COLUMNS,
-    Column,
     Lost,
     Origin,
     Relation,
     Scope,
+    Traced,
     Value,
     joined,
     kept,
     merged,
     value_at,
+    without_origin,
 )
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
+from sql.query.resolution import Column
 from sql.query.trees import (
     holds_relation,
     is_named,
@@ -203,14 +205,16 @@ class _Sources:
         ]
         return Relation(tuple(columns), found.reads).renamed(source.columns)
 
-    def _view_column(self, name: TableName, column: Column, shown: Column, has_star: bool) -> Column:
+    def _view_column(self, name: TableName, column: Traced, shown: Traced, has_star: bool) -> Traced:
         # A Spark view keeps the time zone and ANSI mode of the session that created it, so its expressions of times may
         # have other values than the same expressions elsewhere.
         if isinstance(column.value, Origin) and column.value.calls:
-            return column.lost(f"the view {name} computes its column {shown.name} under its own session settings")
+            return without_origin(
+                column, f"the view {name} computes its column {shown.name} under its own session settings"
+            )
         # A view finds the columns of a star by their names at its creation. New columns may have moved the positions.
         if has_star and column.folded != shown.folded:
-            return column.lost(f"it is not certain which column the view {name} shows as {shown.name}")
+            return without_origin(column, f"it is not certain which column the view {name} shows as {shown.name}")
         return column
 
 
@@ -425,7 +429,7 @@ class _Reading:
         scope = Scope() if from_ is None else self._item(from_.this, env)
         scope = self._joined(scope, node.args.get("joins") or (), env)
         for lateral in node.args.get("laterals") or ():
-            scope = scope.beside(self._opaque(lateral, env))
+            scope = scope.joined_with(self._opaque(lateral, env))
         return scope
 
     def _joined(self, scope: Scope, joins: Sequence[exp.Join], env: _Env) -> Scope:
@@ -436,7 +440,9 @@ class _Reading:
             right = self._item(join.this, env)
             reads = self._reads(others(join, {"this"}), env)
             if named and has_comma:
-                scope = scope.beside(right).uncertain("a join by column names is combined with a comma or CROSS JOIN")
+                scope = scope.joined_with(right).uncertain(
+                    "a join by column names is combined with a comma or CROSS JOIN"
+                )
             else:
                 scope = _joined(scope, right, join)
             scope = scope.with_reads(reads)
@@ -455,12 +461,12 @@ class _Reading:
             scope = self._named(node, env)
         elif isinstance(node.this, exp.Query) and not holds_relation(node.this):
             inner = self._query(node.this, self._with(node, env))
-            scope = Scope.of(inner.renamed(_names(alias)), _alias(alias))
+            scope = Scope.of_relation(inner.renamed(_names(alias)), _alias(alias))
         else:
             scope = self._item(node.this, env)
             if alias is not None:
                 inner = Relation(scope.columns, scope.reads, scope.complete).renamed(_names(alias))
-                scope = Scope.of(inner, _alias(alias))
+                scope = Scope.of_relation(inner, _alias(alias))
         return self._joined(scope, joins, env)
 
     def _named(self, node: exp.Table, env: _Env) -> Scope:
@@ -473,20 +479,20 @@ class _Reading:
             found = self._sources.relation(name)
             qualifiers = [(name.table,), (name.database, name.table), (name.catalog, name.database, name.table)]
         if alias is None:
-            return Scope.of(found, qualifiers)
-        return Scope.of(found.renamed(_names(alias)), _alias(alias) or qualifiers)
+            return Scope.of_relation(found, qualifiers)
+        return Scope.of_relation(found.renamed(_names(alias)), _alias(alias) or qualifiers)
 
     def _opaque(self, node: exp.Expr, env: _Env) -> Scope:
         """A relation of which only the alias and the tables read below it are known."""
         alias = node.args.get("alias")
         found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
-        return Scope.of(found.renamed(_names(alias)), _alias(alias))
+        return Scope.of_relation(found.renamed(_names(alias)), _alias(alias))
 
     # --- outputs and expressions ---------------------------------------------------------------------
 
-    def _outputs(self, node: exp.Select, scope: Scope) -> tuple[list[Column], bool]:
+    def _outputs(self, node: exp.Select, scope: Scope) -> tuple[list[Traced], bool]:
         """The output columns whose positions are certain, and whether these are all."""
-        outputs: list[Column] = []
+        outputs: list[Traced] = []
         for item in node.expressions:
             if is_star(item):
                 columns = _star(item, scope)
@@ -518,7 +524,7 @@ class _Reading:
             node = node.this
         if not isinstance(node, exp.Column) or is_star(node):
             return Lost(_COMPUTED)
-        value = scope.resolve([part.name for part in node.parts])
+        value = scope.origin([part.name for part in node.parts])
         if isinstance(value, Lost):
             return value
         span = self._span(node)
@@ -617,7 +623,7 @@ def _tree(lexed: Lexed) -> exp.Query:
     return tree
 
 
-def _star(item: exp.Expr, scope: Scope) -> list[Column] | None:
+def _star(item: exp.Expr, scope: Scope) -> list[Traced] | None:
     """The columns of `*` or `t.*`, also with EXCEPT; None if they are not certain."""
     star = item if isinstance(item, exp.Star) else item.this
     qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
@@ -649,7 +655,7 @@ def _joined(left: Scope, right: Scope, join: exp.Join) -> Scope:
     label, method = _label(join), str(join.args.get("method") or "").upper()
     strange = strange_clause(join, {"this", "on", "using", "side", "kind", "method"})
     if strange is not None or method not in ("", "NATURAL") or label not in JOINS:
-        return left.beside(right).uncertain(f"the join {method or label} is not understood")
+        return left.joined_with(right).uncertain(f"the join {method or label} is not understood")
     using = [name.name for name in join.args.get("using") or ()]
     return joined(left, right, label, natural=bool(method), using=using)
 

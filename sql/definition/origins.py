@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sql.names import TableName
+from sql.query import resolution
+from sql.query.resolution import HALF_JOINS, Column, Named
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +52,19 @@ class Origin:
 Value = Origin | Lost
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """An output column, or a column of a FROM clause."""
+Traced: TypeAlias = Column[Value]
+"""An output column, or a column of a FROM clause."""
 
-    name: str | None
-    """None if Spark generates it."""
-    value: Value
-    qualifiers: frozenset[tuple[str, ...]] = frozenset()
 
-    @property
-    def folded(self) -> str | None:
-        return None if self.name is None else self.name.lower()
-
-    def lost(self, reason: str) -> Column:
-        return self if isinstance(self.value, Lost) else replace(self, value=Lost(reason))
+def without_origin(column: Traced, reason: str) -> Traced:
+    return column if isinstance(column.value, Lost) else replace(column, value=Lost(reason))
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
     """The columns of a query or table, and the tables read for them."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Traced, ...]
     reads: Counter[TableName]
     """How often each table is read, with views expanded."""
     complete: bool = True
@@ -79,7 +73,7 @@ class Relation:
     """The reason why columns are unknown, if there is a specific one."""
 
     def lost(self, reason: str) -> Relation:
-        return replace(self, columns=tuple(column.lost(reason) for column in self.columns))
+        return replace(self, columns=tuple(without_origin(column, reason) for column in self.columns))
 
     def renamed(self, names: Sequence[str]) -> Relation:
         """The relation with these column names; unchanged if `names` is empty."""
@@ -96,69 +90,35 @@ UNKNOWN_COLUMNS = Relation((), Counter(), complete=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The columns of a FROM clause, in which names are resolved."""
+class Scope(resolution.Scope[Value]):
+    """The columns of a FROM clause, and the tables read for them."""
 
-    columns: tuple[Column, ...] = ()
-    hidden: tuple[Column, ...] = ()
-    """Columns that USING and NATURAL joins hide: only qualified names find them."""
-    relations: tuple[tuple[frozenset[tuple[str, ...]], bool], ...] = ()
-    """The qualifiers of each relation, and whether all its columns are known."""
     reads: Counter[TableName] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, relation: Relation, qualifiers: Iterable[tuple[str, ...]]) -> Scope:
-        names = frozenset(tuple(part.lower() for part in parts) for parts in qualifiers)
-        columns = tuple(replace(column, qualifiers=names) for column in relation.columns)
-        return cls(columns, (), ((names, relation.complete),), relation.reads)
+    def of_relation(cls, relation: Relation, qualifiers: Iterable[tuple[str, ...]]) -> Scope:
+        named = resolution.relation(relation.columns, qualifiers, complete=relation.complete)
+        return cls.of(named).with_reads(relation.reads)
 
     def lost(self, reason: str) -> Scope:
-        columns, hidden = (tuple(column.lost(reason) for column in each) for each in (self.columns, self.hidden))
-        return replace(self, columns=columns, hidden=hidden)
+        return self.mapped(lambda column: without_origin(column, reason))
 
     def uncertain(self, reason: str) -> Scope:
-        return replace(self.lost(reason), relations=(*self.relations, (frozenset(), False)))
+        lost = self.lost(reason)
+        return replace(lost, relations=(*lost.relations, Named(complete=False)))
 
     def with_reads(self, reads: Counter[TableName]) -> Scope:
         return replace(self, reads=self.reads + reads)
 
-    def beside(self, other: Scope) -> Scope:
-        return Scope(
-            self.columns + other.columns,
-            self.hidden + other.hidden,
-            self.relations + other.relations,
-            self.reads + other.reads,
-        )
+    def joined_with(self, other: Scope) -> Scope:
+        return self.beside(other).with_reads(other.reads)
 
-    @property
-    def complete(self) -> bool:
-        return all(complete for _, complete in self.relations)
-
-    def named(self, name: str) -> list[Column]:
-        return [column for column in self.columns if column.folded == name.lower()]
-
-    def resolve(self, parts: Sequence[str]) -> Value:
+    def origin(self, parts: Sequence[str]) -> Value:
         """The column that a name means. Fields of structs are not resolved."""
-        *qualifier, name = (part.lower() for part in parts)
-        if not qualifier:
-            found, complete = self.named(name), self.complete
-        else:
-            offered = [*self.columns, *self.hidden]
-            found = [column for column in offered if column.folded == name and tuple(qualifier) in column.qualifiers]
-            complete = all(complete for names, complete in self.relations if tuple(qualifier) in names)
-        if len(found) == 1 and complete:
-            return found[0].value
+        values, complete = self.found(parts)
+        if len(values) == 1 and complete:
+            return values[0]
         return Lost(f"it is not certain which column {'.'.join(parts)} is")
-
-    def star(self, qualifier: Sequence[str]) -> list[Column] | None:
-        """The columns of `*` or `t.*`; None if they are not certain."""
-        if not qualifier:
-            return list(self.columns) if self.complete else None
-        folded = tuple(part.lower() for part in qualifier)
-        matching = [complete for names, complete in self.relations if folded in names]
-        if matching != [True] or self.hidden:
-            return None
-        return [column for column in self.columns if folded in column.qualifiers]
 
 
 # --- joins and set operations ------------------------------------------------------------------------
@@ -178,37 +138,12 @@ def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, usin
     if label in ("LEFT", "LEFT OUTER", "FULL", "FULL OUTER"):
         right = right.lost(NULLABLE)
     if natural or using:
-        names = _common(left, right) if natural else using
-        both = None if names is None else _by_names(left, right, names, label)
-        return both or left.beside(right).uncertain("it is not certain which columns a join by column names has")
-    return left.with_reads(right.reads) if label.endswith(("SEMI", "ANTI")) else left.beside(right)
-
-
-def _common(left: Scope, right: Scope) -> list[str] | None:
-    """The columns of a NATURAL join; None if they are not certain. Spark compares these names case-sensitively."""
-    sides = [[column.name for column in scope.columns] for scope in (left, right)]
-    names = [name for side in sides for name in side if name is not None]
-    if len(names) < len(sides[0]) + len(sides[1]) or len(set(names)) != len({name.lower() for name in names}):
-        return None
-    return [name for name in sides[0] if name in sides[1] and name is not None]
-
-
-def _by_names(left: Scope, right: Scope, names: Sequence[str], label: str) -> Scope | None:
-    """The scope of a join by column names; None if it is not certain. The join columns come first and only once: those
-    of the right side in a right join, otherwise those of the left side."""
-    keys = [(left.named(name), right.named(name)) for name in names]
-    if not (left.complete and right.complete) or any(len(mine) != 1 or len(other) != 1 for mine, other in keys):
-        return None
-    mine, others = [pair[0][0] for pair in keys], [pair[1][0] for pair in keys]
-    rests = [
-        [column for column in scope.columns if not any(column is key for key in used)]
-        for scope, used in ((left, mine), (right, others))
-    ]
-    if label.endswith(("SEMI", "ANTI")):
-        return replace(left, columns=(*mine, *rests[0])).with_reads(right.reads)
-    shown, hidden = (others, mine) if label.startswith("RIGHT") else (mine, others)
-    both = left.beside(right)
-    return replace(both, columns=(*shown, *rests[0], *rests[1]), hidden=(*both.hidden, *hidden))
+        names = left.common(right) if natural else using
+        pairs = None if names is None else left.keys(right, names)
+        if pairs is None:
+            return left.joined_with(right).uncertain("it is not certain which columns a join by column names has")
+        return left.joined_by(right, pairs, label).with_reads(right.reads)
+    return left.with_reads(right.reads) if label.endswith(HALF_JOINS) else left.joined_with(right)
 
 
 def value_at(relation: Relation, place: int) -> Value:
@@ -232,7 +167,9 @@ def merged(left: Value, right: Value, left_reads: Counter[TableName], right_read
 def kept(found: Relation, keys: Sequence[Value], reason: str) -> Relation:
     """The relation in which only those columns keep their origin that one of the keys determines."""
     columns = tuple(
-        column if any(isinstance(key, Origin) and key.determines(column.value) for key in keys) else column.lost(reason)
+        column
+        if any(isinstance(key, Origin) and key.determines(column.value) for key in keys)
+        else without_origin(column, reason)
         for column in found.columns
     )
     return replace(found, columns=columns)

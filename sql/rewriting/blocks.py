@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import TypeAlias
 
 from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.query.aggregates import AGGREGATES
+from sql.query.resolution import Column, Scope, relation
 from sql.query.trees import is_star
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
@@ -131,63 +133,25 @@ def _has_window(node: exp.Expr) -> bool:
 
 # --- names in FROM -------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A relation in FROM, as names see it."""
-
-    qualifiers: frozenset[tuple[str, ...]]
-    columns: Mapping[str, Output] | None
-    """By name in lower case; None: unknown."""
-    key: str = ""
+_Scope: TypeAlias = Scope[exp.Expr]
 
 
-class _Scope:
-    """The relations of one FROM."""
+def _meant(scope: _Scope, parts: Sequence[str]) -> exp.Expr | None:
+    """The value of a column; None if there is none of the name. Fields of structs may follow it."""
+    values, fields = scope.resolve(parts)
+    if len(values) > 1:
+        raise Doubt(f"the column {'.'.join(parts)} is ambiguous")
+    value = values[0] if values else None
+    for field_name in fields if value is not None else ():
+        value = exp.Dot(this=value, expression=exp.to_identifier(field_name))
+    return value
 
-    def __init__(self) -> None:
-        self.sources: list[_Source] = []
-        self.hidden: set[tuple[str, str]] = set()
-        """Columns of USING that only a qualified name finds: the source's key, and the name."""
 
-    def column(self, parts: Sequence[str]) -> exp.Expr | None:
-        """The value of a column; None if there is none of the name. Fields of structs may follow it."""
-        folded = [part.lower() for part in parts]
-        for length in range(len(parts) - 1, -1, -1):
-            found = self._found(tuple(folded[:length]), folded[length])
-            if len(found) > 1:
-                raise Doubt(f"the column {'.'.join(parts)} is ambiguous")
-            if found:
-                value = found[0]
-                for part in parts[length + 1 :]:
-                    value = exp.Dot(this=value, expression=exp.to_identifier(part))
-                return value
-        return None
-
-    def _found(self, qualifier: tuple[str, ...], name: str) -> list[exp.Expr]:
-        found: list[exp.Expr] = []
-        for source in self.sources:
-            if qualifier and qualifier not in source.qualifiers:
-                continue
-            if not qualifier and (source.key, name) in self.hidden:
-                continue
-            if source.columns is not None and name in source.columns:
-                found.append(source.columns[name].value)
-        if not found:
-            unknown = [each for each in self.sources if each.columns is None]
-            fitting = [each for each in unknown if not qualifier or qualifier in each.qualifiers]
-            found = [_column(each.key, name) for each in fitting]
-        return found
-
-    def star(self, qualifier: tuple[str, ...]) -> list[Output]:
-        found: list[Output] = []
-        for source in self.sources:
-            if qualifier and qualifier not in source.qualifiers:
-                continue
-            if source.columns is None or self.hidden:
-                raise Doubt("it is not known which columns * has")
-            found += source.columns.values()
-        return found
+def _star(scope: _Scope, qualifier: tuple[str, ...]) -> list[Output]:
+    columns = scope.star(qualifier)
+    if columns is None:
+        raise Doubt("it is not known which columns * has")
+    return [Output(column.name, column.value) for column in columns]
 
 
 def _column(relation: str, name: str) -> exp.Column:
@@ -221,13 +185,13 @@ class BlockReader:
             (place for place, value in select.args.items() if value and place not in _KNOWN_CLAUSES), ""
         ):
             raise Doubt(f"it has the clause {strange.strip('_').upper()}")
-        block, scope = Block(select), _Scope()
+        block = Block(select)
         source = select.args.get("from_")
         if source is None:
             raise Doubt("it reads no table")
-        self._relation(source.this, block, scope, None)
+        scope = self._relation(source.this, block, left=False)
         for join in select.args.get("joins") or ():
-            self._join(join, block, scope)
+            scope = self._join(join, block, scope)
         where = select.args.get("where")
         if where is not None:
             block.conjuncts += [_resolved(each, scope) for each in conjuncts_of(where.this)]
@@ -237,52 +201,48 @@ class BlockReader:
         block.order = [_ordered(each, block, scope) for each in order.expressions] if order is not None else []
         return block
 
-    def _join(self, join: exp.Join, block: Block, scope: _Scope) -> None:
+    def _join(self, join: exp.Join, block: Block, left: _Scope) -> _Scope:
         label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
         if label not in _INNER + _LEFT or join.args.get("match_condition"):
             raise Doubt(f"it has a join of the kind {label}")
-        left_sources = list(scope.sources)
-        on: list[exp.Expr] | None = [] if label in _LEFT else None
-        self._relation(join.this, block, scope, on)
+        right = self._relation(join.this, block, left=label in _LEFT)
+        names = [name.name for name in join.args.get("using") or ()]
+        pairs = left.keys(right, names) if names else []
+        if pairs is None:
+            raise Doubt(f"it is not known which columns USING ({', '.join(names)}) joins")
+        scope = left.joined_by(right, pairs, label) if names else left.beside(right)
         conditions = [_resolved(each, scope) for each in conjuncts_of(join.args.get("on"))]
-        for name in join.args.get("using") or ():
-            conditions.append(self._same(name.name.lower(), left_sources, scope))
-        if on is None:
-            block.conjuncts += conditions
-        else:
+        conditions += [exp.EQ(this=mine.value, expression=other.value) for mine, other in pairs]
+        if label in _LEFT:
             last = next(reversed(block.relations.values()))
             block.relations[last.key] = Relation(last.key, last.table, last.node, last.alias, tuple(conditions))
-
-    def _same(self, name: str, left: Sequence[_Source], scope: _Scope) -> exp.Expr:
-        """The condition that USING stands for. An unqualified name means the column of the left side."""
-        mine = [each for each in left if each.columns and name in each.columns and (each.key, name) not in scope.hidden]
-        others = [each for each in scope.sources if each not in left and each.columns and name in each.columns]
-        if len(mine) != 1 or len(others) != 1 or mine[0].columns is None or others[0].columns is None:
-            raise Doubt(f"it is not known which columns USING ({name}) joins")
-        scope.hidden.add((others[0].key, name))
-        return exp.EQ(this=mine[0].columns[name].value, expression=others[0].columns[name].value)
+        else:
+            block.conjuncts += conditions
+        return scope
 
     # --- relations
 
-    def _relation(self, node: exp.Expr, block: Block, scope: _Scope, on: list[exp.Expr] | None) -> None:
+    def _relation(self, node: exp.Expr, block: Block, *, left: bool) -> _Scope:
+        """`left`: whether it is the right side of a LEFT JOIN."""
         if node.args.get("pivots") or node.args.get("sample") or node.args.get("laterals"):
             raise Doubt("it has a PIVOT, TABLESAMPLE or LATERAL VIEW")
         if isinstance(node, exp.Table):
-            self._table(node, block, scope)
+            scope = self._table(node, block)
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
-            if node.args.get("alias") or on is not None:
+            if node.args.get("alias") or left:
                 raise Doubt("it has joined tables in brackets")
-            self._relation(node.this, block, scope, None)
+            scope = self._relation(node.this, block, left=False)
         elif isinstance(node, exp.Subquery):
-            self._derived(node, block, scope, left=on is not None)
+            scope = self._derived(node, block, left=left)
         else:
             raise Doubt(f"it reads from a {type(node).__name__.lower()}")
         for join in node.args.get("joins") or ():
-            if on is not None:
+            if left:
                 raise Doubt("it has joined tables in brackets")
-            self._join(join, block, scope)
+            scope = self._join(join, block, scope)
+        return scope
 
-    def _table(self, node: exp.Table, block: Block, scope: _Scope) -> None:
+    def _table(self, node: exp.Table, block: Block) -> _Scope:
         if not isinstance(node.this, exp.Identifier) or node.args.get("version") or node.args.get("when"):
             raise Doubt("it reads from a function, or an older version of a table")
         parts = tuple(part.name for part in node.parts)
@@ -296,16 +256,15 @@ class BlockReader:
         key, shown = self._free(str(name), self._keys, "#"), self._free(node.alias or name.table, self._aliases, "_")
         plain = exp.Table(**{place: value for place, value in node.args.items() if place not in ("alias", "joins")})
         block.relations[key] = Relation(key, name, plain, shown)
-        found = {column.lower(): Output(column, _column(key, column)) for column in columns}
-        qualifiers = [(node.alias.lower(),)] if node.alias else _ends(parts)
-        scope.sources.append(_Source(frozenset(qualifiers), found, key))
+        qualifiers = [(node.alias,)] if node.alias else [parts[place:] for place in range(len(parts))]
+        return Scope.of(relation([Column(column, _column(key, column)) for column in columns], qualifiers))
 
-    def _derived(self, node: exp.Subquery, block: Block, scope: _Scope, *, left: bool) -> None:
+    def _derived(self, node: exp.Subquery, block: Block, *, left: bool) -> _Scope:
         query = node.this
         while isinstance(query, exp.Subquery) and not query.args.get("alias"):
             query = query.this
         names = [each.name for each in node.args["alias"].args.get("columns") or ()] if node.args.get("alias") else []
-        qualifiers = frozenset({(node.alias.lower(),)} if node.alias else ())
+        qualifiers = [(node.alias,)] if node.alias else []
         inner = self._mergeable(query, left=left)
         if inner is not None:
             block.relations |= inner.relations
@@ -318,9 +277,10 @@ class BlockReader:
             outputs = [Output(name, _column(key, name)) if name else Output(None, exp.Null()) for name in _names(query)]
         if names:
             outputs = [Output(name, output.value) for name, output in zip(names, outputs, strict=False)]
-        known = {output.name.lower(): output for output in outputs if output.name is not None}
-        is_known = inner is not None or bool(outputs)
-        scope.sources.append(_Source(qualifiers, known if is_known else None, key))
+        columns = [Column(output.name, output.value) for output in outputs]
+        if inner is None and not outputs:
+            return Scope.of(relation(columns, qualifiers, complete=False, unlisted=lambda name: _column(key, name)))
+        return Scope.of(relation(columns, qualifiers))
 
     def _mergeable(self, query: exp.Expr, *, left: bool) -> Block | None:
         """The block of a derived table, if its rows are those of its FROM and WHERE."""
@@ -354,7 +314,7 @@ class BlockReader:
                 qualifier = tuple(part.name.lower() for part in item.parts[:-1]) if isinstance(item, exp.Column) else ()
                 if item.find(exp.Except, exp.Replace) or item.args.get("except_"):
                     raise Doubt("it has * EXCEPT")
-                block.outputs += scope.star(qualifier)
+                block.outputs += _star(scope, qualifier)
                 continue
             value = _resolved(item.this if isinstance(item, exp.Alias) else item, scope, earlier)
             name = label_of(item)
@@ -389,11 +349,6 @@ def _equal_columns(conditions: Sequence[exp.Expr]) -> dict[str, list[str]]:
             both = list(dict.fromkeys([*found.get(left, [left]), *found.get(right, [right])]))
             found.update(dict.fromkeys(both, both))
     return found
-
-
-def _ends(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    folded = tuple(part.lower() for part in parts)
-    return [folded[place:] for place in range(len(folded))]
 
 
 def _names(query: exp.Expr) -> list[str | None]:
@@ -453,7 +408,7 @@ def _resolved(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr] | N
         if not isinstance(each, exp.Column) or isinstance(each.this, exp.Star):
             return None
         parts = [part.name for part in each.parts]
-        if (found := scope.column(parts)) is not None:
+        if (found := _meant(scope, parts)) is not None:
             return found
         if aliases is not None and len(parts) == 1 and (found := aliases.get(parts[0].lower())) is not None:
             return found
