@@ -14,6 +14,10 @@
 gateway forwards or makes itself. A statement has ended at Spark when its ExecuteStatement is answered, even if its
 client never polls. Statements passed to `holds` run until the test calls `finish`. Only `USE` has an effect; a test
 that needs other effects sets `FakeSpark.on_finish`.
+
+There is another Spark in `world.spark`, because the two know nothing in common: that one carries out statements, in
+steps that a history orders, and has no calls; this one answers calls of Thrift, with what the test says.
+`gateway.assembly` builds the gateway in front of both.
 """
 
 from __future__ import annotations
