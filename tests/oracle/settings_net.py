@@ -132,6 +132,14 @@ class Net:
                 session.conf.set(name, value)
         return session
 
+    def creates_views(self, setting: str) -> bool:
+        """Whether a session with the setting alone can create views. Others store no rows."""
+        try:
+            self.session([setting]).sql(f"CREATE TEMPORARY VIEW tried AS {QUERIES['wide']}")
+        except (PySparkException, Py4JJavaError):
+            return False
+        return True
+
     # --- what settings do ------------------------------------------------------------------------------
 
     def read(self, settings: Sequence[str], keys: Collection[str]) -> Found:
@@ -210,6 +218,8 @@ class Net:
 
 FEW = ("wide", "of_times", "parts", "csv", "words")
 """Queries with rows of every type."""
+GROUP = 60
+"""How many settings are tried together, if they are no group of their own."""
 ELSEWHERE = frozenset({"spark.sql.defaultCatalog"})
 """In another default catalog the queries have no tables."""
 
@@ -231,8 +241,9 @@ def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[
     else:
         check = {"created": net.created, "shown": net.shown}[name]
         for settings in net.settings(net.known.keys() - ELSEWHERE):
-            for first in range(0, len(settings), 40):
-                yield settings[first : first + 40], check, FEW
+            usable = [each for each in settings if net.creates_views(each)]
+            for first in range(0, len(usable), GROUP):
+                yield usable[first : first + GROUP], check, FEW
 
 
 GUILTY_OF_READING = frozenset({"spark.sql.icu.caseMappings.enabled", "spark.sql.hive.manageFilesourcePartitions"})
