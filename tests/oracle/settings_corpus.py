@@ -156,22 +156,43 @@ def make(run: Callable[[str], object], files: Path, tables: Collection[str] = ()
     shutil.copytree(files / "parts" / "p=2", files / "parts" / "p=3")
 
 
+WITH = " with "
+FAILS = "no view: "
+"""What is found of a query that fails, so that no rows are stored: the setting is not guilty."""
 Found = dict[str, str]
 """What was found, by query."""
 Check = Callable[[Sequence[str], Collection[str]], Found]
 """Tries settings, given as NAME=VALUE, with some of the queries."""
 
 
+def wrong(guilty: dict[str, Found]) -> dict[str, Found]:
+    """What is found of queries that do not fail."""
+    kept = {
+        each: {key: text for key, text in found.items() if not text.startswith(FAILS)} for each, found in guilty.items()
+    }
+    return {each: found for each, found in kept.items() if found}
+
+
 def divided(settings: Sequence[str], check: Check, keys: Collection[str]) -> dict[str, Found]:
-    """Those of the settings because of which something is found. Only the queries that show something are tried again,
-    with fewer settings."""
-    found = check(settings, keys) if settings and keys else {}
-    if not found:
-        return {}
+    """Those of the settings because of which something is found. What one does does not hide what others do: they are
+    tried again without it. Nor does a query that fails because of one (FAILS)."""
+    guilty, rest = dict[str, Found](), list(settings)
+    while rest and (found := check(rest, keys)):
+        parts = _halved(rest, check, found)
+        named = {each for name in parts for each in name.split(WITH)}
+        guilty |= parts
+        rest = [each for each in rest if each not in named]
+    return guilty
+
+
+def _halved(settings: Sequence[str], check: Check, found: Found) -> dict[str, Found]:
+    """The same for settings with which this is found. Only these queries are tried again, with fewer settings."""
     if len(settings) == 1:
         return {settings[0]: {key: text[:300] for key, text in found.items()}}
-    half = len(settings) // 2
-    parts = divided(settings[:half], check, found) | divided(settings[half:], check, found)
+    parts, half = dict[str, Found](), len(settings) // 2
+    for some in (settings[:half], settings[half:]):
+        if again := check(some, found):
+            parts |= _halved(some, check, again)
     return parts or _together(settings, check, found)
 
 
@@ -182,4 +203,4 @@ def _together(settings: Sequence[str], check: Check, found: Found) -> dict[str, 
         if again := check([other for other in kept if other != each], found):
             kept.remove(each)
             found = again
-    return {" with ".join(kept): {key: text[:300] for key, text in found.items()}}
+    return {WITH.join(kept): {key: text[:300] for key, text in found.items()}}

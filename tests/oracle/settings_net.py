@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oracle.settings_corpus import QUERIES, Check, Found, candidates, divided, make
+from oracle.settings_corpus import FAILS, QUERIES, Check, Found, candidates, divided, make, wrong
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -132,14 +132,6 @@ class Net:
                 session.conf.set(name, value)
         return session
 
-    def creates_views(self, setting: str) -> bool:
-        """Whether a session with the setting alone can create views. Others store no rows."""
-        try:
-            self.session([setting]).sql(f"CREATE TEMPORARY VIEW tried AS {QUERIES['wide']}")
-        except (PySparkException, Py4JJavaError):
-            return False
-        return True
-
     # --- what settings do ------------------------------------------------------------------------------
 
     def read(self, settings: Sequence[str], keys: Collection[str]) -> Found:
@@ -150,14 +142,14 @@ class Net:
 
     def refreshed(self, settings: Sequence[str], keys: Collection[str]) -> Found:
         """Other stored rows than those that the definition has in the session that stores them."""
-        return self._stored(self.session(settings), {key: self._plain_view(key) for key in keys}, len(settings) > 1)
+        return self._stored(self.session(settings), {key: self._plain_view(key) for key in keys})
 
     def created(self, settings: Sequence[str], keys: Collection[str]) -> Found:
         """Other stored rows than those of the definition, if a session with the settings creates the view: read with
         what a refresh has of them."""
         creator = self.session(settings)
         refresher = self.session(each for each in settings if spark_settings.has_meaning(each.partition("=")[0]))
-        return self._stored(refresher, {key: self._view(creator, key) for key in keys}, len(settings) > 1)
+        return self._stored(refresher, {key: self._view(creator, key) for key in keys})
 
     def shown(self, settings: Sequence[str], keys: Collection[str]) -> Found:
         """Other rows of a view that is read in a session with the settings."""
@@ -173,15 +165,14 @@ class Net:
                 found[key] = f"{rows} instead of {wanted}"
         return found
 
-    def _stored(self, refresher: SparkSession, views: Mapping[str, View | Failed], several: bool) -> Found:
-        """`several`: what fails counts as found, because another setting may be the reason."""
+    def _stored(self, refresher: SparkSession, views: Mapping[str, View | Failed]) -> Found:
         found: Found = {}
         for key, view in views.items():
             rows: Rows = view if isinstance(view, Failed) else self._refresh(refresher, view)
             wanted = rows if isinstance(view, Failed) else answer(refresher, view.meant)
-            if isinstance(wanted, Failed) and not several:
-                continue
-            if isinstance(wanted, Failed) or rows != wanted:
+            if isinstance(wanted, Failed):
+                found[key] = f"{FAILS}{wanted.reason}"
+            elif rows != wanted:
                 found[key] = f"{rows} instead of {wanted}"
         return found
 
@@ -241,9 +232,8 @@ def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[
     else:
         check = {"created": net.created, "shown": net.shown}[name]
         for settings in net.settings(net.known.keys() - ELSEWHERE):
-            usable = [each for each in settings if net.creates_views(each)]
-            for first in range(0, len(usable), GROUP):
-                yield usable[first : first + GROUP], check, FEW
+            for first in range(0, len(settings), GROUP):
+                yield settings[first : first + GROUP], check, FEW
 
 
 GUILTY_OF_READING = frozenset({"spark.sql.icu.caseMappings.enabled", "spark.sql.hive.manageFilesourcePartitions"})
@@ -258,7 +248,7 @@ def _check(net: Net, name: str) -> None:
     tried, guilty, began = 0, dict[str, Found](), time.monotonic()
     for settings, check, keys in _groups(net, name):
         tried += len(settings)
-        guilty |= divided(settings, check, keys)
+        guilty |= wrong(divided(settings, check, keys))
         print(f"{name}: {tried} values after {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(json.dumps({"check": name, "tried": tried, "guilty": guilty}, ensure_ascii=False), flush=True)
 

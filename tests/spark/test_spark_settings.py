@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from clients import start_jvm
+from oracle.settings_corpus import Found, divided
 from setting_lists import listed, of_release, of_this_jvm
 from spark_releases import LOCKED, RELEASES, home_of
 
@@ -183,6 +184,23 @@ def test_no_view_can_set_code_places_or_secrets() -> None:
 )
 def test_what_spark_keeps_with_a_view(name: str, kept: bool) -> None:
     assert spark_settings.is_kept(name) is kept
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ([], []),
+        ([{3}], ["3"]),
+        ([{0}, {9}], ["0", "9"]),
+        ([{2, 7}], ["2 with 7"]),
+        ([{1}, {2, 7}], ["1", "2 with 7"]),
+    ],
+)
+def test_the_net_names_the_guilty_ones(bad: list[set[int]], named: list[str]) -> None:
+    def check(settings: Sequence[str], keys: Collection[str]) -> Found:
+        return {key: "odd" for key in keys if any(each <= set(map(int, settings)) for each in bad)}
+
+    assert sorted(divided([str(number) for number in range(10)], check, ["a", "b"])) == named
 
 
 @pytest.mark.spark
