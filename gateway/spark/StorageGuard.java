@@ -119,8 +119,14 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     public Object apply(Object extensions) {
         SparkSessionExtensions all = (SparkSessionExtensions) extensions;
         all.injectCheckRule(new Builder());
-        all.injectHintResolutionRule(new CallBuilder(true));
         all.injectPostHocResolutionRule(new CallBuilder(false));
+        // Spark 3.5 has no such rules, and needs none.
+        Method[] methods = all.getClass().getMethods();
+        for (int place = 0; place < methods.length; place++) {
+            if (methods[place].getName().equals("injectHintResolutionRule")) {
+                invoke(all, methods[place], new Object[] {new CallBuilder(true)});
+            }
+        }
         return scala.runtime.BoxedUnit.UNIT;
     }
 
@@ -310,15 +316,19 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             }
             // Some expressions have values only after they are optimized.
             LogicalPlan optimized = (LogicalPlan) optimizer().execute(plan);
-            scala.collection.mutable.ArrayBuffer values = new scala.collection.mutable.ArrayBuffer();
+            List values = new ArrayList();
             scala.collection.Iterator arguments = elements(value(optimized, "args"));
             while (arguments.hasNext()) {
                 Expression argument = (Expression) arguments.next();
                 // Without a value, Spark refuses the call.
-                values.$plus$eq(
-                    argument.foldable() ? new Literal(argument.eval(null), argument.dataType()) : argument);
+                values.add(argument.foldable() ? new Literal(argument.eval(null), argument.dataType()) : argument);
             }
-            return copied(plan, value(plan, "procedure"), call(values, "toList"), Boolean.TRUE);
+            // Scala's builders differ between 2.12 and 2.13.
+            scala.collection.immutable.List given = scala.collection.immutable.Nil$.MODULE$;
+            for (int place = values.size() - 1; place >= 0; place--) {
+                given = new scala.collection.immutable.$colon$colon(values.get(place), given);
+            }
+            return copied(plan, value(plan, "procedure"), given, Boolean.TRUE);
         }
 
         private RuleExecutor analyzer() {

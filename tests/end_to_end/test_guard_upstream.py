@@ -236,8 +236,6 @@ CALLS = (
     ORPHANS.format("location => '@D/@T'"),
     ORPHANS.format("location => '@W'"),
     ORPHANS.format("location => 'file:@W/x/../freshgate_storage.db'"),
-    ORPHANS.format("location => concat('@W', '/freshgate_', 'storage.db')"),
-    ORPHANS.format("location => IF(current_timestamp() > TIMESTAMP'2020-01-01', '@D', '/tmp')"),
     "CREATE TEMPORARY VIEW listed AS SELECT '@D/x' AS file_path, TIMESTAMP'2020-01-01' AS last_modified ;; "
     "CALL lake.system.remove_orphan_files(table => 'n.i', file_list_view => 'listed')",
     "CALL lake.system.snapshot(source_table => 'spark_catalog.freshgate_storage.@T', table => 'n.taken')",
@@ -252,7 +250,10 @@ CALLS = (
     "CALL lake.system.expire_snapshots(table => 'freshgate_storage.@T')",
     "CALL lake.system.rewrite_data_files('freshgate_storage.@T')",
 )
+# Iceberg takes only constants in Spark 3.5.
 CALLS_SINCE_4 = (
+    ORPHANS.format("location => concat('@W', '/freshgate_', 'storage.db')"),
+    ORPHANS.format("location => IF(current_timestamp() > TIMESTAMP'2020-01-01', '@D', '/tmp')"),
     "DECLARE place = '@D/@T' ;; " + ORPHANS.format("location => place"),
     "EXECUTE IMMEDIATE 'CALL lake.system.rewrite_manifests(''freshgate_storage.@T'')'",
     "BEGIN CALL lake.system.rewrite_manifests('freshgate_storage.@T'); END",
@@ -277,7 +278,7 @@ def test_procedures_work_on_other_tables(stored: Stored, iceberg: None) -> None:
         f"set_current_snapshot(table => 'n.i', snapshot_id => {second[0]})",
         "rewrite_data_files(table => 'n.i', options => map('rewrite-all', 'true'))",
         f"remove_orphan_files(table => 'n.i', location => '{stored.server.data_dir}/lake/n/i')",
-        "expire_snapshots(table => 'n.i', older_than => current_timestamp(), retain_last => 1)",
+        "expire_snapshots(table => 'n.i', older_than => TIMESTAMP'2020-01-01 00:00:00', retain_last => 1)",
         "add_files(table => 'n.i', source_table => '`parquet`.`@W/n.db/t`')",
     ):
         rows(stored.eve, stored.filled(f"CALL lake.system.{call}"))
@@ -363,7 +364,7 @@ def test_versions_are_compacted_behind_the_guard(gateway: Gateway, stored: Store
     routes = "SELECT Route FROM tasks(\"type\"=\"mv\") WHERE MvName = 'many' AND Status = 'SUCCESS'"
     copied = (f"copies {COMPACTED_FROM} versions into one",)
     wait_until(lambda: copied in rows(stored.ada, routes), 60, "the versions to be copied into one")
-    ((table,),) = rows(stored.ada, "SELECT storage_table FROM freshgate.materialized_views WHERE name = 'n.many'")
+    ((table,),) = rows(stored.ada, "SELECT storage_table FROM freshgate.materialized_views WHERE name = 'many'")
     wait_until(lambda: len(rows(stored.eve, f"SHOW PARTITIONS {table}")) == 1, 60, "the others to be dropped")
     assert sorted(rows(stored.eve, "SELECT a FROM n.many")) == [(number,) for number in range(COMPACTED_FROM)]
     rows(stored.ada, "DROP MATERIALIZED VIEW n.many")
@@ -381,7 +382,7 @@ def test_partitions_are_replaced_behind_the_guard(gateway: Gateway, stored: Stor
     for _ in range(3):
         rows(stored.ada, "INSERT INTO n.days VALUES (10, 'x')")
         assert sorted(rows(stored.ada, "SELECT * FROM n.daily"))[1] == ("y", 2)
-    ((table,),) = rows(stored.ada, "SELECT storage_table FROM freshgate.materialized_views WHERE name = 'n.daily'")
+    ((table,),) = rows(stored.ada, "SELECT storage_table FROM freshgate.materialized_views WHERE name = 'daily'")
     wait_until(lambda: len(rows(stored.eve, f"SHOW PARTITIONS {table}")) == 2, 60, "the others to be dropped")
     assert sorted(rows(stored.eve, "SELECT * FROM n.daily")) == [("x", 31), ("y", 2)]
     rows(stored.ada, "DROP MATERIALIZED VIEW n.daily")
