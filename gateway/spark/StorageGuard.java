@@ -1175,10 +1175,12 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             }
             return names;
         }
-        // Scala 2.12 does not tell them. Its compiler declares the fields of the constructor first.
+        // Scala 2.12 does not tell them. Its compiler declares the constructor's fields in their order, as final ones, and
+        // lazy values among them, which are not.
         Field[] fields = product.getClass().getDeclaredFields();
         for (int place = 0; place < fields.length; place++) {
-            if (!Modifier.isStatic(fields[place].getModifiers())) {
+            int modifiers = fields[place].getModifiers();
+            if (!Modifier.isStatic(modifiers) && Modifier.isFinal(modifiers)) {
                 names.add(fields[place].getName());
             }
         }
