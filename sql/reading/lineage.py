@@ -299,7 +299,8 @@ _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
     for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous, exp.Lateral):
         if isinstance(part, exp.Lateral):
-            if isinstance(part.this, exp.Identifier):
+            beside = part.this.expression if isinstance(part.this, exp.Dot) else part.this
+            if isinstance(beside, exp.Identifier):
                 raise Doubt("LATERAL before a relation's name")
             continue
         if not isinstance(part, exp.Anonymous):
