@@ -255,8 +255,8 @@ CALLS_SINCE_4 = (
     ORPHANS.format("location => concat('@W', '/freshgate_', 'storage.db')"),
     ORPHANS.format("location => IF(current_timestamp() > TIMESTAMP'2020-01-01', '@D', '/tmp')"),
     "DECLARE place = '@D/@T' ;; " + ORPHANS.format("location => place"),
-    "EXECUTE IMMEDIATE 'CALL lake.system.rewrite_manifests(''freshgate_storage.@T'')'",
-    "BEGIN CALL lake.system.rewrite_manifests('freshgate_storage.@T'); END",
+    "EXECUTE IMMEDIATE 'CALL lake.system.rewrite_manifests(\\'freshgate_storage.@T\\')'",
+    "SET spark.sql.scripting.enabled=true ;; BEGIN CALL lake.system.rewrite_manifests('freshgate_storage.@T'); END",
     "SET spark.sql.optimizer.disableHints=true ;; CALL lake.system.rewrite_manifests('freshgate_storage.@T')",
     "SET spark.sql.analyzer.singlePassResolver.enabledTentatively=true ;; "
     "CALL lake.system.rewrite_manifests('freshgate_storage.@T')",
