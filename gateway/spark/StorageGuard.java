@@ -97,6 +97,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         + " ShowPartitions ShowPartitionsCommand ShowProceduresCommand ShowTableExtended ShowTablePartition"
         + " ShowTableProperties ShowTablePropertiesCommand ShowTables ShowTablesCommand ShowTablesExtended ShowViews"
         + " ShowViewsCommand UncacheTable UncacheTableCommand");
+    private static final Pattern WILD = Pattern.compile("[*?\\[{]");
     private static final String FILE_LIST = "file_list_view";
     /** Fields whose text is a path. */
     private static final Set PLACES = words("location path locationSpec");
@@ -469,6 +470,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         final Set names = new LinkedHashSet();
         private final Object session;
         private final Object catalog;
+        /** Whether the text that is looked at certainly is a path. */
+        private boolean isPlace;
         /** Notes where the storage table lies that the command creates. */
         boolean learns;
         /** What the metastore has said for this command, which names a table and a directory several times. */
@@ -525,7 +528,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 value = ((scala.Option) value).isEmpty() ? null : ((scala.Option) value).get();
             }
             if (value instanceof String) {
+                isPlace = true;
                 path((String) value);
+                isPlace = false;
             }
         }
 
@@ -897,7 +902,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         }
 
         private void path(String text) {
-            if (reason() == null && seen.add(text) && directory() != null && meets(text)) {
+            if (reason() == null && seen.add(isPlace + text) && directory() != null && meets(text)) {
                 directoryReason = "The directory " + text + " holds the rows of materialized views, or is above them."
                     + " Only the gateway may change what is there: choose another directory.";
             }
@@ -927,6 +932,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 return false;
             }
             if (text.startsWith("/") || text.matches("(?s)[A-Za-z][A-Za-z0-9+.-]*:/.*")) {
+                return meet(normal(text), own);
+            }
+            if (!isPlace && WILD.matcher(text).find()) {
+                // Perhaps a comment such as 'a * b / c'.
                 return meet(normal(text), own);
             }
             // Relative to where Spark runs, or to the directory of databases.
@@ -1072,7 +1081,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         } catch (Exception literal) {
             // A per cent sign that encodes nothing.
         }
-        Matcher wild = Pattern.compile("[*?\\[{]").matcher(path);
+        Matcher wild = WILD.matcher(path);
         // Texts and comments have such characters, too, and would be paths above everything.
         if (path.startsWith("/") && wild.find()) {
             path = path.substring(0, path.lastIndexOf('/', wild.start()) + 1);
