@@ -939,6 +939,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 return meet(normal(text), own);
             }
             // Relative to where Spark runs, or to the directory of databases.
+            // Texts of views have wildcards and slashes, too: what follows a wildcard is not above these directories.
+            text = text.replaceAll("[*?\\[{]", "_");
             String parent = own.substring(0, own.lastIndexOf('/') + 1);
             return meet(normal(text), own) || meet(normal(workingDirectory() + "/" + text), own)
                 || meet(normal(parent + text), own);
