@@ -87,8 +87,10 @@ HARMLESS = (
 
 TABLES = ("words", "times", "orc_times", "numbers", "chars", "parts", "old", "grown", "lines", "json_rows", "nested")
 SETTINGS = {name: setting for name, setting in listed()[LOCKED].items() if not setting.static}
-UNUSABLE = {"spark.sql.defaultCatalog"} | {name for name in SETTINGS if ".analyzer.singlePassResolver." in name}
-"""In another default catalog there are no tables, and with the other resolver not even RESET."""
+UNUSABLE = {"spark.sql.defaultCatalog", "spark.sql.catalog.spark_catalog"} | {
+    name for name in SETTINGS if ".analyzer.singlePassResolver." in name
+}
+"""In another catalog there are no tables, and with the other resolver not even RESET."""
 FAILED = "SQLSTATE"
 GROUP = 30
 """How many settings are tried together."""
