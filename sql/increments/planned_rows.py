@@ -15,6 +15,7 @@ from sql.query.explanations import Line, NoPlan
 _ID = re.compile(r"#(\d+)L?")
 _ALIAS = re.compile(r"(?P<value>.*) AS (?P<name>.*?)#(?P<id>\d+)L?(?:: boolean)?", re.DOTALL)
 _ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?", re.DOTALL)
+_AS_STRING = re.compile(r"\Acast\((@\d+|key \d+) as string\)\Z")
 _BRACKETS = {"(": ")", "[": "]"}
 
 
@@ -61,7 +62,9 @@ class Computed:
 
     @property
     def rows(self) -> str:
-        values = "?" if self.columns is None else ", ".join(each.value for each in self.columns)
+        # A view casts its columns of the type VARCHAR.
+        shown = [_AS_STRING.sub(r"\1", each.value) for each in self.columns or ()]
+        values = "?" if self.columns is None else ", ".join(shown)
         return f"{self.text} -> {values}"
 
 
