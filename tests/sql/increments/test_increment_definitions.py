@@ -459,7 +459,7 @@ def test_a_star_over_groups_means_their_items() -> None:
 def test_types_forbid_what_cannot_be_merged() -> None:
     def refused(query: str, *, ansi: bool = True, **types: str) -> NotIncremental:
         with pytest.raises(NotIncremental) as caught:
-            shape_of(query, ansi=ansi, **types)
+            shape_of(query, named=False, ansi=ansi, **types)
         return caught.value
 
     grouped = "SELECT b, sum(w) FROM t GROUP BY b"
