@@ -68,7 +68,7 @@ SETTINGS = {
     "storage.database": "storage_of_jobs",
     "jobs.watch_interval": 1,
     "staleness.probe_interval": 3600,
-    "constants": {"gateway.assembly.Jobs.allow_seconds": True, "gateway.assembly.RefreshLimits.retry_wait": 0},
+    "constants": {"gateway.assembly.RefreshJobs.allow_seconds": True, "gateway.assembly.RefreshLimits.retry_wait": 0},
 }
 
 
