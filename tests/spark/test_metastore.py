@@ -48,7 +48,9 @@ def metastore(**answers: list[list[tuple[object, ...]] | StatementFailed]) -> Sp
 
 
 def test_a_table_that_is_listed_but_not_found_once_is_looked_up_again() -> None:
-    asked = metastore(DESCRIBE=[NO_TABLE, [(DESCRIBED,)]], SHOW_TABLES=[[("shop", "orders", "false")]])
+    asked = metastore(
+        DESCRIBE=[NO_TABLE, [(DESCRIBED,)]], SHOW_TABLES=[[("shop", "orders", "false")]], SHOW_TBLPROPERTIES=[[]]
+    )
     found = asyncio.run(asked.relation(NAME))
     assert found is not None
     assert found.provider == "parquet"
