@@ -54,8 +54,13 @@ REFUSED = "42"
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
-EXPLAINED_WHOLE = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "8000000"}
-"""With these, EXPLAIN leaves nothing out."""
+EXPLAINED_WHOLE = {
+    "spark.sql.debug.maxToStringFields": "1000000",
+    "spark.sql.maxPlanStringLength": "8000000",
+    "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
+    "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+}
+"""With these, EXPLAIN leaves nothing out, nor any aggregate that Delta or Iceberg would answer from their metadata."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
