@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sql.query.explanations import Line, NoPlan
 
 _ID = re.compile(r"#(\d+)L?")
-_ALIAS = re.compile(r"(?P<value>.*) AS (?P<name>.*?)#(?P<id>\d+)L?(?:: boolean)?", re.DOTALL)
+_ID_AT_END = re.compile(r"#(\d+)L?(?:: boolean)?\Z")
 _ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?", re.DOTALL)
 _AS_STRING = re.compile(r"\Acast\((@\d+|key \d+) as string\)\Z")
 _BRACKETS = {"(": ")", "[": "]"}
@@ -50,6 +50,27 @@ class PlanColumn:
     """Empty if nothing refers to it."""
     name: str
     value: str
+
+
+def _aliased(item: str) -> PlanColumn | None:
+    """The parts of `expression AS name#id`; None if it is something else."""
+    found = _ID_AT_END.search(item)
+    if found is None:
+        return None
+    value, alias, name = item[: found.start()].rpartition(" AS ")
+    return PlanColumn(found[1], name, value) if alias else None
+
+
+def _attribute(item: str) -> PlanColumn | None:
+    """The parts of `name#id`."""
+    found = _ATTRIBUTE.fullmatch(item)
+    return None if found is None else PlanColumn(found["id"], found["name"], "")
+
+
+def _value_of(item: str) -> str:
+    """The item without its alias."""
+    alias = _aliased(item)
+    return item if alias is None else alias.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +137,7 @@ class _PlanReading:
     def _aggregate(self, node: Line) -> Computed:
         *listed, items = _lists(node.rest)
         keys = [key for each in listed for key in _split(each)]
-        if keys and all(_ALIAS.sub(r"\g<value>", item) in keys for item in _split(items)):
+        if keys and all(_value_of(item) in keys for item in _split(items)):
             return self._distinct(node, keys, _split(items))
         inputs = self.inputs(node)
         by = sorted(map(self._meant, keys))
@@ -132,9 +153,9 @@ class _PlanReading:
         parts = below.children if below.kind == "Union" else [below]
         first = _PlanReading().read(parts[0]).columns or ()
         found = {_PlanReading().part(each, first, projects, keys) for each in parts}
-        columns = [_ALIAS.fullmatch(item) or _ATTRIBUTE.fullmatch(item) for item in items]
-        known = [PlanColumn(each["id"], each["name"], "") for each in columns if each is not None]
-        places = [keys.index(_ALIAS.sub(r"\g<value>", item)) for item in items]
+        columns = [_aliased(item) or _attribute(item) for item in items]
+        known = [replace(each, value="") for each in columns if each is not None]
+        places = [keys.index(_value_of(item)) for item in items]
         if len(known) != len(items):
             raise NoPlan(f"the keys of DISTINCT are not understood: {node.text[:200]}")
         made = tuple(replace(each, value=f"key {place}") for each, place in zip(known, places, strict=True))
@@ -158,9 +179,9 @@ class _PlanReading:
 
     def _column(self, item: str) -> PlanColumn:
         """A column as it is listed: `name#id`, or `expression AS name#id`."""
-        alias = _ALIAS.fullmatch(item)
+        alias = _aliased(item)
         if alias is not None:
-            found = PlanColumn(alias["id"], alias["name"], self._meant(alias["value"]))
+            found = replace(alias, value=self._meant(alias.value))
             self._known[found.id] = found
             return found
         value = self._meant(item)
