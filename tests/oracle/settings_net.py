@@ -226,9 +226,11 @@ def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[
                 for settings in net.settings(names({reason: text}) - ELSEWHERE):
                     yield settings, net.read, QUERIES
     elif name == "refreshed":
+        # Queries that always fail would make every setting one with which they fail.
+        answered = [key for key, rows in net.plain.items() if not isinstance(rows, Failed)]
         for group in (HOW_FAST, *({reason: text} for table in (MEANING, OFFERED) for reason, text in table.items())):
             for settings in net.settings(names(group)):
-                yield settings, net.refreshed, QUERIES
+                yield settings, net.refreshed, answered
     else:
         check = {"created": net.created, "shown": net.shown}[name]
         for settings in net.settings(net.known.keys() - ELSEWHERE):
