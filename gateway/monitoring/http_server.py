@@ -106,7 +106,7 @@ class HttpServer:
                 await _send(writer, text(HTTPStatus.SERVICE_UNAVAILABLE, busy), keep_alive=False)
         except (TimeoutError, OSError):
             writer.transport.abort()
-        except Exception:
+        except Exception:  # A bug here must not leave the client waiting, nor be reported by asyncio without a context.
             log.exception("a monitoring connection failed")
             writer.transport.abort()
         finally:
