@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.formats.known_formats import format_of
-from gateway.mv.ports import UNKNOWN_SETTINGS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, WHOLE_TEXTS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
 from gateway.spark.client import is_ended
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
@@ -23,13 +23,11 @@ from sql.proof.plan import Plan
 ANSI = "spark.sql.ansi.enabled"
 PRECISION = "spark.sql.decimalOperations.allowPrecisionLoss"
 ZONE = "spark.sql.session.timeZone"
-TEXT_SETTINGS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "8000000"}
-"""Nothing is left out of a text."""
 EXPLAINED_MAX = 3
 """The first text says only what is read."""
 _SHOWN_NOWHERE = re.compile(r"spark\.sql\.(?:ansi|decimalOperations|legacy|session\.timeZone|timestampType).*")
 """Settings that a text does not show, although expressions depend on them."""
-_OF_GATEWAY = frozenset({EXCLUDED_RULES, *SETTINGS, *TEXT_SETTINGS})
+_OF_GATEWAY = frozenset({EXCLUDED_RULES, *SETTINGS, *WHOLE_TEXTS})
 
 
 class TextPlans:
@@ -76,7 +74,7 @@ class _Explaining:
 
     async def prepare(self) -> None:
         self._listed = listed(await self._session.run("SET"))
-        for name, value in {**SETTINGS, **TEXT_SETTINGS}.items():
+        for name, value in {**SETTINGS, **WHOLE_TEXTS}.items():
             before = self._listed.get(name, "") if name == EXCLUDED_RULES else ""
             await self._session.run(f"SET {name}={before + ',' if before else ''}{value}")
 

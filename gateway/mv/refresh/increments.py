@@ -24,7 +24,7 @@ from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.look import Look
 from gateway.mv.observation.schemas import has_char
-from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, WHOLE_TEXTS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Exact, Merged
 from gateway.mv.refresh.surroundings import with_settings
@@ -55,8 +55,7 @@ VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
 EXPLAINED_WHOLE = {
-    "spark.sql.debug.maxToStringFields": "1000000",
-    "spark.sql.maxPlanStringLength": "8000000",
+    **WHOLE_TEXTS,
     "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
     "spark.sql.iceberg.aggregate-push-down.enabled": "false",
 }
