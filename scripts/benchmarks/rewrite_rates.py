@@ -78,7 +78,11 @@ def measured(gateway: Gateway, benchmark: Benchmark) -> dict[str, Outcome]:
             rows(client, statement)
         for name, query in VIEWS[benchmark.name].items():
             rows(client, f"CREATE MATERIALIZED VIEW {name}_v ENABLE QUERY REWRITE AS {query}")
-        return {name: _outcome(client, plain, query) for name, query in benchmark.queries.items()}
+        outcomes: dict[str, Outcome] = {}
+        for name, query in benchmark.queries.items():
+            outcomes[name] = _outcome(client, plain, query)
+            _print(f"{benchmark.name} {name}: {outcomes[name].view or outcomes[name].reason}")
+        return outcomes
 
 
 def _outcome(client: Any, plain: Any, query: str) -> Outcome:
@@ -131,10 +135,15 @@ def _shown(row: tuple[Any, ...]) -> str:
 
 def _explain(benchmark: Benchmark, outcomes: dict[str, Outcome]) -> None:
     answered = [name for name, each in outcomes.items() if each.view]
-    print(f"bench:   {benchmark.name}: answered {' '.join(answered)}", file=sys.stderr)
+    _print(f"{benchmark.name}: answered {' '.join(answered)}")
     reasons: dict[str, list[str]] = {}
     for name, each in outcomes.items():
         if not each.view:
             reasons.setdefault(each.reason, []).append(name)
     for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        print(f"bench:     {' '.join(names)}: {reason}", file=sys.stderr, flush=True)
+        _print(f"  {' '.join(names)}: {reason}")
+
+
+def _print(line: str) -> None:
+    """At once, because a run takes long and may be stopped."""
+    print(f"bench:   {line}", file=sys.stderr, flush=True)
