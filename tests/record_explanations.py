@@ -22,7 +22,7 @@ from planning import Planner, planner
 from processes import Engine
 
 from gateway.errors import StatementFailed
-from gateway.mv.refresh.increments import EXPLAINED_WHOLE
+from gateway.mv.formats.known_formats import EXPLAINED_WHOLE
 from sql.texts.maintenance import explained_plans
 from tests.sql.increments.test_increment_definitions import VIEWS
 
@@ -57,7 +57,7 @@ async def increments_database(working: Planner) -> AsyncIterator[None]:
                 text = view.text.partition(";")[0]
                 await working.session.run(f"CREATE VIEW {name.quoted} ({', '.join(view.columns)}) AS {text}")
         for setting, value in EXPLAINED_WHOLE.items():
-            await working.session.run(f"SET {setting}={value}")
+            await working.session.run(f"SET `{setting}`={value}")
         await working.session.run("USE shop")
         yield
     finally:

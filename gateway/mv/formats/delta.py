@@ -14,7 +14,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from gateway.errors import StatementFailed
 from gateway.loops import in_thread
@@ -76,6 +76,7 @@ class _Seen:
 class DeltaTables(TableFormat):
     title = "a Delta table"
     cheap = has_history = True
+    from_metadata: ClassVar = {"spark.databricks.delta.optimizeMetadataQuery.enabled": "false"}
     paths = frozenset({DELTA})
 
     def __init__(self, tools: Tools) -> None:

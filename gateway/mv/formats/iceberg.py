@@ -9,7 +9,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.errors import StatementFailed
 from gateway.loops import in_thread
@@ -36,6 +36,7 @@ ICEBERG = "iceberg"
 class IcebergTables(TableFormat):
     title = "an Iceberg table"
     cheap = cached = has_parts = has_history = True
+    from_metadata: ClassVar = {"spark.sql.iceberg.aggregate-push-down.enabled": "false"}
 
     @classmethod
     def reads(cls, relation: Relation) -> bool:

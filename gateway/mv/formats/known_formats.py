@@ -11,11 +11,13 @@ from gateway.mv.formats.hive import HiveTables
 from gateway.mv.formats.iceberg import IcebergTables
 from gateway.mv.formats.table_format import TableFormat, Tools
 from gateway.mv.formats.watermark import OtherTables
-from gateway.mv.ports import Relation, RelationKind
+from gateway.mv.ports import WHOLE_TEXTS, Relation, RelationKind
 from sql.names import TableName
 
 FORMATS: tuple[type[TableFormat], ...] = (FileTables, HiveTables, DeltaTables, IcebergTables, OtherTables)
 """A table is of the first that reads it; the last one reads every table."""
+EXPLAINED_WHOLE = {**WHOLE_TEXTS, **{name: value for each in FORMATS for name, value in each.from_metadata.items()}}
+"""With these settings of Spark, EXPLAIN leaves nothing out, nor an aggregate that a format takes from its metadata."""
 
 
 def format_of(relation: Relation) -> type[TableFormat] | None:

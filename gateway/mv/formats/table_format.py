@@ -88,6 +88,9 @@ class TableFormat(ABC):
     """The words before a path that make it a table's name, as in parquet.`/data/x`. `sql.names` reads such names."""
     shown_in_plans: ClassVar[bool] = False
     """Whether the text of Spark's plan for a query shows all that is read of the table."""
+    from_metadata: ClassVar[Mapping[str, str]] = {}
+    """Settings of Spark with which the plan of an aggregate is shown even where the format would answer it from its
+    metadata."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools

@@ -13,6 +13,7 @@ from gateway.errors import StatementFailed
 from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered, together
+from gateway.mv.formats.known_formats import EXPLAINED_WHOLE
 from gateway.mv.formats.listings import PATH_NOT_FOUND
 from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
@@ -24,7 +25,7 @@ from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.look import Look
 from gateway.mv.observation.schemas import has_char
-from gateway.mv.ports import UNKNOWN_SETTINGS, WHOLE_TEXTS, Metastore, Relation, RelationKind, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import Exact, Merged
 from gateway.mv.refresh.surroundings import with_settings
@@ -54,12 +55,6 @@ REFUSED = "42"
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
-EXPLAINED_WHOLE = {
-    **WHOLE_TEXTS,
-    "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
-    "spark.sql.iceberg.aggregate-push-down.enabled": "false",
-}
-"""With these, EXPLAIN leaves nothing out, nor any aggregate that Delta or Iceberg would answer from their metadata."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
