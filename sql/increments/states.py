@@ -14,23 +14,21 @@ from sql.increments.written import refuse
 from sql.names import quote
 from sql.query.aggregates import (
     APPROXIMATE,
-    COUNT_DIGITS,
     COUNTS,
     MERGED_BY_ITSELF,
     ORDERED,
     SYNONYMS,
-    Digits,
     digits_of,
     digits_of_average,
-    digits_of_sum,
 )
+from sql.query.averaging import SUMMED_EXACTLY, quotient, spare_digits
 
 COUNT = "freshgate_n"
 """The number of a group's rows."""
-_SMALL = frozenset({"tinyint", "smallint", "int"})
-_INTEGRAL = _SMALL | {"bigint"}
-_AVERAGE_DIGITS_MAX = 28
-"""A sum of so many digits, divided by a count, has all digits that the average's type needs."""
+_INTEGRAL = SUMMED_EXACTLY | {"bigint"}
+_SPARE_DIGITS = 6
+"""Of the quotient that is an average of decimals: its last digit may differ from Spark's average of more than 10^6
+values. A proof needs more of them."""
 _PART_BITS = 21
 _PART = 2**_PART_BITS - 1
 
@@ -192,16 +190,20 @@ class States:
         more than 53 bits, beyond which Spark's own result depends on the order of the rows. It can be subtracted."""
         (argument,) = aggregate.arguments
         kind = self._types.of(value_text(argument))
+        digits = digits_of(kind)
         count = self._count(aggregate)
         if kind == "bigint":
             total = self._wide_sum(aggregate, argument)
-        elif kind in _SMALL or kind.upper() in APPROXIMATE or kind == "string":
+        elif digits is not None:
+            result = digits_of(self._types.of(aggregate.text))
+            if spare_digits(digits) < _SPARE_DIGITS or result != digits_of_average(digits):
+                raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
             total = _column(self._sum(aggregate))
-        elif (digits := digits_of(kind)) is not None:
-            return self._decimal_average(aggregate, digits, count)
+        elif kind in SUMMED_EXACTLY or kind.upper() in APPROXIMATE or kind == "string":
+            total = _column(self._sum(aggregate))
         else:
             raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
-        return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {count} END"
+        return f"CASE WHEN {count} > 0 THEN {quotient(digits, total, count, _cast, '{} / {}'.format)} END"
 
     def _wide_sum(self, aggregate: Aggregate, argument: str) -> str:
         """The exact sum of BIGINT as a decimal, because it may overflow where the average does not. It is kept as the
@@ -214,19 +216,16 @@ class States:
         base = f"CAST({_PART + 1} AS DECIMAL(7,0))"
         return f"(({high} * {base} + {middle}) * {base} + {low})"
 
-    def _decimal_average(self, aggregate: Aggregate, averaged: Digits, count: str) -> str:
-        result, total = digits_of_average(averaged), digits_of_sum(averaged)
-        if total.precision > _AVERAGE_DIGITS_MAX or digits_of(self._types.of(aggregate.text)) != result:
-            raise refuse(f"avg of {str(averaged).lower()}", Reason.FUNCTION_NOT_MERGEABLE)
-        column = _column(self._sum(aggregate))
-        return f"CASE WHEN {count} > 0 THEN CAST({column} / CAST({count} AS {COUNT_DIGITS}) AS {result}) END"
-
     def _ordered(self, aggregate: Aggregate, function: str) -> AggregateState:
         """max_by(x, y) is kept with the greatest y."""
         greatest = aggregate.of(ORDERED[function], aggregate.arguments[1])
         by = self._state(greatest, f"{ORDERED[function]}({{}})", self._types.of(greatest))
         merge = f"{function}({{}}, {_column(by)})"
         return self._state(aggregate.text, merge, self._types.of(aggregate.text))
+
+
+def _cast(text: str, kind: str) -> str:
+    return f"CAST({text} AS {kind})"
 
 
 def _column(state: AggregateState) -> str:

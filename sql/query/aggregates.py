@@ -46,6 +46,7 @@ APPROXIMATE = frozenset({"FLOAT", "DOUBLE"})
 """Sums of these types depend on the order of the rows."""
 DIGITS_MAX = 38
 _MORE_IN_SUM, _MORE_IN_AVERAGE = 10, 4
+_SCALE_KEPT = 6
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)", re.IGNORECASE)
 
 
@@ -67,6 +68,14 @@ def digits_of(type_text: str) -> Digits | None:
     """The digits of a decimal type; None for any other type."""
     found = _DECIMAL.fullmatch(type_text)
     return None if found is None else Digits(int(found[1]), int(found[2]))
+
+
+def bounded(precision: int, scale: int) -> Digits:
+    """The type of a sum, product or quotient that would have so many digits: Spark leaves out digits behind the point
+    before those in front of it."""
+    if precision <= DIGITS_MAX:
+        return Digits(precision, scale)
+    return Digits(DIGITS_MAX, max(DIGITS_MAX - (precision - scale), min(scale, _SCALE_KEPT)))
 
 
 def digits_of_sum(summed: Digits) -> Digits:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from sql.query.aggregates import APPROXIMATE, DIGITS_MAX, digits_of, digits_of_sum
+from sql.query.aggregates import APPROXIMATE, bounded, digits_of, digits_of_sum
 from sql.rewriting.forms import call_of, literal_text, type_of
 
 TypeOf = Callable[[exp.Column], str]
@@ -15,7 +15,6 @@ TypeOf = Callable[[exp.Column], str]
 UNKNOWN = "DOUBLE"
 """Nothing is concluded from a DOUBLE but that its sums may not be added up."""
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
-_SCALE_KEPT = 6
 _NAMES = {
     "STRING": "date_format from_unixtime concat substring upper lower trim string",
     "DATE": "to_date date trunc last_day add_months",
@@ -61,17 +60,8 @@ def _literal(text: str) -> str:
         return "INT" if len(text) < _DIGITS["INT"] else "BIGINT"
     whole, _, fraction = text.partition(".")
     if whole.isdecimal() and fraction.isdecimal():
-        return _decimal(max(len((whole + fraction).lstrip("0")), len(fraction)), len(fraction))
+        return str(bounded(max(len((whole + fraction).lstrip("0")), len(fraction)), len(fraction)))
     return UNKNOWN
-
-
-def _decimal(precision: int, scale: int) -> str:
-    """As Spark bounds it: digits behind the point are lost before those in front of it."""
-    if precision > DIGITS_MAX:
-        whole = precision - scale
-        scale = max(DIGITS_MAX - whole, min(scale, _SCALE_KEPT))
-        precision = DIGITS_MAX
-    return f"DECIMAL({precision},{scale})"
 
 
 def _arithmetic(node: exp.Expr, type_of_column: TypeOf) -> str:
@@ -83,9 +73,9 @@ def _arithmetic(node: exp.Expr, type_of_column: TypeOf) -> str:
         return UNKNOWN
     (precision, scale), (its, its_scale) = mine, other
     if isinstance(node, exp.Mul):
-        return _decimal(precision + its + 1, scale + its_scale)
+        return str(bounded(precision + its + 1, scale + its_scale))
     longest = max(scale, its_scale)
-    return _decimal(max(precision - scale, its - its_scale) + longest + 1, longest)
+    return str(bounded(max(precision - scale, its - its_scale) + longest + 1, longest))
 
 
 def _digits(node: exp.Expr, type_: str) -> tuple[int, int] | None:

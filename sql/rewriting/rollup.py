@@ -14,16 +14,15 @@ from sqlglot import exp
 
 from sql.query.aggregates import (
     APPROXIMATE,
-    COUNT_DIGITS,
     DIGITS_MAX,
     MERGED_BY_ITSELF,
     REPETITIONS_IGNORED,
     Digits,
     digits_in_sum,
     digits_of,
-    digits_of_average,
     digits_of_sum,
 )
+from sql.query.averaging import quotient
 from sql.rewriting.blocks import aggregates_in, is_aggregate
 from sql.rewriting.candidate import Mismatch, ViewColumn
 from sql.rewriting.derivation import Derivation
@@ -223,12 +222,11 @@ class Rollup:
         self._check_exact(total)
         counted = self._merged("sum", self.over.column(rows), condition)
         summed = self._summed(total, condition)
-        if (digits := digits_of(total.type)) is None:
-            return exp.Div(this=_cast(summed, "DOUBLE"), expression=_cast(counted, "DOUBLE"))
-        if digits.precision >= DIGITS_MAX:
+        digits = digits_of(total.type)
+        if digits is not None and digits.precision >= DIGITS_MAX:
             raise _missing("the type of the average is not known")
-        type_ = digits_of_average(digits_in_sum(digits))
-        return _cast(exp.Div(this=summed, expression=_cast(counted, str(COUNT_DIGITS))), str(type_))
+        averaged = None if digits is None else digits_in_sum(digits)
+        return quotient(averaged, summed, counted, _cast, _divided)
 
 
 _COMPUTED: dict[str, Callable[[Rollup, exp.Expr, exp.Expr | None], exp.Expr]] = {
@@ -256,6 +254,10 @@ def _call(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr
 
 def _cast(node: exp.Expr, type_: str) -> exp.Expr:
     return exp.Cast(this=node, to=_type(type_))
+
+
+def _divided(total: exp.Expr, count: exp.Expr) -> exp.Expr:
+    return exp.Div(this=total, expression=count)
 
 
 @lru_cache(maxsize=1_024)

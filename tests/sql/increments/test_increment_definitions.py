@@ -588,7 +588,9 @@ def test_an_average_is_computed_of_exact_sums() -> None:
     text = texts.merged(shape, "S", [])
     base = "CAST(2097152 AS DECIMAL(7,0))"
     high, middle, low = (f"CAST(`freshgate_s{number}` AS DECIMAL(20,0))" for number in (1, 2, 3))
-    assert f"CAST((({high} * {base} + {middle}) * {base} + {low}) AS DOUBLE) / `freshgate_s0` END" in text
+    assert (
+        f"CAST((({high} * {base} + {middle}) * {base} + {low}) AS DOUBLE) / CAST(`freshgate_s0` AS DOUBLE) END" in text
+    )
     assert "CAST(`freshgate_s5` / CAST(`freshgate_s4` AS DECIMAL(20,0)) AS DECIMAL(16,6)) END" in text
     assert "GROUP BY" not in text
 
