@@ -83,6 +83,11 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     private static final Set READ = words(
         "query plan source sourceTable sourceQuery logicalPlan originalPlan cteDefs cteRelations innerChildren");
     private static final Set COPIED = words("sourceTable source sourceIdentifier");
+    /** Texts that are kept and shown, and name nothing that the command changes. */
+    private static final Set TEXTS = words("comment newComment originalText exprText queryText inputParamText"
+        + " returnTypeText userSpecifiedColumns");
+    /** The property that is a text of this kind. */
+    private static final String COMMENT = "comment";
     /** Commands that change nothing but the session or Spark's caches. */
     private static final Set HARMLESS = words(
         "CacheTable CacheTableAsSelect CacheTableCommand ClearCacheCommand CreateTempView CreateTempViewCommand"
@@ -490,6 +495,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
 
         /** Collects from all fields of a command. */
         void fields(Object command, int depth) {
+            if (isComment(command)) {
+                return;
+            }
             if (learns && command instanceof CatalogTable) {
                 note((CatalogTable) command);
             }
@@ -502,7 +510,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 if (value instanceof LogicalPlan && READ.contains(field)) {
                     continue;
                 }
-                if (value instanceof TableIdentifier && COPIED.contains(field)) {
+                if (value instanceof TableIdentifier && COPIED.contains(field) || TEXTS.contains(field)) {
                     continue;
                 }
                 if (kind.equals("Call") && value instanceof scala.collection.Iterable) {
@@ -532,6 +540,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 path((String) value);
                 isPlace = false;
             }
+        }
+
+        private boolean isComment(Object entry) {
+            return entry instanceof scala.Tuple2 && COMMENT.equals(((scala.Tuple2) entry)._1());
         }
 
         private void option(String key, Object value) {
@@ -577,12 +589,8 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                 Iterator entries = ((Map) value).entrySet().iterator();
                 while (entries.hasNext()) {
                     Map.Entry entry = (Map.Entry) entries.next();
-                    if (entry.getKey() instanceof String) {
-                        option((String) entry.getKey(), entry.getValue());
-                    }
+                    fields(new scala.Tuple2(entry.getKey(), entry.getValue()), depth);
                 }
-                collect(((Map) value).values().toArray(), depth);
-                collect(((Map) value).keySet().toArray(), depth);
             } else if (value instanceof scala.collection.Iterable) {
                 scala.collection.Iterator all = elements(value);
                 while (all.hasNext()) {
@@ -638,7 +646,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
             for (int place = 0; values.hasNext(); place++) {
                 Object value = values.next();
                 String field = place < fieldNames.size() ? (String) fieldNames.get(place) : "";
-                if (!field.equals("identifier") && !(value instanceof CatalogPlugin)) {
+                if (!field.equals("identifier") && !TEXTS.contains(field) && !(value instanceof CatalogPlugin)) {
                     collect(value, depth + 1);
                 }
             }
