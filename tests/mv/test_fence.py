@@ -72,6 +72,19 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
     asyncio.run(story())
 
 
+def test_its_mark_says_where_it_takes_relayed_clients() -> None:
+    async def story() -> None:
+        database = Database()
+        watching = fence(database)
+        await fence(database).take()
+        assert (found := await watching.other()) is not None and found.relay == ""
+        leading = Fence(database, "s", "here", relay="[::1]:10009")  # type: ignore[arg-type]  # it is asked nothing else
+        await leading.take()
+        assert (found := await watching.other()) is not None and found.relay == "[::1]:10009"
+
+    asyncio.run(story())
+
+
 def test_it_is_said_once_however_many_ask_at_the_same_time(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         database = Database()

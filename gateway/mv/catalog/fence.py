@@ -29,13 +29,14 @@ LOOK_SECONDS = 1.0
 """Interval of looks at the mark of another gateway, at the start."""
 GATEWAY = "freshgate.gateway"
 WHERE = "freshgate.gateway_at"
+RELAY = "freshgate.gateway_relay"
 PROCESS = "freshgate.gateway_process"
 BEAT = "freshgate.gateway_alive"
 LEAVING = "freshgate.gateway_leaving"
 """The mark of the last gateway that has begun to shut down."""
 RELEASED = "freshgate.gateway_ended"
 """The mark of the last gateway that was shut down properly."""
-NAMES = (GATEWAY, WHERE, PROCESS, BEAT, LEAVING, RELEASED)
+NAMES = (GATEWAY, WHERE, RELAY, PROCESS, BEAT, LEAVING, RELEASED)
 NO_SUCH_DATABASE = frozenset({"42704", "42P01"})
 
 
@@ -61,10 +62,14 @@ class Fence:
         here: str,
         clock: Callable[[], float] = time.monotonic,
         process: Process | None = None,
+        relay: str = "",
     ) -> None:
+        """`relay`: the address (HOST:PORT) at which this gateway takes clients that other gateways pass on; empty: it
+        takes none."""
         self._metastore = metastore
         self._database = database
         self._here = here
+        self._relay = relay
         self._clock = clock
         self._process = Process.own() if process is None else process
         self._mark = secrets.token_hex(8)
@@ -120,6 +125,7 @@ class Fence:
             found.get(BEAT, ""),
             leaving=found.get(LEAVING) == mark,
             ended=found.get(RELEASED) == mark,
+            relay=_decoded(found.get(RELAY, "")),
         )
 
     async def take(self) -> bool:
@@ -137,6 +143,7 @@ class Fence:
             {
                 GATEWAY: self._mark,
                 WHERE: place.encode().hex(),
+                RELAY: self._relay.encode().hex(),
                 PROCESS: str(self._process),
                 BEAT: self._next_beat(),
             }
@@ -231,10 +238,15 @@ class Fence:
 
 
 def _place(where: str) -> str:
+    return _decoded(where) or "at an unknown address"
+
+
+def _decoded(text: str) -> str:
+    """A text that was stored in hexadecimal digits; empty for anything else."""
     try:
-        return bytes.fromhex(where).decode(errors="replace") or "at an unknown address"
+        return bytes.fromhex(text).decode(errors="replace")
     except ValueError:
-        return "at an unknown address"
+        return ""
 
 
 def _superseded(place: str) -> str:

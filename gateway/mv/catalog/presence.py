@@ -92,6 +92,8 @@ class PresenceMark:
     leaving: bool
     """It is being stopped: it ends when its clients' statements have ended."""
     ended: bool
+    relay: str = ""
+    """The address (HOST:PORT) at which it takes clients that other gateways pass on; empty: it takes none."""
 
 
 class Presence(Enum):
