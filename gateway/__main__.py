@@ -30,7 +30,7 @@ from gateway.login import exposure
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
-from gateway.proxy.listener import PortUnavailable
+from gateway.proxy.entrance import PortUnavailable
 from gateway.server import Server
 from gateway.spark import guard_command
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine, find_java

@@ -87,8 +87,9 @@ from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.proxy import upstream
+from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.hosts import Hosts
-from gateway.proxy.listener import Listener, Port
+from gateway.proxy.listener import Listener
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
@@ -678,7 +679,7 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
         with counted(traffic):
             return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
 
-    return Listener(ports, wire_limits, open_client, connect, traffic)
+    return Listener(Entrance(ports, wire_limits.login_seconds), wire_limits, open_client, connect, traffic)
 
 
 def monitoring(settings: Settings, sources: MetricSources) -> Monitor:

@@ -24,8 +24,9 @@ from TCLIService import ttypes
 from views import given
 
 from benchmarks.figures import Figure
+from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.heap import settle
-from gateway.proxy.listener import Listener, Port
+from gateway.proxy.listener import Listener
 from gateway.proxy.upstream import UpstreamSocket, connect
 from gateway.service.dispatch import Dispatch
 from gateway.service.routing import long_texts
@@ -123,7 +124,7 @@ async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str,
             return await connect(endpoint, login, LIMITS)
 
         port = Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({PLAIN}), LIMITS))
-        listener = Listener([port], LIMITS, lambda: Dispatch(world.service), upstream)
+        listener = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, lambda: Dispatch(world.service), upstream)
         await listener.start()
         try:
             return await _measured(Watch(), listener.ports[0], state, statements)

@@ -77,10 +77,12 @@ def test_its_mark_says_where_it_takes_relayed_clients() -> None:
         database = Database()
         watching = fence(database)
         await fence(database).take()
-        assert (found := await watching.other()) is not None and found.relay == ""
+        assert (found := await watching.other()) is not None
+        assert found.relay == ""
         leading = Fence(database, "s", "here", relay="[::1]:10009")  # type: ignore[arg-type]  # it is asked nothing else
         await leading.take()
-        assert (found := await watching.other()) is not None and found.relay == "[::1]:10009"
+        assert (found := await watching.other()) is not None
+        assert found.relay == "[::1]:10009"
 
     asyncio.run(story())
 

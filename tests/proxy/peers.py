@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from message_stream import MessageStream
 
 from gateway.errors import FreshgateError
-from gateway.proxy.listener import Listener, Port
+from gateway.proxy.entrance import Entrance, Port
+from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import UpstreamSocket, connect
@@ -267,7 +268,7 @@ async def gateway(
 
     traffic = Traffic()
     port = Port("127.0.0.1", 0, open_wire, proxies=proxies or TrustedProxies())
-    listener = Listener([port], limits, open_client, connect_upstream, traffic)
+    listener = Listener(Entrance([port], limits.login_seconds), limits, open_client, connect_upstream, traffic)
     await listener.start()
     gate = Gateway(listener, spark, services, limits, traffic)
     try:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.proxy.listener import Listener, Port, PortUnavailable
+from gateway.proxy.entrance import Entrance, Port, PortUnavailable
+from gateway.proxy.listener import Listener
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
@@ -190,7 +191,7 @@ async def test_closing_is_bounded() -> None:
 async def test_a_port_in_use_is_an_error() -> None:
     async with gateway(Spark()) as gate:
         port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
-        second = Listener([port], LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+        second = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
         with pytest.raises(PortUnavailable, match="in use") as raised:
             await second.start()
         assert raised.value.port is port
@@ -219,7 +220,7 @@ async def test_a_name_with_several_addresses_is_served_on_each(monkeypatch: pyte
 
 def idle_listener(*ports: Port) -> Listener:
     """A listener that never connects to Spark."""
-    return Listener(ports, LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    return Listener(Entrance(ports, LIMITS.login_seconds), LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
 
 
 async def test_ports_are_bound_before_the_start() -> None:
@@ -232,7 +233,8 @@ async def test_ports_are_bound_before_the_start() -> None:
         with pytest.raises(PortUnavailable, match="in use") as raised:
             await second.bind()
         assert raised.value.port is taken
-        assert second._sockets == []
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", second.ports[0])
     finally:
         await first.close()
 
@@ -299,7 +301,12 @@ async def test_a_failed_handshake_does_not_count_as_a_connection(tmp_path: Path)
     pem = tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
     port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS), Certificate(str(pem), ""))
-    listener = Listener([port], replace(LIMITS, connections_max=1), Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    listener = Listener(
+        Entrance([port], LIMITS.login_seconds),
+        replace(LIMITS, connections_max=1),
+        Service,
+        lambda login: asyncio.sleep(0),
+    )  # type: ignore[arg-type, return-value]
     await listener.start()
     for _ in range(3):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
@@ -338,7 +345,9 @@ def tls_listener(tmp_path: Path, limits: WireLimits, traffic: Traffic) -> tuple[
     pem = tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
     port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), Certificate(str(pem), ""))
-    return Listener([port], limits, Service, lambda login: asyncio.sleep(0), traffic), authority  # type: ignore[arg-type, return-value]
+    return Listener(
+        Entrance([port], limits.login_seconds), limits, Service, lambda login: asyncio.sleep(0), traffic
+    ), authority  # type: ignore[arg-type, return-value]
 
 
 async def test_a_connection_without_a_handshake_counts_until_it_times_out(tmp_path: Path) -> None:
