@@ -21,7 +21,6 @@ from sqlglot import exp
 
 from sql.definition.functions import GENERATORS, called, foreign
 from sql.definition.origins import (
-    JOINS,
     UNCERTAIN,
     UNKNOWN_COLUMNS,
     Lost,
@@ -38,11 +37,12 @@ from sql.definition.origins import (
 )
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
-from sql.query.resolution import Column
+from sql.query.resolution import NULL_SIDES, Column
 from sql.query.trees import (
     holds_relation,
     is_named,
     is_star,
+    join_label,
     others,
     own_name,
     own_parts,
@@ -433,8 +433,8 @@ class _Reading:
         return scope
 
     def _joined(self, scope: Scope, joins: Sequence[exp.Join], env: _Env) -> Scope:
-        # sqlglot does not distinguish a comma from CROSS JOIN. After a comma, USING and NATURAL have another left side.
-        has_comma = any(_label(join).endswith("CROSS") for join in joins)
+        # After a comma, USING and NATURAL have another left side.
+        has_comma = any(join_label(join).endswith("CROSS") for join in joins)
         for join in joins:
             named = bool(join.args.get("using")) or bool(join.args.get("method"))
             right = self._item(join.this, env)
@@ -647,17 +647,13 @@ def _names(alias: exp.Expr | None) -> list[str]:
     return [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
 
 
-def _label(join: exp.Join) -> str:
-    return " ".join(str(join.args.get(part) or "") for part in ("side", "kind")).upper().strip()
-
-
 def _joined(left: Scope, right: Scope, join: exp.Join) -> Scope:
-    label, method = _label(join), str(join.args.get("method") or "").upper()
+    natural, label = join.method.upper() == "NATURAL", join_label(join).removeprefix("NATURAL").strip()
     strange = strange_clause(join, {"this", "on", "using", "side", "kind", "method"})
-    if strange is not None or method not in ("", "NATURAL") or label not in JOINS:
-        return left.joined_with(right).uncertain(f"the join {method or label} is not understood")
+    if strange is not None or label not in NULL_SIDES:
+        return left.joined_with(right).uncertain(f"the join {join.method.upper() or label} is not understood")
     using = [name.name for name in join.args.get("using") or ()]
-    return joined(left, right, label, natural=bool(method), using=using)
+    return joined(left, right, label, natural=natural, using=using)
 
 
 def _parts(table: exp.Table) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sql.names import TableName
 from sql.query import resolution
-from sql.query.resolution import HALF_JOINS, Column, Named
+from sql.query.resolution import HALF_JOINS, NULL_SIDES, Column, Named
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +125,12 @@ class Scope(resolution.Scope[Value]):
 
 
 NULLABLE = "it comes from the side of an outer join that may be NULL"
-JOINS = frozenset({"", "INNER", "CROSS", "SEMI", "LEFT SEMI", "ANTI", "LEFT ANTI"}) | {
-    f"{side}{outer}" for side in ("LEFT", "RIGHT", "FULL") for outer in ("", " OUTER")
-}
-"""The words that may precede JOIN, except NATURAL."""
 
 
 def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, using: Sequence[str] = ()) -> Scope:
-    """The scope of a join; `label` is one of JOINS."""
-    if label.startswith(("RIGHT", "FULL")):
-        left = left.lost(NULLABLE)
-    if label in ("LEFT", "LEFT OUTER", "FULL", "FULL OUTER"):
-        right = right.lost(NULLABLE)
+    """The scope of a join; `label` is one of NULL_SIDES."""
+    null_left, null_right = NULL_SIDES[label]
+    left, right = left.lost(NULLABLE) if null_left else left, right.lost(NULLABLE) if null_right else right
     if natural or using:
         names = left.common(right) if natural else using
         pairs = None if names is None else left.keys(right, names)

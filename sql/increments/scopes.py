@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -16,7 +17,8 @@ from sql.increments.expansion import VIEW
 from sql.increments.reasons import Reason
 from sql.increments.written import Edit, Written, refuse
 from sql.names import Namespace, TableName, quote
-from sql.query.trees import is_star, own_name
+from sql.query.resolution import HALF_JOINS, NULL_SIDES, Column, Scope, relation
+from sql.query.trees import is_star, join_label, own_name
 
 _SELECT = frozenset({"expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct"})
 _CLAUSE_NAMES = {
@@ -35,22 +37,8 @@ _JOIN = frozenset({"this", "side", "kind", "on", "using"})
 _LATERAL = frozenset({"this", "view", "outer", "alias", "ordinality"})
 _SUBQUERY = frozenset({"this", "alias"})
 _UNION = frozenset({"this", "expression", "distinct", "order"})
-_JOINS = {
-    "": (True, True),
-    "INNER": (True, True),
-    "CROSS": (True, True),
-    "LEFT": (True, False),
-    "LEFT OUTER": (True, False),
-    "RIGHT": (False, True),
-    "RIGHT OUTER": (False, True),
-    "FULL": (False, False),
-    "FULL OUTER": (False, False),
-    "LEFT SEMI": (True, False),
-    "SEMI": (True, False),
-    "LEFT ANTI": (True, False),
-    "ANTI": (True, False),
-}
-"""Whether the left and the right side of a join grow."""
+Meaning: TypeAlias = tuple[str, ...]
+"""The name of a relation and of its column, in lower case, and perhaps fields of structs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,42 +116,37 @@ class FromItem:
     empties: bool = True
     """Whether it has no rows if its tables have none."""
 
+    @property
+    def scope(self) -> Scope[Meaning]:
+        meanings: list[Meaning] = [(self.name or "?", name.lower()) for name in self.columns]
+        columns = [Column(name or None, meaning) for name, meaning in zip(self.columns, meanings, strict=True)]
+        return Scope.of(relation(columns, [(self.name,)] if self.name else []))
+
 
 @dataclass(slots=True)
 class FromScope:
     """The relations of one FROM whose columns items can use."""
 
-    relations: list[FromItem] = field(default_factory=list)
-    using: set[str] = field(default_factory=set)
-    """The columns of USING, in lower case."""
-    shown: tuple[str, ...] = ()
-    """What a star means."""
+    names: Scope[Meaning] = field(default_factory=Scope)
+    items: list[FromItem] = field(default_factory=list)
     empties: bool = False
     """As `FromItem.empties`."""
 
     @property
     def mentions(self) -> list[Mention]:
-        return [mention for relation in self.relations for mention in relation.mentions]
+        return [mention for item in self.items for mention in item.mentions]
 
-    def canonical(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+    def note(self, item: FromItem) -> None:
+        if item.name and any(each.name == item.name for each in self.items):
+            raise refuse(f"two relations are called {item.name}")
+        self.items.append(item)
+
+    def canonical(self, parts: Sequence[str]) -> Meaning | None:
         """A column and its fields, the same for all ways to write it; None if there is no such column."""
-        folded = tuple(part.lower() for part in parts)
-        if len(folded) > 1:
-            found = [each for each in self.relations if each.name == folded[0] and folded[1] in _folded(each.columns)]
-            if len(found) == 1:
-                return folded
-            if found:
-                raise refuse(f"the column {'.'.join(parts)} is ambiguous")
-        if folded[0] in self.using:
-            return ("", *folded)
-        found = [each for each in self.relations if folded[0] in _folded(each.columns)]
+        found, fields = self.names.resolve(parts)
         if len(found) > 1:
             raise refuse(f"the column {'.'.join(parts)} is ambiguous")
-        return (found[0].name or "?", *folded) if found else None
-
-
-def _folded(names: Iterable[str]) -> list[str]:
-    return [name.lower() for name in names]
+        return (*found[0], *(name.lower() for name in fields)) if found else None
 
 
 class RelationReader:
@@ -209,19 +192,18 @@ class RelationReader:
         return scope
 
     @staticmethod
-    def _add(scope: FromScope, relation: FromItem) -> None:
-        if relation.name and any(each.name == relation.name for each in scope.relations):
-            raise refuse(f"two relations are called {relation.name}")
-        scope.relations.append(relation)
-        scope.shown += relation.columns
+    def _add(scope: FromScope, item: FromItem) -> None:
+        scope.note(item)
+        scope.names = scope.names.beside(item.scope)
 
     def _join(self, scope: FromScope, join: exp.Join, branch: int, grows: bool) -> None:
-        label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
-        if label not in _JOINS:
+        label = join_label(join)
+        if label not in NULL_SIDES:
             raise refuse(f"it has a join of the kind {label}")
         if strange := next((name for name, value in join.args.items() if value and name not in _JOIN), ""):
             raise refuse(f"it has a join with {strange.upper()}")
-        left, right = _JOINS[label]
+        half, (null_left, null_right) = label.endswith(HALF_JOINS), NULL_SIDES[label]
+        left, right = not null_left, not null_right and not half
         on = join.args.get("on")
         if on is not None and on.find(exp.Query) is not None:
             raise refuse("it has a subquery in ON")
@@ -236,13 +218,12 @@ class RelationReader:
                 mention.grows = False
         scope.empties = _empties(scope.empties, relation.empties, left=left, right=right)
         using = [name.name for name in join.args.get("using") or ()]
-        if label.endswith(("SEMI", "ANTI")):
-            scope.shown = _joined(using, scope.shown)
-            return
-        scope.using |= set(_folded(using))
-        before = scope.shown
-        self._add(scope, relation)
-        scope.shown = _joined(using, (*before, *relation.columns))
+        if using:
+            scope.names = _joined(scope.names, relation.scope, using, label)
+        elif not half:
+            scope.names = scope.names.beside(relation.scope)
+        if not half:
+            scope.note(relation)
 
     def _condition(self, node: exp.Expr, branch: int) -> None:
         """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
@@ -345,19 +326,19 @@ class RelationReader:
         parts = item.parts[:-1] if isinstance(item, exp.Column) else []
         if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
             raise refuse("it has a star that is not frozen")
-        relations = [each for each in scope.relations if not parts or each.name == parts[0].name.lower()]
-        if not relations or len(parts) > 1:
-            raise refuse(f"the star of {'.'.join(part.name for part in parts)} is not understood")
         joins = select.args.get("joins") or ()
         if any(join.args.get("using") for join in joins) and (parts or any(_is_cross(join) for join in joins)):
             raise refuse("it has a star over a join with USING")
-        shown = relations[0].columns if parts else scope.shown
-        if not all(shown):
+        columns = scope.names.star([part.name for part in parts])
+        if columns is None:
+            raise refuse(f"the star of {'.'.join(part.name for part in parts)} is not understood")
+        names = [column.name for column in columns if column.name is not None]
+        if len(names) < len(columns):
             raise refuse("it has a star over a column without a name")
-        for relation in relations:
-            if relation.plain:
-                relation.mentions[0].starred = True
-        return list(shown)
+        for each in scope.items:
+            if each.plain and (not parts or each.name == parts[0].name.lower()):
+                each.mentions[0].starred = True
+        return names
 
 
 def _is_cross(join: exp.Join) -> bool:
@@ -374,10 +355,14 @@ def _empties(left_empties: bool, right_empties: bool, *, left: bool, right: bool
     return right_empties if right else left_empties and right_empties
 
 
-def _joined(using: Sequence[str], shown: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of a join: first those of USING."""
-    folded = set(_folded(using))
-    return (*using, *(column for column in shown if column.lower() not in folded))
+def _joined(left: Scope[Meaning], right: Scope[Meaning], using: Sequence[str], label: str) -> Scope[Meaning]:
+    """The names of a join with USING. After a comma, its left side begins behind it: so the last column of the name is
+    meant."""
+    found = [(left.named(name), right.named(name)) for name in using]
+    if not all(mine and len(its) == 1 for mine, its in found):
+        raise refuse(f"it is not known which columns USING ({', '.join(using)}) joins")
+    pairs = [(mine[-1], its[0]) for mine, its in found]
+    return left.joined_by(right, pairs, label, [Column(mine.name, ("", *mine.value[1:])) for mine, _ in pairs])
 
 
 def _beside(mention: Mention, mentions: Sequence[Mention]) -> frozenset[int]:

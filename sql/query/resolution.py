@@ -13,6 +13,13 @@ Qualifier = tuple[str, ...]
 V = TypeVar("V")
 HALF_JOINS = ("SEMI", "ANTI")
 """Of these, only the columns of the left side are visible."""
+NULL_SIDES = {
+    **dict.fromkeys(("", "INNER", "CROSS", "SEMI", "LEFT SEMI", "ANTI", "LEFT ANTI"), (False, False)),
+    **dict.fromkeys(("LEFT", "LEFT OUTER"), (False, True)),
+    **dict.fromkeys(("RIGHT", "RIGHT OUTER"), (True, False)),
+    **dict.fromkeys(("FULL", "FULL OUTER"), (True, True)),
+}
+"""By the words before JOIN, other than NATURAL, whether the left and the right side may have NULL in place of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +167,16 @@ class Scope(Generic[V]):
             return None
         return [(mine[0], its[0]) for mine, its in pairs]
 
-    def joined_by(self, right: Self, pairs: Sequence[tuple[Column[V], Column[V]]], label: str) -> Self:
+    def joined_by(
+        self,
+        right: Self,
+        pairs: Sequence[tuple[Column[V], Column[V]]],
+        label: str,
+        either: Sequence[Column[V]] = (),
+    ) -> Self:
         """The scope of a join by these columns (`keys`), which come first and only once: those of the right side in a
-        right join, otherwise those of the left side."""
+        right join, otherwise those of the left side. `either`: what they mean in a full join, where each is the one of
+        the side that has a row."""
         mine, its = tuple(one for one, _ in pairs), tuple(other for _, other in pairs)
         rests = [
             tuple(column for column in scope.columns if not any(column is key for key in used))
@@ -172,4 +186,7 @@ class Scope(Generic[V]):
             return replace(self, columns=(*mine, *rests[0]))
         shown, hidden = (its, mine) if label.startswith("RIGHT") else (mine, its)
         both = self.beside(right)
+        if label.startswith("FULL") and either:
+            both = both.beside(self.of(relation(either, ())))
+            shown, hidden = tuple(either), mine + its
         return replace(both, columns=(*shown, *rests[0], *rests[1]), hidden=(*both.hidden, *hidden))

@@ -97,6 +97,11 @@ def partition_keys(node: exp.Select, window: exp.Expr) -> list[exp.Expr]:
     return keys
 
 
+def join_label(join: exp.Join) -> str:
+    """The words before JOIN, in upper case. sqlglot takes a comma for CROSS JOIN."""
+    return " ".join(filter(None, (join.method, join.side, join.kind))).upper()
+
+
 def is_star(item: exp.Expr) -> bool:
     return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sql.names import Namespace, TableName
 from sql.query.aggregates import AGGREGATES
 from sql.query.resolution import Column, Scope, relation
-from sql.query.trees import is_star
+from sql.query.trees import is_star, join_label
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
 from sql.rewriting.labels import label_of
@@ -202,7 +202,7 @@ class BlockReader:
         return block
 
     def _join(self, join: exp.Join, block: Block, left: _Scope) -> _Scope:
-        label = " ".join(filter(None, (join.method, join.side, join.kind))).upper()
+        label = join_label(join)
         if label not in _INNER + _LEFT or join.args.get("match_condition"):
             raise Doubt(f"it has a join of the kind {label}")
         right = self._relation(join.this, block, left=label in _LEFT)

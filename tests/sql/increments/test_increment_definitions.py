@@ -206,6 +206,8 @@ GROUPS = [
     ("SELECT a, b, count(*) FROM t GROUP BY GROUPING SETS ((a, b), (a), b)", "freshgate_g freshgate_n", True),
     ("SELECT a, b, count(*) FROM t GROUP BY a, ROLLUP(b)", "freshgate_g freshgate_n", True),
     ("SELECT t.a, count(*) FROM t LEFT JOIN u USING (a) GROUP BY t.a", "freshgate_n", True),
+    ("SELECT a, count(*) FROM t LEFT JOIN u USING (a) GROUP BY t.a", "freshgate_n", True),
+    ("SELECT p.a, x.a, count(*) FROM t p, u x JOIN u y USING (a) GROUP BY p.a, x.a", "freshgate_n", True),
     ("SELECT e, count(*) FROM t LATERAL VIEW explode(arr) x AS e GROUP BY e", "freshgate_n", True),
     ("SELECT x.a, count(*) FROM (SELECT a FROM t WHERE v > 1) x GROUP BY x.a", "freshgate_n", True),
     ("WITH x AS (SELECT a FROM t) SELECT a, count(*) FROM x GROUP BY a", "freshgate_n", True),
@@ -362,6 +364,10 @@ REFUSED = [
     ("SELECT * FROM (SELECT a + 1 FROM t) x JOIN u ON true", OPERATOR, "without a name"),
     ("SELECT * FROM u, small JOIN u v USING (a)", OPERATOR, "USING"),
     ("SELECT u.* FROM t JOIN u USING (a)", OPERATOR, "USING"),
+    ("SELECT t.a FROM t JOIN small USING (a)", OPERATOR, "not known which columns USING (a) joins"),
+    ("SELECT t.a, count(*) FROM t FULL JOIN u USING (a) GROUP BY a", OPERATOR, "neither grouped"),
+    ("SELECT t.a, count(*) FROM t RIGHT JOIN u USING (a) GROUP BY a", OPERATOR, "neither grouped"),
+    ("SELECT a, count(*) FROM t p, u x JOIN u y USING (a) GROUP BY a", OPERATOR, "ambiguous"),
     ("WITH x AS (SELECT a FROM t), x AS (SELECT a FROM u) SELECT a FROM x", OPERATOR, "same name"),
     ("SELECT other.plain.a FROM other.plain", OPERATOR, "qualified"),
     ("SELECT a FROM other.itself", OPERATOR, "reads itself"),
@@ -581,6 +587,20 @@ def test_the_texts_of_groups() -> None:
         " count(*) AS `freshgate_n`, max(v) AS `freshgate_s0` FROM (D) AS `t` WHERE v > 0 GROUP BY b)"
         " AS `freshgate_term`) AS `freshgate_parts` GROUP BY `freshgate_k0`) AS `freshgate_groups`"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("SELECT u.a, count(*) FROM t RIGHT JOIN u USING (a) GROUP BY a, u.a", "a"),
+        ("SELECT a, t.a, count(*) FROM t RIGHT JOIN u USING (a) GROUP BY a, t.a", "a t.a"),
+        ("SELECT a, t.a, u.a, count(*) FROM t FULL JOIN u USING (a) GROUP BY a, t.a, u.a", "a t.a u.a"),
+    ],
+)
+def test_which_column_of_a_join_with_using_is_meant(query: str, keys: str) -> None:
+    groups = shape_of(query).groups
+    assert groups is not None
+    assert " ".join(key.text for key in groups.keys) == keys
 
 
 def test_an_average_is_computed_of_exact_sums() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sql.query.resolution import Column, Scope, relation
+from sql.query.resolution import HALF_JOINS, NULL_SIDES, Column, Scope, relation
 
 
 def table(name: str, *columns: str, complete: bool = True) -> Scope[str]:
@@ -65,3 +65,22 @@ def test_other_values_are_found_by_every_name() -> None:
     scope = joined(table("t", "k"), table("u", "k"), "", "k").mapped(lambda column: replace(column, value="lost"))
     assert [scope.found(parts)[0] for parts in (["k"], ["t", "k"], ["u", "k"])] == [["lost"]] * 3
     assert [column.value for column in scope.columns] == ["lost"]
+
+
+def test_a_full_join_by_column_names() -> None:
+    left, right = table("t", "x", "k"), table("u", "k", "y")
+    pairs = left.keys(right, ["k"])
+    assert pairs is not None
+    scope = left.joined_by(right, pairs, "FULL OUTER", [Column("k", "t.k or u.k")])
+    assert [column.value for column in scope.columns] == ["t.k or u.k", "t.x", "u.y"]
+    assert scope.resolve(["K"]) == (["t.k or u.k"], [])
+    assert [scope.resolve([table, "k"])[0] for table in ("t", "u")] == [["t.k"], ["u.k"]]
+    chained = scope.keys(table("v", "k"), ["k"])
+    assert chained is not None
+    assert [one.value for one, _ in chained] == ["t.k or u.k"]
+
+
+def test_which_sides_may_have_null_for_a_row() -> None:
+    assert NULL_SIDES["LEFT"] == (False, True)
+    assert NULL_SIDES["FULL OUTER"] == (True, True)
+    assert not any(any(NULL_SIDES[f"{side}{half}"]) for side in ("", "LEFT ") for half in HALF_JOINS)
