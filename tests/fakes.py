@@ -1,46 +1,37 @@
 """Fakes of the ports, connected to the real catalog, router and dispatcher, for tests without Spark.
 
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    bob = await world.client("bob")
-    world.spark.holds("INSERT INTO s.t VALUES (1)")    # this statement runs until the test finishes it
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await site.client("bob")
+    site.spark.holds("INSERT INTO s.t VALUES (1)")    # this statement runs until the test finishes it
     insert = await bob.execute("INSERT INTO s.t VALUES (1)")
     insert.at_spark.finish()
     await bob.execute("SELECT n FROM s.mv")
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
 
-`FakeMetastore` stands for Spark's metastore. `FakeSpark` has sessions and operations, and answers the calls that the
-gateway forwards or makes itself. A statement has ended at Spark when its ExecuteStatement is answered, even if its
-client never polls. Statements passed to `holds` run until the test calls `finish`. Only `USE` has an effect; a test
-that needs other effects sets `FakeSpark.on_finish`.
-
-There is another Spark in `world.spark`, because the two know nothing in common: that one carries out statements, in
-steps that a history orders, and has no calls; this one answers calls of Thrift, with what the test says.
-`gateway.assembly` builds the gateway in front of both.
+`Site` is a gateway in front of `fake_spark.FakeSpark`, and `Client` one of its clients. `gateway.assembly` builds the
+gateway, as it does in the simulated world (`world.assembly`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import composing
+from fake_spark import Answer, FakeMetastore, FakePlans, FakeSpark, FakeSqlSession, SparkOperation, SparkSession, named
 from raw_session import decoded, encoded
 from TCLIService import ttypes
-from thrift.Thrift import TMessageType
 from views import given, view_of
 
 from gateway import assembly
 from gateway.config import Rewrite, Settings
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.entry import Entry
@@ -48,7 +39,7 @@ from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.model.view import Cause, MaterializedView, Version
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.relations import definition_reads
-from gateway.mv.ports import Function, PlanUnavailable, Relation, RelationKind, SqlSession
+from gateway.mv.ports import Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
@@ -68,18 +59,16 @@ from gateway.service.clients.session import Session
 from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch
 from gateway.service.executions import Terms
-from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
+from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.rewrites import Means
-from gateway.wire import message, reply
+from gateway.wire import message
 from gateway.wire.connection import PLAIN
-from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.mentioned import Mentioned
-from sql.names import FUNCTION, Namespace, TableName
-from sql.proof.plan import Plan
+from sql.names import Namespace, TableName
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import Shape
 from sql.statement import Command
@@ -87,358 +76,6 @@ from sql.texts.maintenance import StorageLayout, shown_rows
 
 STORAGE = "storage"
 ROOT = Rights({"root"})
-FINISHED, ERROR, CANCELED = OperationState.FINISHED, OperationState.ERROR, OperationState.CANCELED
-NAMESPACE_QUESTION = "SELECT current_catalog(), current_database()"
-
-
-def named(dotted: str) -> TableName:
-    """The name of `s.t`, or of `lake.s.t` in another catalog."""
-    return TableName.resolve(tuple(dotted.split(".")), Namespace())
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Implements `ports.Rows`."""
-
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    columns: tuple[str, ...] = ()
-
-
-Outcome = Answer | FreshgateError | Callable[[str], Answer]
-"""Spark's answer to one of the gateway's own statements."""
-
-
-class Answers:
-    """The answers to statements. The first pattern that matches the text counts; other statements have no rows."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self._results: list[tuple[re.Pattern[str], Outcome]] = []
-
-    def say(self, pattern: str, result: Outcome) -> None:
-        """Adds an answer, which takes precedence over earlier ones."""
-        self._results.insert(0, (re.compile(pattern, re.IGNORECASE), result))
-
-    def to(self, text: str) -> Answer:
-        for pattern, result in self._results:
-            if pattern.search(text):
-                if isinstance(result, FreshgateError):
-                    raise result
-                return result if isinstance(result, Answer) else result(text)
-        return Answer()
-
-
-class FakePlans:
-    """Plans by their texts. Implements `ports.Plans`."""
-
-    in_place = True
-
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self._plans = plans
-
-    @asynccontextmanager
-    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
-        yield b"name"
-
-    async def optimized(self, session: bytes, text: str) -> Plan:
-        if text not in self._plans:
-            raise PlanUnavailable(f"There is no plan of {text}")
-        return self._plans[text]
-
-
-class FakeMetastore:
-    """Implements `ports.Metastore`. While `answering` is cleared, all calls wait."""
-
-    def __init__(self) -> None:
-        self.relations: dict[TableName, Relation] = {}
-        self.functions_by_name: dict[TableName, Function] = {}
-        self.stored: dict[TableName, dict[str, str]] = {}
-        self.names = {"default"}
-        self.answers = Answers()
-        self.asked: list[tuple[str, object]] = []
-        """The called methods with their subjects."""
-        self.answering = asyncio.Event()
-        self.answering.set()
-
-    def add(self, relation: Relation) -> Relation:
-        self.relations[relation.name] = relation
-        self.names.add(relation.name.database)
-        return relation
-
-    def add_function(self, dotted: str, function: Function) -> None:
-        name = replace(named(dotted), aspect=FUNCTION)
-        self.functions_by_name[name] = function
-        self.names.add(name.database)
-
-    def drop(self, name: TableName) -> None:
-        del self.relations[name]
-
-    async def relation(self, name: TableName, *, identify: bool = True) -> Relation | None:
-        await self._ask("relation", name)
-        found = self.relations.get(name)
-        return replace(found, created="") if found and found.provider == "delta" and not identify else found
-
-    async def databases(self) -> frozenset[str]:
-        await self._ask("databases", "")
-        return frozenset(self.names)
-
-    async def tables(self, database: str) -> frozenset[str]:
-        await self._ask("tables", database)
-        return frozenset(name.table for name in self.relations if name.database == database)
-
-    async def views(self, database: str) -> frozenset[str]:
-        await self._ask("views", database)
-        found = [each for each in self.relations.values() if each.kind is RelationKind.VIEW]
-        return frozenset(each.name.table for each in found if each.name.database == database)
-
-    async def function(self, name: TableName) -> Function | None:
-        await self._ask("function", name)
-        return self.functions_by_name.get(name)
-
-    async def functions(self, database: str) -> frozenset[str]:
-        await self._ask("functions", database)
-        return frozenset(name.table for name in self.functions_by_name if name.database == database)
-
-    async def properties(self, table: TableName) -> Mapping[str, str]:
-        await self._ask("properties", table)
-        return self.stored.get(table, {})
-
-    async def run(self, sql: str) -> Answer:
-        await self._ask("run", sql)
-        self.answers.heard.append(sql)
-        return self.answers.to(sql)
-
-    async def _ask(self, method: str, subject: object) -> None:
-        self.asked.append((method, subject))
-        await self.answering.wait()
-
-
-# --- Spark's Thrift Server ---------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class SparkSession:
-    """A session at Spark with its state."""
-
-    user: str
-    namespace: Namespace
-    handle: Handle = field(default_factory=new_handle)
-    operations: list[SparkOperation] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class SparkOperation:
-    """A client's statement at Spark."""
-
-    text: str
-    session: SparkSession
-    spark: FakeSpark
-    handle: Handle = field(default_factory=new_handle)
-    state: OperationState = OperationState.RUNNING
-    sqlstate: str | None = None
-    reason: str | None = "it failed"
-    """The message of a failure."""
-    polled: int = 0
-    """How often the client or the gateway asked for its status."""
-    closed: bool = False
-    rows: list[int] = field(default_factory=list)
-    fetched: int = 0
-    """How many rows were fetched."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def fetch(self, seqid: int, again: bool) -> bytes:
-        """All rows, or those that were not fetched yet."""
-        begins = 0 if again else self.fetched
-        self.fetched = len(self.rows)
-        column = ttypes.TColumn(i64Val=ttypes.TI64Column(self.rows[begins:], b""))
-        response = ttypes.TFetchResultsResp(ttypes.TStatus(0), False, ttypes.TRowSet(begins, [], [column]))
-        return enveloped("FetchResults", TMessageType.REPLY, seqid, response)
-
-    def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
-        """Ends the statement. If it succeeds, it takes effect."""
-        if self.state in TERMINAL_STATES:
-            return
-        self.state, self.sqlstate = state, sqlstate
-        self.ended.set()
-        if state is FINISHED:
-            self.spark.carry_out(self)
-
-
-class FakeSpark:
-    """Implements `service.clients.side_connections.Upstream`, and answers forwarded calls (`hear`).
-
-    While `answering` is cleared, calls over side connections wait. Like Spark, it holds a status call until the
-    statement has ended.
-    """
-
-    mechanism = PLAIN
-
-    def __init__(self) -> None:
-        self.sessions: dict[bytes, SparkSession] = {}
-        self.operations: dict[bytes, SparkOperation] = {}
-        self.answers = Answers()
-        """The answers to the gateway's own statements in clients' sessions."""
-        self.asked: list[str] = []
-        """The names of all calls of clients and of the gateway."""
-        self.on_start: Callable[[SparkOperation], None] = lambda _: None
-        self.on_finish: Callable[[SparkOperation], None] = lambda _: None
-        self.explain: Callable[[SparkSession, str], Answer] | None = None
-        """Answers EXPLAIN EXTENDED of a text in a session, in place of `answers`."""
-        self.answering = asyncio.Event()
-        self.answering.set()
-        self.value: Callable[[SparkOperation], int] | None = None
-        """What each result consists of, one row of one column, when its statement is executed; None: no rows."""
-        self.refusal: tuple[str, str] | None = None
-        """The message and SQLSTATE with which every further statement is refused immediately."""
-        self.down = False
-        self._held: set[str] = set()
-
-    def holds(self, *texts: str) -> None:
-        """Makes statements with these texts run until the test ends them."""
-        self._held.update(texts)
-
-    def releases(self) -> None:
-        """Further statements end at once. Those that run still wait for the test."""
-        self._held.clear()
-
-    def carry_out(self, operation: SparkOperation) -> None:
-        """Applies the effect of a statement that has succeeded."""
-        if found := re.fullmatch(r"\s*use\s+(?:(\w+)\.)?(\w+)\s*;?", operation.text, re.IGNORECASE):
-            catalog = found[1] or operation.session.namespace.catalog
-            operation.session.namespace = Namespace(found[2].lower(), catalog.lower())
-        self.on_finish(operation)
-
-    @property
-    def texts(self) -> list[str]:
-        """The statements that clients have sent, in order."""
-        return [operation.text for operation in self.operations.values()]
-
-    def operation(self, text: str) -> SparkOperation:
-        """The last operation with this text."""
-        return next(each for each in reversed(self.operations.values()) if each.text == text)
-
-    # --- calls
-
-    async def answer(self, payload: bytes) -> bytes:
-        """The reply to one call; waits as Spark would."""
-        handle = message.request_handle(payload)
-        operation = self.operations.get(handle.guid) if handle is not None else None
-        if operation is not None and message.peek(payload).name == "GetOperationStatus":
-            operation.polled += 1
-            await operation.ended.wait()
-        return self.hear(payload)
-
-    def hear(self, payload: bytes) -> bytes:
-        """The reply to one call, without waiting."""
-        name = message.peek(payload).name
-        self.asked.append(name)
-        handle = message.request_handle(payload)
-        match name:
-            case "OpenSession":
-                return self._open(payload)
-            case "ExecuteStatement":
-                return self._execute(self.sessions[cast(Handle, handle).guid], payload)
-            case "CloseSession":
-                self.sessions.pop(cast(Handle, handle).guid, None)
-                return reply.closed(name, 1)
-        if handle is None:
-            return reply.unknown_method(name, 1)
-        operation = self.operations.get(handle.guid)
-        if operation is None or operation.closed:
-            return reply.error(name, 1, "Invalid OperationHandle", "HY000")
-        if self.value is not None and name == "GetResultSetMetadata":
-            return enveloped(name, TMessageType.REPLY, 1, ttypes.TGetResultSetMetadataResp(ttypes.TStatus(0)))
-        if self.value is not None and name == "FetchResults":
-            return operation.fetch(1, message.fetch_call(payload).orientation == message.FETCH_FIRST)
-        return self._about(name, operation)
-
-    def _open(self, payload: bytes) -> bytes:
-        call = message.open_session(payload)
-        session = SparkSession(call.username or "", Namespace(call.configuration.get("use:database", "default")))
-        self.sessions[session.handle.guid] = session
-        identifier = ttypes.THandleIdentifier(session.handle.guid, session.handle.secret)
-        opened = ttypes.TOpenSessionResp(ttypes.TStatus(0), call.protocol, ttypes.TSessionHandle(identifier), {})
-        return enveloped("OpenSession", TMessageType.REPLY, 1, opened)
-
-    def _execute(self, session: SparkSession, payload: bytes) -> bytes:
-        call = message.statement(payload)
-        if self.refusal is not None:
-            return reply.error("ExecuteStatement", 1, *self.refusal)
-        operation = SparkOperation(call.statement, session, self)
-        session.operations.append(operation)
-        self.operations[operation.handle.guid] = operation
-        self.on_start(operation)
-        if self.value is not None:
-            operation.rows = [self.value(operation)]
-        if call.statement not in self._held:
-            operation.finish()
-        return reply.execute_ok(1, operation.handle)
-
-    def _about(self, name: str, operation: SparkOperation) -> bytes:
-        if name == "GetOperationStatus":
-            failed = operation.reason if operation.state is ERROR else None
-            return reply.operation_status(1, operation.state, operation.sqlstate, failed)
-        if name == "CancelOperation":
-            operation.finish(CANCELED)
-        elif name == "CloseOperation":
-            operation.finish(OperationState.CLOSED)
-            operation.closed = True
-        return reply.closed(name, 1)
-
-    # --- the gateway's own connections
-
-    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
-        if self.down:
-            raise UpstreamLost("Spark does not answer.")
-        return FakeSide(self)
-
-
-class FakeSide:
-    """Implements `service.clients.side_connections.SideConnection`."""
-
-    def __init__(self, spark: FakeSpark) -> None:
-        self.alive = True
-        self.busy = False
-        self._spark = spark
-
-    async def forward(self, payload: bytes) -> bytes:
-        await self._spark.answering.wait()
-        if self._spark.down:
-            self.alive = False
-            raise UpstreamLost("Spark does not answer.")
-        return await self._spark.answer(payload)
-
-    def session(self, handle: Handle) -> SqlSession:
-        return FakeSqlSession(self._spark, self._spark.sessions[handle.guid])
-
-    async def close(self) -> None:
-        self.alive = False
-
-
-@dataclass
-class FakeSqlSession:
-    """Implements `ports.SqlSession`: the gateway's own statements in a client's session."""
-
-    spark: FakeSpark
-    session: SparkSession
-
-    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
-        found = self.session.namespace
-        self.spark.answers.heard.append(sql)
-        await self.spark.answering.wait()
-        if sql == NAMESPACE_QUESTION:
-            return Answer([(found.catalog, found.database)])
-        explained = sql.removeprefix("EXPLAIN EXTENDED ")
-        if self.spark.explain is not None and explained != sql:
-            return self.spark.explain(self.session, explained)
-        answer = self.spark.answers.to(sql)
-        if not answer.rows and sql.startswith("SELECT (") and len(sql) < 10_000:
-            with contextlib.suppress(composing.Unknown):
-                return Answer([composing.values(sql, {})])
-        return answer
-
-    def spoil(self) -> None: ...
-
 
 # --- parts of the gateway that refresh views or observe tables ----------------------------------------------
 
@@ -588,11 +225,11 @@ class FakeFence:
         return True
 
 
-# --- the world --------------------------------------------------------------------------------------------
+# --- the site --------------------------------------------------------------------------------------------
 
 
-class World:
-    """A gateway in front of a fake Spark."""
+class Site:
+    """A gateway in front of a fake Spark, whose clients are `Client`s."""
 
     def __init__(
         self, rewrite: Rewrite | None = None, *, result_bytes: int = 0, counted: int = 10, **terms: Any
@@ -762,7 +399,7 @@ class Executed:
         assert self.handle is not None, self.error
         operation = self.client.session.operations[self.handle.guid]
         handle = getattr(operation, "continued", None) or operation
-        return self.client.world.spark.operations[handle.handle.guid]
+        return self.client.site.spark.operations[handle.handle.guid]
 
     async def poll(self) -> Any:
         """The reply to GetOperationStatus."""
@@ -791,8 +428,8 @@ class Executed:
 class Client:
     """A client connection with one session."""
 
-    def __init__(self, world: World, dispatch: Dispatch, user: str) -> None:
-        self.world = world
+    def __init__(self, site: Site, dispatch: Dispatch, user: str) -> None:
+        self.site = site
         self.dispatch = dispatch
         self.user = user
         self.session = cast(Session, None)
@@ -800,11 +437,11 @@ class Client:
     async def open(self, configuration: Mapping[str, str]) -> None:
         """Opens another session, which the client uses from now on."""
         await self.ask("OpenSession", ttypes.TOpenSessionReq(COLUMNAR, self.user, "x", dict(configuration)))
-        self.session = next(reversed(self.world.sessions._sessions.values()))
+        self.session = next(reversed(self.site.sessions._sessions.values()))
 
     @property
     def at_spark(self) -> SparkSession:
-        return self.world.spark.sessions[self.session.upstream_handle.guid]
+        return self.site.spark.sessions[self.session.upstream_handle.guid]
 
     async def execute(self, text: str, *, run_async: bool = True, settle: bool = True) -> Executed:
         """Runs a statement until Spark has started it or it has failed, without asking for its status.
@@ -829,7 +466,7 @@ class Client:
         assert isinstance(decision, Forward)
         assert decision.on_reply is not None
         forward, on_reply = decision.payload, decision.on_reply
-        return lambda: cast(None, on_reply(self.world.spark.hear(forward)))
+        return lambda: cast(None, on_reply(self.site.spark.hear(forward)))
 
     def _execution(self, text: str, *, run_async: bool) -> bytes:
         identifier = ttypes.THandleIdentifier(self.session.handle.guid, self.session.handle.secret)
@@ -845,7 +482,7 @@ class Client:
         decision = await decided(self.dispatch.request(payload))
         answer = decision.payload
         if isinstance(decision, Forward):
-            answer = await self.world.spark.answer(decision.payload)
+            answer = await self.site.spark.answer(decision.payload)
             if decision.on_reply is not None:
                 decision.on_reply(answer)
             elif decision.on_sent is not None:
@@ -868,8 +505,3 @@ def plan_of(*views: str) -> Answer:
 
 COLUMNAR = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6."""
-
-
-def not_found(dotted: str) -> StatementFailed:
-    """Spark's error for a missing table or view."""
-    return StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {dotted} cannot be found.", "42P01")

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 
-from fakes import Answer, named
+from fake_spark import Answer, named
 from warehouse import House, Rows, Warehouse
 from world.storage import shown
 

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from fakes import Answer, FakePlans, named
+from fake_spark import Answer, FakePlans, named
 
 from gateway import assembly
 from gateway.config import Settings

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
 
-from fakes import World
+from fakes import Site
 from views import given
 
 from benchmarks.classification import RUNS, seconds_each
@@ -70,18 +70,18 @@ def figures() -> Iterator[Figure]:
 
 async def _known(text: str) -> float:
     """The seconds of processor time until the view's text stands in for a query's whose shape is known."""
-    world = World()
-    world.table(str(LINEITEM), columns=tuple((name, '"string"') for name in COLUMNS))
+    site = Site()
+    site.table(str(LINEITEM), columns=tuple((name, '"string"') for name in COLUMNS))
     fitting = _view("fitting", "l_shipdate, l_returnflag, l_linestatus, l_shipmode")
-    view = await world.view(str(fitting.name), fitting.query, use_for_rewrite="true")
-    given(world.entry(str(view.name)), columns=fitting.columns)
+    view = await site.view(str(fitting.name), fitting.query, use_for_rewrite="true")
+    given(site.entry(str(view.name)), columns=fitting.columns)
     shown = tuple(zip(fitting.columns, map(_json, fitting.types), strict=True))
-    world.metastore.add(replace(world.metastore.relations[view.name], columns=shown))
-    session = (await world.client()).session
+    site.metastore.add(replace(site.metastore.relations[view.name], columns=shown))
+    session = (await site.client()).session
     words, namespace = Understood(text).look.words, Namespace()
 
     async def found() -> None:
-        if not isinstance(await world.rewrites.find(session, namespace, words, text), Hit):
+        if not isinstance(await site.rewrites.find(session, namespace, words, text), Hit):
             raise SystemExit("bench: the view must answer the query.")
 
     await found()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from fakes import World
+from fakes import Site
 from hostile_texts import texts
 from partitioned_warehouse import life
 from raw_session import RawSession
@@ -115,21 +115,21 @@ class Watch:
 
 async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str, float]:
     """The longest turn in seconds, by kind of statement."""
-    world = await _world(state)
+    site = await _site(state)
     with socket.create_server(("127.0.0.1", 0)) as spark:
-        threading.Thread(target=_accept, args=(spark, world), daemon=True).start()
+        threading.Thread(target=_accept, args=(spark, site), daemon=True).start()
         endpoint = Endpoint("127.0.0.1", spark.getsockname()[1], PLAIN)
 
         async def upstream(login: Login) -> UpstreamSocket:
             return await connect(endpoint, login, LIMITS)
 
         port = Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({PLAIN}), LIMITS))
-        listener = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, lambda: Dispatch(world.service), upstream)
+        listener = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, lambda: Dispatch(site.service), upstream)
         await listener.start()
         try:
             return await _measured(Watch(), listener.ports[0], state, statements)
         finally:
-            await world.router.close()
+            await site.router.close()
             await listener.close(1)
 
 
@@ -142,19 +142,19 @@ async def _turns_over_partitions() -> dict[str, float]:
     return found
 
 
-async def _world(state: type[State]) -> World:
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    given(world.entry("s.mv"), properties=state.properties)
+async def _site(state: type[State]) -> Site:
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    given(site.entry("s.mv"), properties=state.properties)
     if state.stale:
 
         async def refresh(*_: object) -> None:
             """Leaves the view stale, for the next statement."""
 
-        world.tasks.make_fresh = refresh  # type: ignore[method-assign, assignment]
-        world.write("s.t")
-    return world
+        site.tasks.make_fresh = refresh  # type: ignore[method-assign, assignment]
+        site.write("s.t")
+    return site
 
 
 async def _measured(watch: Watch, port: int, state: type[State], statements: Mapping[str, str]) -> dict[str, float]:
@@ -192,20 +192,20 @@ def _run(client: RawSession, text: str) -> None:
 # --- in Spark's place --------------------------------------------------------------------------------------
 
 
-def _accept(listening: socket.socket, world: World) -> None:
+def _accept(listening: socket.socket, site: Site) -> None:
     while True:
         try:
             connection, _ = listening.accept()
         except OSError:
             return
-        threading.Thread(target=_answer, args=(connection, world), daemon=True).start()
+        threading.Thread(target=_answer, args=(connection, site), daemon=True).start()
 
 
-def _answer(connection: socket.socket, world: World) -> None:
+def _answer(connection: socket.socket, site: Site) -> None:
     with connection, connection.makefile("rb") as source:
         server, login = PlainServer(10_000), None
         while login is None:
             login = server.receive(source.read1())
         connection.sendall(negotiation(COMPLETE))
         while len(size := source.read(4)) == 4:
-            connection.sendall(frame(world.spark.hear(source.read(int.from_bytes(size)))))
+            connection.sendall(frame(site.spark.hear(source.read(int.from_bytes(size)))))

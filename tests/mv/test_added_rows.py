@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, FakeMetastore, named
+from fake_spark import Answer, FakeMetastore, named
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakes import World, named
+from fake_spark import named
+from fakes import Site
 
 from gateway.mv.rewriting import candidates
 from gateway.mv.rewriting.candidates import Candidates
@@ -14,14 +15,14 @@ JOINED = "SELECT count(*) AS n FROM s.sales JOIN s.shops USING (shop)"
 TAKES_PART = {"use_for_rewrite": "true"}
 
 
-async def world_with_views() -> tuple[World, Candidates]:
-    world = World()
+async def world_with_views() -> tuple[Site, Candidates]:
+    site = Site()
     for table in ("s.sales", "s.shops", "s.days"):
-        world.table(table, columns=(("shop", '"string"'), ("day", '"date"')))
-    await world.view("s.one", SALES, **TAKES_PART)
-    await world.view("s.both", JOINED, **TAKES_PART)
-    await world.view("s.other", "SELECT count(*) AS n FROM s.days")
-    return world, Candidates(world.catalog, world.schemas)
+        site.table(table, columns=(("shop", '"string"'), ("day", '"date"')))
+    await site.view("s.one", SALES, **TAKES_PART)
+    await site.view("s.both", JOINED, **TAKES_PART)
+    await site.view("s.other", "SELECT count(*) AS n FROM s.days")
+    return site, Candidates(site.catalog, site.schemas)
 
 
 async def fitting(known: Candidates, *words: str) -> set[str]:
@@ -39,9 +40,9 @@ async def test_a_view_fits_a_text_with_the_names_of_all_its_tables() -> None:
 
 
 async def test_a_view_that_no_longer_takes_part_fits_nothing() -> None:
-    world, known = await world_with_views()
+    site, known = await world_with_views()
     assert "shops" in known.words
-    entry = world.entry("s.both")
+    entry = site.entry("s.both")
     async with entry.lock:
         after = replace(entry.view, properties={"use_for_rewrite": "false"})
         entry.alter(after, rewritten=False, watches_others=False)
@@ -50,22 +51,22 @@ async def test_a_view_that_no_longer_takes_part_fits_nothing() -> None:
 
 
 async def test_a_statement_waits_for_a_few_definitions_only() -> None:
-    world, known = await world_with_views()
+    site, known = await world_with_views()
     many = 3 * candidates.READ_AT_ONCE
     for number in range(many):
-        world.table(f"s.t{number}")
-        await world.view(f"s.v{number}", f"SELECT count(*) AS n FROM s.t{number}", **TAKES_PART)
+        site.table(f"s.t{number}")
+        await site.view(f"s.v{number}", f"SELECT count(*) AS n FROM s.t{number}", **TAKES_PART)
     assert len(known.words) == candidates.READ_AT_ONCE
     assert await fitting(known, "sales") == {"one"}
     assert len(known.words) == many + 2
 
 
 async def test_the_types_of_a_view_are_those_that_spark_writes() -> None:
-    world = World()
-    world.table("s.t", columns=(("d", '{"name": "date"}'),))
-    await world.view("s.v", "SELECT d, sum(price) AS p FROM t GROUP BY d", **TAKES_PART)
+    site = Site()
+    site.table("s.t", columns=(("d", '{"name": "date"}'),))
+    await site.view("s.v", "SELECT d, sum(price) AS p FROM t GROUP BY d", **TAKES_PART)
     total = '{"name": "decimal", "precision": 20, "scale": 2}'
-    shown = world.metastore.relations[named("s.v")]
-    world.metastore.add(replace(shown, columns=(("d", '{"name": "date"}'), ("p", total))))
-    (view,) = await Candidates(world.catalog, world.schemas).fitting(frozenset({"t"}))
+    shown = site.metastore.relations[named("s.v")]
+    site.metastore.add(replace(shown, columns=(("d", '{"name": "date"}'), ("p", total))))
+    (view,) = await Candidates(site.catalog, site.schemas).fitting(frozenset({"t"}))
     assert view.types == ("date", "decimal(20,2)")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import combinations
 
 import pytest
-from fakes import named
+from fake_spark import named
 from warehouse import House, Warehouse
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed, UpstreamLost

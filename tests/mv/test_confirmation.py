@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
-from fakes import Answer, World, named
+from fake_spark import Answer, named
+from fakes import Site
 from views import given
 
 from gateway.errors import UpstreamLost
@@ -27,18 +28,18 @@ class Stage:
     """ada's s.mv, before a metastore that carries out what the gateway runs."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self.confirmation: Confirmation = self.world.confirmation
-        self.metastore = self.world.metastore
-        self.restored: list[Restored] = self.world.restored
+        self.site = Site()
+        self.confirmation: Confirmation = self.site.confirmation
+        self.metastore = self.site.metastore
+        self.restored: list[Restored] = self.site.restored
         self.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", self._show)
         self.metastore.answers.say(r"^DROP VIEW", self._drop)
         self.metastore.answers.say(r"^ALTER TABLE .* RENAME TO", self._rename)
 
     async def view(self, dotted: str = "s.mv", **properties: str) -> MaterializedView:
         if named("s.t") not in self.metastore.relations:
-            self.world.table("s.t")
-        view = await self.world.view(dotted, "SELECT count(*) n FROM s.t", **properties)
+            self.site.table("s.t")
+        view = await self.site.view(dotted, "SELECT count(*) n FROM s.t", **properties)
         self.metastore.stored[view.storage] = {"freshgate.published": "1"}
         self.metastore.stored[view.name] = dict(properties)
         return view
@@ -221,7 +222,7 @@ async def test_what_may_still_be_done_is_looked_at_again() -> None:
 async def test_a_view_whose_refresh_is_published_meanwhile_is_right() -> None:
     stage = Stage()
     view = await stage.view()
-    entry = stage.world.entry("s.mv")
+    entry = stage.site.entry("s.mv")
     effect = stage.endanger([view.id])
     async with entry.lock:
         stage.confirmation.end(effect)
@@ -238,12 +239,12 @@ async def test_a_view_that_is_dropped_in_order_stays_so() -> None:
     stage = Stage()
     view = await stage.view()
     effect = stage.endanger([view.id])
-    entry = stage.world.entry("s.mv")
+    entry = stage.site.entry("s.mv")
     async with entry.lock:  # as DROP MATERIALIZED VIEW holds it
         stage.metastore.drop(view.name)
         stage.confirmation.end(effect)
         await turns()
-        stage.world.catalog.remove(entry)
+        stage.site.catalog.remove(entry)
     await stage.until(lambda: not stage.confirmation.active)
     assert stage.text() is None
 
@@ -252,7 +253,7 @@ async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     stage = Stage()
     view = await stage.view()
     stage.endanger([view.id])
-    entry = stage.world.entry("s.mv")
+    entry = stage.site.entry("s.mv")
     stage.metastore.stored[view.storage] = {}  # DROP MATERIALIZED VIEW has begun
     stage.metastore.drop(view.name)
     assert not await stage.confirmation._restoration.restore(entry)
@@ -264,7 +265,7 @@ async def test_what_nobody_watches_is_not_put_back() -> None:
     view = await stage.view()
     stage.metastore.drop(view.name)
     await stage.confirmation.confirm([view.id])
-    assert not await stage.confirmation._restoration.restore(stage.world.entry("s.mv"))
+    assert not await stage.confirmation._restoration.restore(stage.site.entry("s.mv"))
     assert stage.text() is None
 
 
@@ -275,7 +276,7 @@ async def test_a_superseded_gateway_puts_nothing_back() -> None:
     async def check() -> None:
         raise Superseded("another gateway")
 
-    stage.world.fence.check = check  # type: ignore[method-assign]
+    stage.site.fence.check = check  # type: ignore[method-assign]
     stage.endanger([view.id])
     stage.forge()
     with pytest.raises(Superseded):

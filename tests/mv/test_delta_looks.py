@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from fakes import named
+from fake_spark import named
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from explanations import explained
-from fakes import Answer, Answers, FakeMetastore, named
+from fake_spark import Answer, Answers, FakeMetastore, named
 from views import view_of
 
 from gateway.mv.catalog.index import Catalog

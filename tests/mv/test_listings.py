@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
-from fakes import Answer
+from fake_spark import Answer
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.formats import listings

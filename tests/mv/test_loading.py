@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from described import described_row
-from fakes import Answer
+from fake_spark import Answer
 from views import view_of
 
 from gateway.errors import StatementFailed, UpstreamLost

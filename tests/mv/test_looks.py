@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, FakeMetastore, FakeStorages, named
+from fake_spark import Answer, FakeMetastore, named
+from fakes import FakeStorages
 from views import view_of
 
 from gateway.mv.catalog.index import Catalog

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from fakes import World, named
+from fake_spark import named
+from fakes import Site
 from views import given
 
 from gateway.errors import NoSuchView
 from gateway.mv.statements.free_names import Names
 
 
-async def stage() -> World:
-    world = World()
-    world.table("s.t")
-    world.spark_view("s.v", "SELECT 1")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    return world
+async def stage() -> Site:
+    site = Site()
+    site.table("s.t")
+    site.spark_view("s.v", "SELECT 1")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -32,40 +33,40 @@ async def stage() -> World:
     ],
 )
 async def test_a_statement_about_something_else(name: str, verb: str, said: str) -> None:
-    world = await stage()
-    error = await Names(world.catalog, world.metastore).no_such_view(named(name), verb)
+    site = await stage()
+    error = await Names(site.catalog, site.metastore).no_such_view(named(name), verb)
     assert said in str(error)
     assert ("DROP" in str(error)) == ("DROP" in said)
 
 
 async def test_a_view_that_is_gone_is_named_and_told_from_one_that_was_replaced() -> None:
-    world = await stage()
-    first = world.entry("s.mv")
-    await world.view("s.mv", "SELECT 2 n FROM s.t")
+    site = await stage()
+    first = site.entry("s.mv")
+    await site.view("s.mv", "SELECT 2 n FROM s.t")
     with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was replaced in the meantime\."):
-        world.catalog.entry(first.view.id)
-    second = world.entry("s.mv")
-    world.catalog.remove(second)
+        site.catalog.entry(first.view.id)
+    second = site.entry("s.mv")
+    site.catalog.remove(second)
     for gone in (first, second):
         with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was dropped in the meantime\.$"):
-            world.catalog.entry(gone.view.id)
+            site.catalog.entry(gone.view.id)
     with pytest.raises(NoSuchView, match=r"s\.old was dropped") as other:
-        world.catalog.entry("s__old__0f1aba1b")
+        site.catalog.entry("s__old__0f1aba1b")
     assert "0f1aba1b" not in str(other.value)
 
 
 async def test_a_view_above_one_that_was_replaced_says_so() -> None:
-    world = await stage()
-    upper = await world.view("s.upper", "SELECT n FROM s.mv")
-    names = world.catalog.names_of(upper.views)
-    entry = world.entry("s.upper")
+    site = await stage()
+    upper = await site.view("s.upper", "SELECT n FROM s.mv")
+    names = site.catalog.names_of(upper.views)
+    entry = site.entry("s.upper")
     given(entry, view_names=names)
-    await world.view("s.mv", "SELECT 2 n FROM s.t")
-    staleness = world.catalog.staleness(upper.id)
+    await site.view("s.mv", "SELECT 2 n FROM s.t")
+    staleness = site.catalog.staleness(upper.id)
     assert staleness is not None
     assert staleness.reason == "the materialized view s.mv, which it reads, was replaced"
-    assert "the materialized view s.mv was replaced" in await world.schemas.changes(world.entry("s.upper").view)
-    world.catalog.remove(world.entry("s.mv"))
-    staleness = world.catalog.staleness(upper.id)
+    assert "the materialized view s.mv was replaced" in await site.schemas.changes(site.entry("s.upper").view)
+    site.catalog.remove(site.entry("s.mv"))
+    staleness = site.catalog.staleness(upper.id)
     assert staleness is not None
     assert staleness.reason == "the materialized view s.mv, which it reads, was dropped"

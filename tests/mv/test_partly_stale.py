@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import Answer
+from fake_spark import Answer
 from partitioned_warehouse import PartitionedWarehouse
 from views import given
 from warehouse import House, WarehouseSession

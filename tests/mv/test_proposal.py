@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer
+from fake_spark import Answer
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.model.contents import NEVER_BUILT

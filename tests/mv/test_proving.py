@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from fakes import Answer, FakeMetastore, FakePlans
+from fake_spark import Answer, FakeMetastore, FakePlans
 from record_plans import recorded
 from views import view_of
 

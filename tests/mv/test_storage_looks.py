@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, named
+from fake_spark import Answer, named
 from warehouse import House, Report, Rows, Thing, Warehouse
 
 from gateway.errors import FreshgateError, StatementFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import Answer, FakeMetastore
+from fake_spark import Answer, FakeMetastore
 from views import view_of
 
 from gateway.mv.model.view import MaterializedView, Version

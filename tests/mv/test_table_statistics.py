@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Answer, FakeMetastore, named
+from fake_spark import Answer, FakeMetastore, named
 
 from gateway.errors import StatementFailed
 from gateway.mv.observation.table_statistics import Statistics, statistics_of

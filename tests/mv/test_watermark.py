@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, FakeMetastore, named
+from fake_spark import Answer, FakeMetastore, named
 
 from gateway.errors import StatementFailed
 from gateway.mv.formats.known_formats import format_of

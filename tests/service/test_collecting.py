@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import FakeSpark
+from fake_spark import FakeSpark
 from raw_session import encoded
 from TCLIService import ttypes
 

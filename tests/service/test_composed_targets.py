@@ -9,7 +9,8 @@ from typing import Any
 import composing
 import pytest
 from composed_targets import COMMANDS, READS, UNTOLD_COMMANDS, Attempt, Attempts, literal
-from fakes import Answer, Client, World
+from fake_spark import Answer
+from fakes import Client, Site
 
 from gateway.errors import StatementFailed
 
@@ -23,17 +24,17 @@ class Stage:
     """ada's view s.mv over s.t. All attempts run in sessions of their own, with the variables of the attempt."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.site = Site()
         self.attempt = Attempt("")
         self.error: object = None
-        answers = self.world.spark.answers
+        answers = self.site.spark.answers
         answers.say(r"^SELECT \(", self._evaluated)
         answers.say(r"^SET `", self._setting)
 
     async def open(self) -> None:
         for table in ("s.t", "s.x", "s.other"):
-            self.world.table(table)
-        self.view = await self.world.view("s.mv", "SELECT count(*) n FROM s.t")
+            self.site.table(table)
+        self.view = await self.site.view("s.mv", "SELECT count(*) n FROM s.t")
 
     def _evaluated(self, text: str) -> Answer:
         try:
@@ -48,12 +49,12 @@ class Stage:
     async def run(self, attempt: Attempt) -> tuple[Any, list[str]]:
         """The SQLSTATE, and what was sent to Spark."""
         self.attempt = attempt
-        client: Client = await self.world.client("mallory", {"use:database": attempt.namespace or "default"})
-        before = len(self.world.spark.texts)
+        client: Client = await self.site.client("mallory", {"use:database": attempt.namespace or "default"})
+        before = len(self.site.spark.texts)
         done = await client.execute(attempt.text)
         await client.leave()
         self.error = done.error
-        return done.sqlstate, self.world.spark.texts[before:]
+        return done.sqlstate, self.site.spark.texts[before:]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -82,7 +83,7 @@ async def test_other_tables_are_reached(seed: int) -> None:
 async def test_what_cannot_be_told_is_left_to_sparks_guard() -> None:
     stage = Stage()
     await stage.open()
-    stage.world.router._gatekeeper._guarded = lambda: True
+    stage.site.router._gatekeeper._guarded = lambda: True
     text = "BEGIN FOR r AS SELECT 's.x' AS x DO EXECUTE IMMEDIATE 'DROP TABLE ' || r.x; END FOR; END"
     assert await stage.run(Attempt(text)) == (None, [text])
     told = Attempt("DROP TABLE IDENTIFIER('storage.' || 'x')")

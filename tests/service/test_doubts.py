@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Answer, World
+from fake_spark import Answer
+from fakes import Site
 
 DEFINITION = "SELECT count(*) AS n FROM s.t"
 
 
-async def stage() -> World:
-    world = World()
+async def stage() -> Site:
+    site = Site()
     for table in ("s.t", "s.u"):
-        world.table(table)
-    await world.view("s.other", "SELECT count(*) AS n FROM s.u")
-    return world
+        site.table(table)
+    await site.view("s.other", "SELECT count(*) AS n FROM s.u")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -26,11 +27,11 @@ async def stage() -> World:
     ],
 )
 async def test_a_text_that_writes_nothing_whatever_its_names_are_is_no_write(statement: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.spark.holds(statement)
+    site = await stage()
+    bob = await site.client("bob")
+    site.spark.holds(statement)
     await bob.execute(statement)
-    assert not world.ledger("s.other").events
+    assert not site.ledger("s.other").events
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,11 @@ async def test_a_text_that_writes_nothing_whatever_its_names_are_is_no_write(sta
     ],
 )
 async def test_any_other_text_may_write_to_every_table(statement: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.spark.holds(statement)
+    site = await stage()
+    bob = await site.client("bob")
+    site.spark.holds(statement)
     await bob.execute(statement)
-    assert world.ledger("s.other").removed_since(0)
+    assert site.ledger("s.other").removed_since(0)
 
 
 @pytest.mark.parametrize("truncates", [False, True])
@@ -72,15 +73,15 @@ async def test_a_text_that_looks_harmless_counts_as_what_spark_makes_of_it(
     statement: str, asked: str, value: object, sent: str, truncates: bool
 ) -> None:
     """It is sent with that text, so that it cannot become another one."""
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     if truncates:
-        world.spark.answers.say(asked, Answer([value if isinstance(value, tuple) else (value,)]))
-    world.spark.holds(sent)
+        site.spark.answers.say(asked, Answer([value if isinstance(value, tuple) else (value,)]))
+    site.spark.holds(sent)
     await bob.execute(statement)
-    assert statement not in world.spark.texts
-    assert (sent in world.spark.texts) is truncates
-    assert bool(world.ledger("s.other").removed_since(0)) is truncates
+    assert statement not in site.spark.texts
+    assert (sent in site.spark.texts) is truncates
+    assert bool(site.ledger("s.other").removed_since(0)) is truncates
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ async def test_a_text_that_looks_harmless_counts_as_what_spark_makes_of_it(
     ],
 )
 async def test_a_text_that_spark_cannot_evaluate_is_refused(statement: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     assert (await bob.execute(statement)).error is not None
-    assert not world.ledger("s.other").events
+    assert not site.ledger("s.other").events
 
 
 @pytest.mark.parametrize(
@@ -115,10 +116,10 @@ async def test_a_view_that_is_created_meanwhile_knows_the_open_writes_to_its_tab
     statement: str, writes: bool
 ) -> None:
     """Before, no view read the table, so that the statement was forwarded unread."""
-    world = await stage()
-    bob = await world.client("bob", {"use:database": "s"})
+    site = await stage()
+    bob = await site.client("bob", {"use:database": "s"})
     await bob.execute("SELECT 1 FROM s.other")  # Its current database is known now.
-    world.spark.holds(statement)
+    site.spark.holds(statement)
     await bob.execute(statement)
-    await world.view("s.mv", DEFINITION)
-    assert bool(world.ledger("s.mv").open) is writes
+    await site.view("s.mv", DEFINITION)
+    assert bool(site.ledger("s.mv").open) is writes

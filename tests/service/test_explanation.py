@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Answer, World, plan_of
+from fake_spark import Answer
+from fakes import Site, plan_of
 
 from gateway.errors import StatementFailed
 from gateway.service.routing.explanation import views_in_plan
@@ -17,16 +18,16 @@ QUERY = "SELECT n FROM s.mv"
 
 async def asked(text: str, inner: str | None = None, plan: Answer | None = None) -> tuple[frozenset[str] | None, str]:
     """What is found, and what EXPLAIN was asked about. `inner`: what the text names."""
-    world = World()
-    client = await world.client()
+    site = Site()
+    client = await site.client()
     explained: list[str] = []
 
     def explain(_: object, text: str) -> Answer:
         explained.append(text)
         return plan or plan_of(READS)
 
-    world.spark.explain = explain
-    world.spark.answers.say("^SELECT [(]", Answer([(inner,)]) if inner is not None else StatementFailed("no"))
+    site.spark.explain = explain
+    site.spark.answers.say("^SELECT [(]", Answer([(inner,)]) if inner is not None else StatementFailed("no"))
     found = await views_in_plan(client.session, Understood(text), text, IDS, LongTexts())
     return found, "".join(explained)
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fakes import World, named
+from fake_spark import named
+from fakes import Site
 from test_rewrites import QUERY, sent, stage
 from views import given
 
@@ -21,13 +22,13 @@ GRACE = {"grace_period": "1000"}
 LEVELS = ("CHECKED", "STRICT", "LOOSE", "OFF")
 
 
-async def answered_by(world: World) -> str:
+async def answered_by(site: Site) -> str:
     """What answers a query whose shape is known."""
-    client = await world.client("bob")
+    client = await site.client("bob")
     executed = await client.execute(QUERY)
     assert executed.error is None
-    assert world.refreshed == []
-    return sent(world)[-1]
+    assert site.refreshed == []
+    return sent(site)[-1]
 
 
 @pytest.mark.parametrize(
@@ -35,73 +36,73 @@ async def answered_by(world: World) -> str:
     [("CHECKED", GRACE, "t"), ("STRICT", GRACE, "t"), ("LOOSE", GRACE, "mv"), ("LOOSE", {}, "t"), ("OFF", {}, "mv")],
 )
 async def test_a_stale_view(level: str, grace: dict[str, str], source: str) -> None:
-    world = await stage(rewrite_consistency=level, **grace)
-    assert await answered_by(world) == "mv"
-    world.write("s.t")
-    assert await answered_by(world) == source
+    site = await stage(rewrite_consistency=level, **grace)
+    assert await answered_by(site) == "mv"
+    site.write("s.t")
+    assert await answered_by(site) == source
 
 
 @pytest.mark.parametrize("when_stale", ["SERVE", "FAIL", "INLINE"])
 async def test_what_reads_of_the_stale_view_do_does_not_matter(when_stale: str) -> None:
     for level, source in (("CHECKED", "t"), ("OFF", "mv")):
-        world = await stage(rewrite_consistency=level, when_stale=when_stale)
-        world.write("s.t")
-        assert await answered_by(world) == source
+        site = await stage(rewrite_consistency=level, when_stale=when_stale)
+        site.write("s.t")
+        assert await answered_by(site) == source
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_view_of_which_nothing_is_known_never_answers(level: str) -> None:
-    world = await stage(rewrite_consistency=level, **GRACE)
-    cast(Any, world.entry("s.mv"))._drift = NOT_LOOKED
-    assert await answered_by(world) == "t"
+    site = await stage(rewrite_consistency=level, **GRACE)
+    cast(Any, site.entry("s.mv"))._drift = NOT_LOOKED
+    assert await answered_by(site) == "t"
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_view_that_was_never_built_never_answers(level: str) -> None:
-    world = await stage(rewrite_consistency=level, **GRACE)
-    current = replace(world.entry("s.mv").view.current, number=0)
-    given(world.entry("s.mv"), current=current)
-    assert await answered_by(world) == "t"
+    site = await stage(rewrite_consistency=level, **GRACE)
+    current = replace(site.entry("s.mv").view.current, number=0)
+    given(site.entry("s.mv"), current=current)
+    assert await answered_by(site) == "t"
 
 
 @pytest.mark.parametrize("level", ["LOOSE", "OFF"])
 async def test_a_stale_view_over_a_table_with_other_columns_does_not_answer(level: str) -> None:
-    world = await stage(rewrite_consistency=level, **GRACE)
+    site = await stage(rewrite_consistency=level, **GRACE)
     given(
-        world.entry("s.mv"),
+        site.entry("s.mv"),
         schemas={named("s.t"): Schema("", (("k", '{"name": "string"}'), ("gone", '{"name": "int"}')))},
     )
-    world.write("s.t")
-    assert await answered_by(world) == "t"
+    site.write("s.t")
+    assert await answered_by(site) == "t"
 
 
 async def test_strict_looks_at_the_tables_for_each_query() -> None:
-    world = await stage(rewrite_consistency="STRICT")
-    looked = looks(world)
+    site = await stage(rewrite_consistency="STRICT")
+    looked = looks(site)
     for _ in range(3):
-        assert await answered_by(world) == "mv"
+        assert await answered_by(site) == "mv"
     assert len(looked) == 3
     assert all(looked)
 
 
 async def test_checked_looks_when_that_is_due() -> None:
-    world = await stage()
-    looked = looks(world)
-    await answered_by(world)
+    site = await stage()
+    looked = looks(site)
+    await answered_by(site)
     assert looked == []
-    world.inspector.due = lambda views: bool(list(views))  # type: ignore[method-assign]
-    assert await answered_by(world) == "mv"
+    site.inspector.due = lambda views: bool(list(views))  # type: ignore[method-assign]
+    assert await answered_by(site) == "mv"
     assert looked == [None]
 
 
 async def test_off_looks_only_if_nothing_is_known() -> None:
-    world = await stage(rewrite_consistency="OFF")
-    looked = looks(world)
-    world.inspector.due = lambda views: bool(list(views))  # type: ignore[method-assign]
-    assert await answered_by(world) == "mv"
+    site = await stage(rewrite_consistency="OFF")
+    looked = looks(site)
+    site.inspector.due = lambda views: bool(list(views))  # type: ignore[method-assign]
+    assert await answered_by(site) == "mv"
     assert looked == []
-    cast(Any, world.entry("s.mv"))._drift = NOT_LOOKED
-    assert await answered_by(world) == "t"
+    cast(Any, site.entry("s.mv"))._drift = NOT_LOOKED
+    assert await answered_by(site) == "t"
     assert looked == [None]
 
 
@@ -109,31 +110,31 @@ async def test_off_looks_only_if_nothing_is_known() -> None:
     ("providers", "looks_now"), [(["delta"], True), (["iceberg", "delta"], True), (["delta", "parquet"], False)]
 )
 async def test_strict_is_the_default_where_a_look_is_cheap(providers: list[str], looks_now: bool) -> None:
-    world = await stage()
-    looked = looks(world)
+    site = await stage()
+    looked = looks(site)
 
     async def inspect(*_: object) -> Inspection:
-        tables = [world.table(f"s.t{number}", provider=each) for number, each in enumerate(providers)]
+        tables = [site.table(f"s.t{number}", provider=each) for number, each in enumerate(providers)]
         return Inspection({}, {table.name: Look(GONE, 0.0, relation=table) for table in tables})
 
-    world.inspector.inspect = inspect  # type: ignore[method-assign]
-    await answered_by(world)
+    site.inspector.inspect = inspect  # type: ignore[method-assign]
+    await answered_by(site)
     assert bool(looked) is looks_now
 
 
 async def test_a_quarantined_view_answers_again_when_somebody_vouches_for_it() -> None:
-    world = await stage()
-    assert await answered_by(world) == "mv"
-    view_id = world.entry("s.mv").view.id
-    world.quarantine.add(view_id, "it gave other rows")
-    assert await answered_by(world) == "t"
-    world.ledger("s.mv").publish(world.ledger("s.mv").events)
-    assert await answered_by(world) == "t"
-    world.quarantine.release(view_id)
-    assert await answered_by(world) == "mv"
+    site = await stage()
+    assert await answered_by(site) == "mv"
+    view_id = site.entry("s.mv").view.id
+    site.quarantine.add(view_id, "it gave other rows")
+    assert await answered_by(site) == "t"
+    site.ledger("s.mv").publish(site.ledger("s.mv").events)
+    assert await answered_by(site) == "t"
+    site.quarantine.release(view_id)
+    assert await answered_by(site) == "mv"
 
 
-def looks(world: World) -> list[float | None]:
+def looks(site: Site) -> list[float | None]:
     """The times that looks must not be older than; None: those of the view."""
     looked: list[float | None] = []
 
@@ -141,5 +142,5 @@ def looks(world: World) -> list[float | None]:
         looked.append(not_before)
         return []
 
-    world.inspector.check = check  # type: ignore[method-assign]
+    site.inspector.check = check  # type: ignore[method-assign]
     return looked

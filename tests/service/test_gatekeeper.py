@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from fakes import Answer, Client, SparkOperation, World, named, not_found
+from fake_spark import Answer, SparkOperation, named, not_found
+from fakes import Client, Site
 
 from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
@@ -20,28 +21,28 @@ TEMPORARY = Answer([(json.dumps({"table_name": "mv", "catalog_name": "system", "
 PERMANENT = Answer([(json.dumps({"table_name": "mv", "catalog_name": "spark_catalog", "type": "VIEW"}),)])
 
 
-async def stage(database: str = "s", **configuration: str) -> tuple[World, Client, MaterializedView]:
+async def stage(database: str = "s", **configuration: str) -> tuple[Site, Client, MaterializedView]:
     """ada's s.mv; mallory is in `database`."""
-    world = World()
-    world.table("s.t")
-    world.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", lambda text: show(world, text))
-    view = await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    mallory = await world.client("mallory", {"use:database": database, **configuration})
-    return world, mallory, view
+    site = Site()
+    site.table("s.t")
+    site.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", lambda text: show(site, text))
+    view = await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    mallory = await site.client("mallory", {"use:database": database, **configuration})
+    return site, mallory, view
 
 
-def show(world: World, text: str) -> Answer:
-    world.metastore.add(Relation(named("s.mv"), RelationKind.VIEW, view_text=text[text.index(" AS SELECT") + 4 :]))
+def show(site: Site, text: str) -> Answer:
+    site.metastore.add(Relation(named("s.mv"), RelationKind.VIEW, view_text=text[text.index(" AS SELECT") + 4 :]))
     return Answer()
 
 
-def says(world: World, answer: Answer | Exception) -> None:
+def says(site: Site, answer: Answer | Exception) -> None:
     """What Spark says of a bare `mv` in mallory's session."""
-    world.spark.answers.say(r"^DESCRIBE TABLE EXTENDED `mv` AS JSON", answer)  # type: ignore[arg-type]
+    site.spark.answers.say(r"^DESCRIBE TABLE EXTENDED `mv` AS JSON", answer)  # type: ignore[arg-type]
 
 
-def is_right(world: World, view: MaterializedView) -> bool:
-    relation = world.metastore.relations.get(view.name)
+def is_right(site: Site, view: MaterializedView) -> bool:
+    relation = site.metastore.relations.get(view.name)
     expected = shown_rows(view.storage, view.columns, view.current.shown, view.layout)
     return relation is not None and relation.view_text == expected
 
@@ -65,13 +66,13 @@ STROKES = [
 @pytest.mark.parametrize("stroke", STROKES)
 @pytest.mark.parametrize("disguise", DISGUISES)
 async def test_what_is_no_temporary_view_to_spark_opens_no_door(disguise: str, stroke: str) -> None:
-    world, mallory, _ = await stage()
-    says(world, PERMANENT)
+    site, mallory, _ = await stage()
+    says(site, PERMANENT)
     await (await mallory.execute(disguise)).poll()
-    deny(world)
+    deny(site)
     done = await mallory.execute(stroke)
     assert done.sqlstate == REFUSED
-    assert stroke not in world.spark.texts
+    assert stroke not in site.spark.texts
 
 
 class Denying:
@@ -81,35 +82,35 @@ class Denying:
         raise NotAllowed("not yours")
 
 
-def deny(world: World) -> None:
-    cast(Any, world.commands).run = Denying().run
+def deny(site: Site) -> None:
+    cast(Any, site.commands).run = Denying().run
 
 
 @pytest.mark.parametrize("stroke", STROKES)
 async def test_a_temporary_view_is_its_sessions_own(stroke: str) -> None:
-    world, mallory, _ = await stage()
-    says(world, TEMPORARY)
+    site, mallory, _ = await stage()
+    says(site, TEMPORARY)
     done = await mallory.execute(stroke)
     assert done.sqlstate is None
-    assert world.spark.texts == [stroke]
+    assert site.spark.texts == [stroke]
 
 
 async def test_a_second_drop_does_not_reach_what_stands_behind() -> None:
-    world, mallory, _ = await stage()
-    says(world, TEMPORARY)
-    world.spark.holds("DROP VIEW mv")
+    site, mallory, _ = await stage()
+    says(site, TEMPORARY)
+    site.spark.holds("DROP VIEW mv")
     first = await mallory.execute("DROP VIEW mv")
     assert (await mallory.execute("DROP VIEW mv")).sqlstate == "55006"
     first.at_spark.finish()  # its client does not ask
     assert (await mallory.execute("DROP VIEW mv")).sqlstate is None
-    assert world.spark.texts == ["DROP VIEW mv", "DROP VIEW mv"]
+    assert site.spark.texts == ["DROP VIEW mv", "DROP VIEW mv"]
 
 
 async def test_a_temporary_view_may_be_dropped_by_what_is_not_understood() -> None:
-    world, mallory, _ = await stage()
-    says(world, TEMPORARY)
+    site, mallory, _ = await stage()
+    says(site, TEMPORARY)
     script = "BEGIN DROP VIEW nothing; END"
-    world.spark.holds(script)
+    site.spark.holds(script)
     running = await mallory.execute(script)
     assert (await mallory.execute("DROP VIEW mv")).sqlstate == "55006"
     running.at_spark.finish()
@@ -117,9 +118,9 @@ async def test_a_temporary_view_may_be_dropped_by_what_is_not_understood() -> No
 
 
 async def test_a_view_that_is_gone_is_no_temporary_one() -> None:
-    world, mallory, _ = await stage()
-    says(world, not_found("mv"))
-    deny(world)
+    site, mallory, _ = await stage()
+    says(site, not_found("mv"))
+    deny(site)
     assert (await mallory.execute("DROP VIEW mv")).sqlstate == REFUSED
 
 
@@ -138,12 +139,12 @@ async def test_a_database_of_the_configuration_is_what_spark_says(spelt: str) ->
     "stroke", ["ALTER VIEW mv AS SELECT 666", "CREATE OR REPLACE VIEW mv AS SELECT 666", "DROP TABLE s.mv"]
 )
 async def test_a_name_counts_as_the_views_while_a_use_runs(move: str, stroke: str) -> None:
-    world, mallory, _ = await stage("default")
-    world.spark.holds(move)
+    site, mallory, _ = await stage("default")
+    site.spark.holds(move)
     await mallory.execute(move)
     done = await mallory.execute(stroke)
     assert done.sqlstate == REFUSED
-    assert stroke not in world.spark.texts
+    assert stroke not in site.spark.texts
 
 
 async def test_a_use_that_has_ended_unasked_counts() -> None:
@@ -176,9 +177,9 @@ async def test_a_use_that_has_ended_unasked_counts() -> None:
     ],
 )
 async def test_databases_with_views_stay(text: str) -> None:
-    world, mallory, _ = await stage("default")
+    site, mallory, _ = await stage("default")
     assert (await mallory.execute(text)).sqlstate == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 async def test_a_database_of_the_same_name_elsewhere_may_go() -> None:
@@ -226,9 +227,9 @@ SURELY = ["/warehouse", "/"]
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("text", WRITES)
 async def test_rows_are_not_reached_by_path(text: str, place: str) -> None:
-    world, mallory, _ = await stage("default")
+    site, mallory, _ = await stage("default")
     assert (await mallory.execute(text.format(place))).sqlstate == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 @pytest.mark.parametrize("place", SURELY)
@@ -298,16 +299,16 @@ async def test_what_is_no_path_that_is_written_to_passes(text: str) -> None:
     ],
 )
 async def test_variables_are_read_as_spark_reads_them(values: dict[str, str], text: str, passes: bool) -> None:
-    world, mallory, _ = await stage("default")
-    world.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], values.get(asked[5:-1], "<undefined>"))]))
-    deny(world)
+    site, mallory, _ = await stage("default")
+    site.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], values.get(asked[5:-1], "<undefined>"))]))
+    deny(site)
     assert ((await mallory.execute(text)).sqlstate is None) is passes
 
 
 @pytest.mark.parametrize("value", ["x" * 100_000, "${b}${b}"])
 async def test_values_of_variables_do_not_grow_without_end(value: str) -> None:
-    world, mallory, _ = await stage("default")
-    world.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], value.replace("b", asked[5:-1] + "b"))]))
+    site, mallory, _ = await stage("default")
+    site.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], value.replace("b", asked[5:-1] + "b"))]))
     refused = await mallory.execute("INSERT INTO s.u VALUES (" + "${a}" * 1_000 + ")")
     assert "With the values of its variables" in str(refused.error)
 
@@ -323,11 +324,11 @@ async def test_values_of_variables_do_not_grow_without_end(value: str) -> None:
     ],
 )
 async def test_what_spark_says_that_a_text_is_counts(inner: str) -> None:
-    world, mallory, _ = await stage("default")
-    world.spark.answers.say(r"^SELECT \(a \|\| b\)", Answer([(inner,)]))
-    deny(world)
+    site, mallory, _ = await stage("default")
+    site.spark.answers.say(r"^SELECT \(a \|\| b\)", Answer([(inner,)]))
+    deny(site)
     assert (await mallory.execute("EXECUTE IMMEDIATE a || b USING 's.mv'")).sqlstate == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 # --- the net -----------------------------------------------------------------------------------------------
@@ -344,32 +345,32 @@ BEYOND = [
 @pytest.mark.parametrize("text", BEYOND)
 @pytest.mark.parametrize("polls", [True, False])
 async def test_a_view_that_was_forged_past_the_gateway_is_never_read(text: str, polls: bool) -> None:
-    world, mallory, view = await stage()
-    world.spark.on_finish = forging(world, text)
+    site, mallory, view = await stage()
+    site.spark.on_finish = forging(site, text)
     done = await mallory.execute(text)
     if done.sqlstate is not None:
-        assert world.spark.texts == []
+        assert site.spark.texts == []
         return  # it was understood after all
     if polls:
         await done.poll()
-    bob = await world.client("bob")
+    bob = await site.client("bob")
     await bob.execute("SELECT n FROM s.mv")
-    assert is_right(world, view)
-    assert world.service.audit.counts.views_restored == 1
+    assert is_right(site, view)
+    assert site.service.audit.counts.views_restored == 1
 
 
-def forging(world: World, text: str) -> Callable[[SparkOperation], None]:
+def forging(site: Site, text: str) -> Callable[[SparkOperation], None]:
     def finish(operation: SparkOperation) -> None:
         if operation.text == text and operation.state is OperationState.FINISHED:
-            world.metastore.add(Relation(named("s.mv"), RelationKind.VIEW, view_text="SELECT 666 n"))
+            site.metastore.add(Relation(named("s.mv"), RelationKind.VIEW, view_text="SELECT 666 n"))
 
     return finish
 
 
 async def test_a_read_waits_for_nothing_where_no_view_is_in_danger() -> None:
-    world, mallory, _ = await stage()
+    site, mallory, _ = await stage()
     for text in ("EXECUTE IMMEDIATE 'SELECT n FROM s.mv'", "INSERT INTO x SELECT n FROM s.mv", "SELECT n FROM s.mv"):
         await mallory.execute(text)
-    world.metastore.asked.clear()
+    site.metastore.asked.clear()
     await mallory.execute("SELECT n FROM s.mv")
-    assert ("relation", named("s.mv")) not in world.metastore.asked
+    assert ("relation", named("s.mv")) not in site.metastore.asked

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from fakes import Executed, World
+from fakes import Executed, Site
+
+from gateway.errors import StatementFailed
 
 READ = "SELECT n FROM s.mv"
 
 
-async def stage() -> World:
-    world = World(result_bytes=1 << 24, goes_back=lambda: True)
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    world.spark.value = lambda _: 1
-    return world
+async def stage() -> Site:
+    site = Site(result_bytes=1 << 24, goes_back=lambda: True)
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    site.spark.value = lambda _: 1
+    return site
 
 
 CHANGING = [
@@ -53,60 +55,60 @@ HARMLESS = [
 ]
 
 
-async def kept(world: World, user: str = "bob") -> int:
+async def kept(site: Site, user: str = "bob") -> int:
     """How many results are in memory after a read."""
-    client = await world.client(user)
+    client = await site.client(user)
     read = await client.execute(READ)
     await read.poll()
-    return len(world.results)
+    return len(site.results)
 
 
 @pytest.mark.parametrize("text", CHANGING)
 async def test_what_may_change_rights_ends_all_answers(text: str) -> None:
-    world = await stage()
-    world.spark.holds(text)
-    assert await kept(world) == 1
-    ada = await world.client()
+    site = await stage()
+    site.spark.holds(text)
+    assert await kept(site) == 1
+    ada = await site.client()
     change = await ada.execute(text)
-    assert len(world.results) == 0
-    assert await kept(world) == 0, "It runs."
+    assert len(site.results) == 0
+    assert await kept(site) == 0, "It runs."
     change.at_spark.finish()
     await change.poll()
-    assert await kept(world) == 1
+    assert await kept(site) == 1
 
 
 async def test_a_change_of_rights_whose_client_leaves_has_ended() -> None:
-    world = await stage()
-    ada = await world.client()
+    site = await stage()
+    ada = await site.client()
     change = await ada.execute("REVOKE SELECT ON s.mv FROM bob")
     await change.close()
-    assert await kept(world) == 1
+    assert await kept(site) == 1
 
 
 async def test_a_refused_change_of_rights_ends_nothing_for_long() -> None:
-    world = await stage()
-    world.spark.refusal = "no", "42000"
-    ada = await world.client()
+    site = await stage()
+    site.spark.refusal = StatementFailed("no", "42000")
+    ada = await site.client()
     await ada.execute("DROP ROLE readers")
-    world.spark.refusal = None
-    assert await kept(world) == 1
+    site.spark.refusal = None
+    assert await kept(site) == 1
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 async def test_what_changes_no_rights_leaves_them(text: str) -> None:
-    world = await stage()
-    world.table("s.other")
-    assert await kept(world) == 1
-    ada = await world.client()
+    site = await stage()
+    site.table("s.other")
+    assert await kept(site) == 1
+    ada = await site.client()
     await ada.execute(text)
-    assert len(world.results) == 1
+    assert len(site.results) == 1
 
 
 async def test_users_share_nothing_also_if_they_differ_in_case() -> None:
-    world = await stage()
+    site = await stage()
     for count, user in enumerate(("bob", "Bob", "eve", "BOB"), start=1):
-        assert await kept(world, user) == count
-    assert await kept(world, "bob") == 4
+        assert await kept(site, user) == count
+    assert await kept(site, "bob") == 4
 
 
 # --- settings ------------------------------------------------------------------------------------------
@@ -114,37 +116,37 @@ async def test_users_share_nothing_also_if_they_differ_in_case() -> None:
 
 async def test_two_settings_at_once_tell_nothing() -> None:
     """Spark may run them in either order, and another session's in the other one."""
-    world = await stage()
+    site = await stage()
     texts = [f"SET spark.sql.session.timeZone = {zone}" for zone in ("Asia/Tokyo", "UTC")]
-    world.spark.holds(*texts)
-    bob = await world.client("bob")
+    site.spark.holds(*texts)
+    bob = await site.client("bob")
     both = [await bob.execute(text) for text in texts]
     for each in reversed(both):
         each.at_spark.finish()
         await each.poll()
     read = await bob.execute(READ)
     await read.poll()
-    assert len(world.results) == 0
+    assert len(site.results) == 0
 
 
 async def test_settings_one_after_the_other_are_known() -> None:
-    world = await stage()
+    site = await stage()
     for _ in range(2):
-        bob = await world.client("bob")
+        bob = await site.client("bob")
         for zone in ("Asia/Tokyo", "UTC"):
             await (await bob.execute(f"SET spark.sql.session.timeZone = {zone}")).poll()
         await (await bob.execute(READ)).poll()
-        assert len(world.results) == 1
-    assert world.results.counts.hits == 1
+        assert len(site.results) == 1
+    assert site.results.counts.hits == 1
 
 
 async def test_nothing_is_kept_if_sessions_of_spark_share_their_settings() -> None:
     """`Habits.collects_whole` is then false, as with an incremental collection."""
-    world = World(result_bytes=1 << 24, goes_back=lambda: False)
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    world.spark.value = lambda _: 1
-    assert await kept(world) == 0
+    site = Site(result_bytes=1 << 24, goes_back=lambda: False)
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    site.spark.value = lambda _: 1
+    assert await kept(site) == 0
 
 
 OPAQUE = [
@@ -157,19 +159,19 @@ OPAQUE = [
 
 @pytest.mark.parametrize("text", OPAQUE)
 async def test_a_session_with_settings_that_no_text_tells_has_no_answers_in_memory(text: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await (await bob.execute(text)).poll()
     await (await bob.execute(READ)).poll()
-    assert len(world.results) == 0
+    assert len(site.results) == 0
 
 
 async def test_sessions_opened_with_other_settings_share_nothing() -> None:
-    world = await stage()
+    site = await stage()
     for zone in ("UTC", "Asia/Tokyo"):
-        bob = await world.client("bob", {"set:hiveconf:spark.sql.session.timeZone": zone})
+        bob = await site.client("bob", {"set:hiveconf:spark.sql.session.timeZone": zone})
         await (await bob.execute(READ)).poll()
-    assert len(world.results) == 2
+    assert len(site.results) == 2
 
 
 RUNNING = ["SET a = 1", "RESET", "USE other", "CREATE TEMPORARY VIEW mv AS SELECT 1 AS n", "DECLARE n INT"]
@@ -178,43 +180,43 @@ RUNNING = ["SET a = 1", "RESET", "USE other", "CREATE TEMPORARY VIEW mv AS SELEC
 @pytest.mark.parametrize("text", RUNNING)
 async def test_a_read_beside_what_changes_its_meaning_is_not_kept(text: str) -> None:
     """Whether the read comes first or second."""
-    world = await stage()
-    world.spark.holds(text, READ)
-    bob = await world.client("bob")
+    site = await stage()
+    site.spark.holds(text, READ)
+    bob = await site.client("bob")
     read = await bob.execute(READ, settle=False)
-    await until(lambda: READ in world.spark.texts)
+    await until(lambda: READ in site.spark.texts)
     change = await bob.execute(text, settle=False)
-    world.spark.operation(READ).finish()
+    site.spark.operation(READ).finish()
     await (await settled(read)).poll()
-    assert len(world.results) == 0
+    assert len(site.results) == 0
     again = await bob.execute(READ, settle=False)
-    await until(lambda: world.spark.texts.count(READ) == 2)
-    world.spark.operation(READ).finish()
+    await until(lambda: site.spark.texts.count(READ) == 2)
+    site.spark.operation(READ).finish()
     await (await settled(again)).poll()
-    assert len(world.results) == 0
-    world.spark.operation(text).finish()
+    assert len(site.results) == 0
+    site.spark.operation(text).finish()
     await change.poll()
 
 
 @pytest.mark.parametrize("how", ["close", "cancel", "disconnect"])
 async def test_others_wait_on_when_the_first_of_equal_reads_leaves(how: str) -> None:
     """Spark runs the statement once more, for all of them."""
-    world = await stage()
-    world.spark.holds(READ)
-    clients = [await world.client("bob") for _ in range(4)]
+    site = await stage()
+    site.spark.holds(READ)
+    clients = [await site.client("bob") for _ in range(4)]
     first, *others = [await client.execute(READ, settle=False) for client in clients]
-    await until(lambda: world.spark.texts.count(READ) == 1)
+    await until(lambda: site.spark.texts.count(READ) == 1)
     if how == "disconnect":
         if (cleaning := first.client.dispatch.client_lost()) is not None:
             await cleaning
     else:
         await getattr(first, how)()
-    await until(lambda: world.spark.texts.count(READ) == 2)
-    world.spark.operation(READ).finish()
+    await until(lambda: site.spark.texts.count(READ) == 2)
+    site.spark.operation(READ).finish()
     for each in others:
         await (await settled(each)).poll()
-    assert world.spark.texts.count(READ) == 2
-    assert world.results.counts.shared == 2
+    assert site.spark.texts.count(READ) == 2
+    assert site.results.counts.shared == 2
     assert [sum("an equal query has just run" in line for line in each.log) for each in others] == [0, 1, 1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Client, World
+from fakes import Client, Site
 
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.routing.facts import Facts
@@ -12,48 +12,48 @@ from sql.names import Namespace
 from sql.understood import Understood
 
 
-async def stage() -> World:
-    world = World(result_bytes=1 << 20)
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    return world
+async def stage() -> Site:
+    site = Site(result_bytes=1 << 20)
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    return site
 
 
-def source(world: World, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> RepeatableRead | None:
+def source(site: Site, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> RepeatableRead | None:
     """What a read of s.mv in a database depends on, if that is known."""
-    views = frozenset({world.entry("s.mv").view.id})
-    return world.known.repeatable(Facts.of(client.session, Namespace(database), Understood(text)), views)
+    views = frozenset({site.entry("s.mv").view.id})
+    return site.known.repeatable(Facts.of(client.session, Namespace(database), Understood(text)), views)
 
 
-async def in_s(world: World) -> Client:
-    client = await world.client("ada")
+async def in_s(site: Site) -> Client:
+    client = await site.client("ada")
     await (await client.execute("USE s")).poll()
-    assert source(world, client) is not None
+    assert source(site, client) is not None
     return client
 
 
 async def test_settings_that_overlap_are_not_those_of_another_session() -> None:
     """Spark runs them in any order, and the last one counts."""
-    world = await stage()
-    client = await in_s(world)
+    site = await stage()
+    client = await in_s(site)
     texts = ["SET spark.sql.ansi.enabled = true", "SET spark.sql.ansi.enabled = false"]
-    world.spark.holds(*texts)
+    site.spark.holds(*texts)
     for text in texts:
         await client.execute(text, settle=False)
-    assert source(world, client) is None
+    assert source(site, client) is None
     for text in reversed(texts):
-        world.spark.operation(text).finish()
+        site.spark.operation(text).finish()
     await client.session.settle()
-    assert source(world, client) is None
+    assert source(site, client) is None
 
 
 async def test_settings_one_after_the_other_are_known() -> None:
-    world = await stage()
-    first, second = await in_s(world), await in_s(world)
+    site = await stage()
+    first, second = await in_s(site), await in_s(site)
     for client in (first, second):
         for text in ("SET spark.sql.ansi.enabled = true", "RESET spark.sql.ansi.enabled"):
             await (await client.execute(text)).poll()
-    assert source(world, first) is not None
+    assert source(site, first) is not None
     assert first.session.settings.id == second.session.settings.id
     await (await first.execute("RESET")).poll()
     assert first.session.settings.id != second.session.settings.id
@@ -75,37 +75,37 @@ async def test_settings_one_after_the_other_are_known() -> None:
     ],
 )
 async def test_what_no_answer_is_known_after(text: str) -> None:
-    world = await stage()
-    client = await in_s(world)
+    site = await stage()
+    client = await in_s(site)
     await (await client.execute(text)).poll()
-    assert source(world, client) is None
+    assert source(site, client) is None
 
 
 @pytest.mark.parametrize(
     "text", ["USE other", "SET spark.sql.ansi.enabled = true", "CREATE TEMPORARY VIEW mv AS SELECT 1"]
 )
 async def test_nothing_is_known_while_it_runs(text: str) -> None:
-    world = await stage()
-    client = await in_s(world)
-    world.spark.holds(text)
+    site = await stage()
+    client = await in_s(site)
+    site.spark.holds(text)
     await client.execute(text, settle=False)
-    assert source(world, client) is None
-    world.spark.operation(text).finish()
+    assert source(site, client) is None
+    site.spark.operation(text).finish()
 
 
 async def test_a_database_that_was_chosen_while_a_read_waited() -> None:
     """Spark looks for its names in the new one."""
-    world = await stage()
-    client = await in_s(world)
+    site = await stage()
+    client = await in_s(site)
     await (await client.execute("USE other")).poll()
-    assert source(world, client, database="s") is None
+    assert source(site, client, database="s") is None
 
 
 async def test_a_source_ends_with_the_next_change() -> None:
     """The statement may be sent before the read reaches Spark."""
-    world = await stage()
-    client = await in_s(world)
-    found = source(world, client)
+    site = await stage()
+    client = await in_s(site)
+    found = source(site, client)
     assert found is not None
     await (await client.execute("SET spark.sql.ansi.enabled = true")).poll()
     assert found.changes != client.session.settings.changes

@@ -21,7 +21,8 @@ from typing import Any
 import hostile_texts
 import psutil
 import pytest
-from fakes import Answer, Client, World
+from fake_spark import Answer
+from fakes import Client, Site
 from processes import environment, wait_until
 from views import given
 
@@ -145,7 +146,7 @@ async def read_here(client: Client, kinds: Iterable[str], called: list[str]) -> 
     """What was called here of each of these kinds, those left out of which nothing was."""
     found = {}
     for kind in kinds:
-        # What is refused, and what this world has no answer to, has been read by then.
+        # What is refused, and what this site has no answer to, has been read by then.
         with contextlib.suppress(FreshgateError, AssertionError, AttributeError):
             executed = await client.execute(TEXTS[kind])
             await executed.poll()
@@ -156,21 +157,21 @@ async def read_here(client: Client, kinds: Iterable[str], called: list[str]) -> 
     return found
 
 
-async def stage() -> World:
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    return world
+async def stage() -> Site:
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    return site
 
 
 @pytest.mark.parametrize("group", ["writes", "queries", "nests", "scripts", "commands", "odd"])
 async def test_the_router_reads_no_long_text_itself(group: str, nothing_long_is_read_here: list[str]) -> None:
     kinds = [kind for kind in getattr(hostile_texts, group)(SIZE) if kind in TEXTS]
-    world = await stage()
+    site = await stage()
     try:
-        assert await read_here(await world.client("bob"), kinds, nothing_long_is_read_here) == {}
+        assert await read_here(await site.client("bob"), kinds, nothing_long_is_read_here) == {}
     finally:
-        await world.router.close()
+        await site.router.close()
 
 
 REWRITTEN = ("an IN list", "a string", "a union", "a view again and again", "back quotes", "a version", "line ends")
@@ -180,25 +181,25 @@ REWRITTEN = ("an IN list", "a string", "a union", "a view again and again", "bac
 async def test_nor_one_in_which_a_version_or_a_definition_takes_a_views_place(
     nothing_long_is_read_here: list[str],
 ) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     try:
         await bob.execute("BEGIN TRANSACTION")
         assert await read_here(bob, REWRITTEN, nothing_long_is_read_here) == {}
-        assert "freshgate_version = 1" in world.spark.texts[-1]
+        assert "freshgate_version = 1" in site.spark.texts[-1]
         await bob.execute("COMMIT")
-        given(world.entry("s.mv"), properties={"when_stale": "INLINE"})
+        given(site.entry("s.mv"), properties={"when_stale": "INLINE"})
         for kind in REWRITTEN:
-            world.write("s.t")
+            site.write("s.t")
             assert await read_here(bob, [kind], nothing_long_is_read_here) == {}
-        assert "__definition`" in world.spark.texts[-1]
-        assert world.refreshed == []
+        assert "__definition`" in site.spark.texts[-1]
+        assert site.refreshed == []
     finally:
-        await world.router.close()
+        await site.router.close()
 
 
 async def test_nor_one_that_execute_immediate_runs(nothing_long_is_read_here: list[str]) -> None:
-    world = await stage()
+    site = await stage()
     asked: list[str] = []
     inner = f"SELECT n FROM s.mv WHERE '{'a' * SIZE}' <> ''"
 
@@ -206,34 +207,34 @@ async def test_nor_one_that_execute_immediate_runs(nothing_long_is_read_here: li
         asked.append(text[:12])
         return Answer([(inner,)])
 
-    world.spark.answers.say(r"^SELECT \(", run)
-    bob = await world.client("bob")
+    site.spark.answers.say(r"^SELECT \(", run)
+    bob = await site.client("bob")
     try:
         for text in ("EXECUTE IMMEDIATE x", "EXECUTE IMMEDIATE x USING 1 AS a"):
-            world.write("s.t")
+            site.write("s.t")
             executed = await bob.execute(text)
             assert executed.error is None
             assert nothing_long_is_read_here == []
-        assert world.refreshed == ["s.mv", "s.mv"]
+        assert site.refreshed == ["s.mv", "s.mv"]
         assert asked == ["SELECT (x)", "SELECT ('SEL"] * 2, "its text, and whether a literal stands for it"
     finally:
-        await world.router.close()
+        await site.router.close()
 
 
 async def test_a_long_write_and_a_long_read_are_known_for_what_they_are() -> None:
-    world = await stage()
-    world.table("s.u")
-    bob = await world.client("bob")
+    site = await stage()
+    site.table("s.u")
+    bob = await site.client("bob")
     try:
         await (await bob.execute(TEXTS["with words of queries"].replace("s.t", "s.u"))).poll()
         await bob.execute("SELECT n FROM s.mv")
         await (await bob.execute(TEXTS["with the word jobs"])).poll()
-        assert len(world.refreshed) <= 1
-        before = len(world.refreshed)
+        assert len(site.refreshed) <= 1
+        before = len(site.refreshed)
         await bob.execute(TEXTS["an IN list"])
-        assert len(world.refreshed) == before + 1
+        assert len(site.refreshed) == before + 1
     finally:
-        await world.router.close()
+        await site.router.close()
 
 
 async def test_a_reading_of_eight_megabytes_comes_back_small() -> None:
@@ -265,8 +266,8 @@ async def test_a_part_that_is_too_large_fails_only_those_who_need_it(monkeypatch
     monkeypatch.setattr(understood, "PART_BYTES_MAX", 2_000)
     text = "SELECT 1 FROM s.mv" + ", s.mv" * 1_000
     assert APART_CHARACTERS > len(text) > LONG_CHARACTERS  # read in a thread, where the patch applies
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     assert "too many names" in str((await bob.execute(text)).error)
     async with long_texts_of_a_test() as texts:
         known = Understood(text)
@@ -336,13 +337,13 @@ def test_a_statement_of_very_many_names_counts_as_everything() -> None:
 
 async def test_everything_is_read_and_written_by_what_names_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classify, "NAMES_MAX", 3)
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    bob = await world.client("bob")
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await site.client("bob")
     await (await bob.execute("BEGIN INSERT INTO s.a SELECT 1; INSERT INTO s.b SELECT mv; END")).poll()
     await bob.execute("SELECT n FROM s.mv")
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
 
 
 def test_very_many_words_say_of_each_that_they_have_it() -> None:
@@ -419,11 +420,11 @@ async def test_users_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         return of(turns, who)
 
     monkeypatch.setattr(FairTurns, "of", noted)
-    world = await stage()
+    site = await stage()
     try:
         for user in ("bob", "eve"):
-            client = await world.client(user)
+            client = await site.client(user)
             await (await client.execute(TEXTS["a string"])).poll()
         assert asked == ["bob", "eve"]
     finally:
-        await world.router.close()
+        await site.router.close()

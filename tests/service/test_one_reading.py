@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import World
+from fakes import Site
 from lexings import counted
 from views import given
 
@@ -21,15 +21,15 @@ def find_names(_: Line, unread: Unread | None = None, /) -> None:
         names(unread)
 
 
-async def stage() -> World:
+async def stage() -> Site:
     """An audit log is kept, and ddl_columns is on: both ask about the text, too."""
-    world = World(healing=Healing(ddl_columns=True))
-    world.service = replace(world.service, audit=Audit(find_names))
+    site = Site(healing=Healing(ddl_columns=True))
+    site.service = replace(site.service, audit=Audit(find_names))
     for name in ("s.t", "s.u"):
-        world.table(name)
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    world.write("s.t")
-    return world
+        site.table(name)
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    site.write("s.t")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ async def stage() -> World:
 )
 @pytest.mark.parametrize("when_stale", ["REFRESH", "INLINE"])
 async def test_no_text_is_lexed_twice(text: str, when_stale: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = await stage()
-    given(world.entry("s.mv"), properties={"when_stale": when_stale})
-    bob = await world.client("bob")
+    site = await stage()
+    given(site.entry("s.mv"), properties={"when_stale": when_stale})
+    bob = await site.client("bob")
     lexings = counted(monkeypatch)
     await bob.execute(text)
     assert lexings[text] <= 1
@@ -70,10 +70,10 @@ async def test_no_text_is_lexed_twice(text: str, when_stale: str, monkeypatch: p
 
 
 async def test_a_transaction_reads_it_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute("BEGIN TRANSACTION")
     lexings = counted(monkeypatch)
     await bob.execute("SELECT n FROM s.mv")
-    assert "freshgate_version" in world.spark.texts[-1]
+    assert "freshgate_version" in site.spark.texts[-1]
     assert lexings["SELECT n FROM s.mv"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakes import World
+from fakes import Site
 from views import given
 
 from gateway.mv.model.view import Manifest
@@ -13,23 +13,23 @@ READ = "SELECT n FROM s.mv"
 
 
 async def test_it_is_not_served_as_it_is() -> None:
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    await world.view("s.served", "SELECT 1 n FROM s.t", when_stale="SERVE", grace_period="3600")
-    await world.view("s.strict", "SELECT 1 n FROM s.t", when_stale="FAIL", grace_period="3600")
-    bob = await world.client("bob")
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    await site.view("s.served", "SELECT 1 n FROM s.t", when_stale="SERVE", grace_period="3600")
+    await site.view("s.strict", "SELECT 1 n FROM s.t", when_stale="FAIL", grace_period="3600")
+    bob = await site.client("bob")
     for name in ("s.mv", "s.served", "s.strict"):
-        entry = world.entry(name)
+        entry = site.entry(name)
         given(entry, current=replace(entry.view.current, manifest=Manifest(0, {"a": 1})))
     await bob.execute(READ)
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
     await bob.execute("SELECT n FROM s.served")
-    assert world.refreshed == ["s.served"]
+    assert site.refreshed == ["s.served"]
     refused = await bob.execute("SELECT n FROM s.strict")
     assert refused.sqlstate == "55000"
     assert "s.strict has been built in part only" in str(refused.error)
-    entry = world.entry("s.strict")
+    entry = site.entry("s.strict")
     given(entry, current=replace(entry.view.current, manifest=Manifest(1)))
     await bob.execute("SELECT n FROM s.strict")
-    assert world.spark.texts[-1] == "SELECT n FROM s.strict"
+    assert site.spark.texts[-1] == "SELECT n FROM s.strict"

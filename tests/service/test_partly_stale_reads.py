@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from fakes import ERROR, Client, SparkOperation, World, named
+from fake_spark import ERROR, SparkOperation, named
+from fakes import Client, Site
 
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.rewriting.partly_stale import Mixture
@@ -19,100 +20,100 @@ COLUMNS = tuple(
 )
 
 
-async def stage() -> World:
+async def stage() -> Site:
     """s.daily answers queries on s.sales, and has become partly stale."""
-    world = World()
-    world.table("s.sales", columns=COLUMNS)
+    site = Site()
+    site.table("s.sales", columns=COLUMNS)
     query = "SELECT day, item, sum(n) AS n FROM s.sales GROUP BY day, item"
-    await world.view("s.daily", query, use_for_rewrite="true")
-    shown = await world.metastore.relation(named("s.daily"))
+    await site.view("s.daily", query, use_for_rewrite="true")
+    shown = await site.metastore.relation(named("s.daily"))
     assert shown is not None
-    world.metastore.add(replace(shown, columns=COLUMNS))
-    world.write("s.sales")
-    view_id = world.entry("s.daily").view.id
+    site.metastore.add(replace(shown, columns=COLUMNS))
+    site.write("s.sales")
+    view_id = site.entry("s.daily").view.id
     relation = "(SELECT * FROM fresh UNION ALL SELECT * FROM anew)"
-    world.partly_stale.mixtures[view_id] = Mixture(view_id, relation, 2, 30, Drift(), 0)
-    return world
+    site.partly_stale.mixtures[view_id] = Mixture(view_id, relation, 2, 30, Drift(), 0)
+    return site
 
 
 async def test_the_stale_rows_are_computed_and_nothing_is_refreshed() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     operation = await bob.execute(QUERY)
     assert operation.error is None
-    assert MIXED in world.spark.texts[-1]
-    assert world.spark.texts[-1].startswith("SELECT daily.item, sum(daily.n) AS s FROM (")
-    assert "'2024-01-01'" in world.spark.texts[-1]
-    assert world.refreshed == []
-    assert len(world.partly_stale.prepared) == 1
-    assert world.usages.counts.used == 1
+    assert MIXED in site.spark.texts[-1]
+    assert site.spark.texts[-1].startswith("SELECT daily.item, sum(daily.n) AS s FROM (")
+    assert "'2024-01-01'" in site.spark.texts[-1]
+    assert site.refreshed == []
+    assert len(site.partly_stale.prepared) == 1
+    assert site.usages.counts.used == 1
 
 
 async def test_a_fresh_view_is_read_as_it_is() -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    entry = world.entry("s.daily")
+    site = await stage()
+    bob = await site.client("bob")
+    entry = site.entry("s.daily")
     entry.ledger.publish(entry.ledger.events)
     await bob.execute(QUERY)
-    assert "FROM `spark_catalog`.`s`.`daily` AS daily" in world.spark.texts[-1]
-    assert not world.partly_stale.prepared
+    assert "FROM `spark_catalog`.`s`.`daily` AS daily" in site.spark.texts[-1]
+    assert not site.partly_stale.prepared
 
 
 async def test_without_a_mixture_the_query_goes_to_spark_as_it_came() -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.partly_stale.mixtures.clear()
+    site = await stage()
+    bob = await site.client("bob")
+    site.partly_stale.mixtures.clear()
     await bob.execute(QUERY)
-    assert world.spark.texts[-1] == QUERY
-    assert world.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
+    assert site.spark.texts[-1] == QUERY
+    assert site.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
 
 
 async def test_the_version_is_kept_until_the_answer_is_closed() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     operation = await bob.execute(QUERY)
-    view_id = world.entry("s.daily").view.id
-    assert view_id in world.readers._reads_of
+    view_id = site.entry("s.daily").view.id
+    assert view_id in site.readers._reads_of
     await operation.close()
-    assert view_id not in world.readers._reads_of
+    assert view_id not in site.readers._reads_of
 
 
 async def test_a_write_while_it_runs_makes_the_query_run_as_it_came() -> None:
     """Rows computed anew may show the write, and the view's rows do not. The proof holds: the view is used again."""
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
 
     def write(operation: SparkOperation) -> None:
-        world.partly_stale.overtaken = MIXED in operation.text
+        site.partly_stale.overtaken = MIXED in operation.text
 
-    world.spark.on_start = write
+    site.spark.on_start = write
     operation = await bob.execute(QUERY)
     assert operation.error is None
-    mixed, own = world.spark.texts[-2:]
+    mixed, own = site.spark.texts[-2:]
     assert MIXED in mixed
     assert own == QUERY
-    assert (world.usages.counts.used, world.usages.counts.failed) == (0, 0)
-    assert world.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
-    world.spark.on_start = lambda _: None
+    assert (site.usages.counts.used, site.usages.counts.failed) == (0, 0)
+    assert site.usages.counts.refused == {WhyMissed.NOT_FRESH: 1}
+    site.spark.on_start = lambda _: None
     await bob.execute(QUERY)
-    assert MIXED in world.spark.texts[-1]
+    assert MIXED in site.spark.texts[-1]
 
 
 async def test_a_failure_makes_the_query_run_as_it_came() -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.spark.on_start = lambda operation: operation.finish(ERROR) if MIXED in operation.text else None
+    site = await stage()
+    bob = await site.client("bob")
+    site.spark.on_start = lambda operation: operation.finish(ERROR) if MIXED in operation.text else None
     operation = await bob.execute(QUERY)
     assert operation.at_spark.text == QUERY
-    assert (world.usages.counts.used, world.usages.counts.failed) == (0, 1)
+    assert (site.usages.counts.used, site.usages.counts.failed) == (0, 1)
 
 
 async def test_explain_shows_what_is_computed_anew() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(f"EXPLAIN {QUERY}")
-    assert world.spark.texts[-1].startswith("EXPLAIN SELECT daily.item")
-    assert MIXED in world.spark.texts[-1]
+    assert site.spark.texts[-1].startswith("EXPLAIN SELECT daily.item")
+    assert MIXED in site.spark.texts[-1]
     assert await verdicts(bob) == [
         ("CHOSEN", "it is proved to give the same rows; 2 of 30 partitions are stale and are computed anew")
     ]
@@ -120,15 +121,15 @@ async def test_explain_shows_what_is_computed_anew() -> None:
 
 async def test_a_fresh_view_is_preferred() -> None:
     """It may have more bytes: here both have none, and the first one is stale."""
-    world = await stage()
+    site = await stage()
     query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
-    await world.view("s.fresh", query, use_for_rewrite="true")
-    shown = await world.metastore.relation(named("s.fresh"))
+    await site.view("s.fresh", query, use_for_rewrite="true")
+    shown = await site.metastore.relation(named("s.fresh"))
     assert shown is not None
-    world.metastore.add(replace(shown, columns=(*COLUMNS, ("c", COLUMNS[2][1]))))
-    bob = await world.client("bob")
+    site.metastore.add(replace(shown, columns=(*COLUMNS, ("c", COLUMNS[2][1]))))
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    assert "FROM `spark_catalog`.`s`.`fresh` AS fresh" in world.spark.texts[-1]
+    assert "FROM `spark_catalog`.`s`.`fresh` AS fresh" in site.spark.texts[-1]
     assert await verdicts(bob) == [
         ("CHOSEN", "it is proved to give the same rows, and fresh"),
         ("USABLE", "it would give the same rows, but s.fresh is fresh"),

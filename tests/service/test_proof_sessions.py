@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from fakes import Answer, FakeSide, FakeSpark, FakeSqlSession
+from fake_spark import Answer, FakeSide, FakeSpark, FakeSqlSession
 from raw_session import encoded
 from TCLIService import ttypes
 

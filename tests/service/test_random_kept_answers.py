@@ -9,7 +9,8 @@ from collections.abc import Hashable
 from typing import Any
 
 import pytest
-from fakes import Client, SparkOperation, SparkSession, World
+from fake_spark import SparkOperation, SparkSession
+from fakes import Client, Site
 from TCLIService import ttypes
 
 STEPS = 150
@@ -32,7 +33,7 @@ RIGHTS = ["REVOKE SELECT ON s.mv FROM bob", "DROP ROLE readers", "EXECUTE IMMEDI
 class Truth:
     """What Spark knows, and what each read gives there."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, site: Site) -> None:
         self.settings: dict[bytes, dict[str, str]] = {}
         self.temporary: set[bytes] = set()
         self.rows = {"s": 0, "r": 0}
@@ -40,8 +41,8 @@ class Truth:
         self.definitions = {"s": 0, "r": 0}
         self.rights = 0
         self._answers: dict[Hashable, int] = {}
-        world.spark.value = lambda operation: self.answer(operation.session, operation.text)
-        world.spark.on_finish = self.carry_out
+        site.spark.value = lambda operation: self.answer(operation.session, operation.text)
+        site.spark.on_finish = self.carry_out
 
     def carry_out(self, operation: SparkOperation) -> None:
         key, text = operation.session.handle.guid, operation.text
@@ -85,9 +86,9 @@ async def answered(client: Client, text: str) -> list[int]:
 class History:
     """One random history."""
 
-    def __init__(self, world: World, seed: int) -> None:
-        self.world = world
-        self.truth = Truth(world)
+    def __init__(self, site: Site, seed: int) -> None:
+        self.site = site
+        self.truth = Truth(site)
         self.clients: list[Client] = []
         self._choose = random.Random(seed)
 
@@ -99,7 +100,7 @@ class History:
         await act()
 
     async def join(self) -> None:
-        client = await self.world.client(self._choose.choice(USERS), {"use:database": self._choose.choice("sr")})
+        client = await self.site.client(self._choose.choice(USERS), {"use:database": self._choose.choice("sr")})
         self.clients = [*self.clients[-7:], client]
 
     async def read(self) -> None:
@@ -115,9 +116,9 @@ class History:
     async def overlap(self) -> None:
         """Two settings at once, which Spark runs in another order than they came."""
         client, texts = self._choose.choice(self.clients), self._choose.sample(SETTINGS, 2)
-        self.world.spark.holds(*texts)
+        self.site.spark.holds(*texts)
         both = [await client.execute(text) for text in texts]
-        self.world.spark.releases()
+        self.site.spark.releases()
         for each in self._choose.sample(both, 2):
             each.at_spark.finish()
         for each in both:
@@ -131,31 +132,31 @@ class History:
     async def change_rights(self) -> None:
         """Beside a read of another session, which Spark runs before."""
         text, client = self._choose.choice(RIGHTS), self._choose.choice(self.clients)
-        self.world.spark.holds(text)
+        self.site.spark.holds(text)
         change = await self._choose.choice(self.clients).execute(text)
-        self.world.spark.releases()
+        self.site.spark.releases()
         await answered(client, "SELECT n FROM s.mv")
         change.at_spark.finish()
         await change.poll()
 
     async def recreate(self) -> None:
         database = self._choose.choice("sr")
-        entry = self.world.entry(f"{database}.mv")
+        entry = self.site.entry(f"{database}.mv")
         async with entry.lock:
-            self.world.catalog.remove(entry)
+            self.site.catalog.remove(entry)
         self.truth.definitions[database] += 1
-        await self.world.view(f"{database}.mv", f"SELECT count(*) AS n FROM {database}.t")
+        await self.site.view(f"{database}.mv", f"SELECT count(*) AS n FROM {database}.t")
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_each_answer_is_sparks(seed: int) -> None:
-    world = World(result_bytes=1 << 24, goes_back=lambda: True)
+    site = Site(result_bytes=1 << 24, goes_back=lambda: True)
     for database in "sr":
-        world.table(f"{database}.t")
-        await world.view(f"{database}.mv", f"SELECT count(*) AS n FROM {database}.t")
-    history = History(world, seed)
+        site.table(f"{database}.t")
+        await site.view(f"{database}.mv", f"SELECT count(*) AS n FROM {database}.t")
+    history = History(site, seed)
     for _ in range(3):
         await history.join()
     for _ in range(STEPS):
         await history.step()
-    assert world.results.counts.hits > 5, "It would test nothing."
+    assert site.results.counts.hits > 5, "It would test nothing."

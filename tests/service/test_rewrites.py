@@ -7,7 +7,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from fakes import CANCELED, ERROR, Client, World, named
+from fake_spark import CANCELED, ERROR, named
+from fakes import Client, Site
 from TCLIService import ttypes
 from views import given
 
@@ -22,113 +23,113 @@ INSERT = "INSERT INTO s.t VALUES ('a')"
 COLUMNS = (("k", '{"name": "string"}'), ("n", '{"name": "bigint"}'))
 
 
-async def stage(rewrite: Rewrite | None = None, **properties: str) -> World:
+async def stage(rewrite: Rewrite | None = None, **properties: str) -> Site:
     """ada's s.mv takes part; a query of a new shape waits for the outcome."""
-    world = World(rewrite)
-    world.table("s.t", columns=(("k", '{"name": "string"}'),))
-    await add_view(world, "s.mv", **{"use_for_rewrite": "true", **properties})
-    return world
+    site = Site(rewrite)
+    site.table("s.t", columns=(("k", '{"name": "string"}'),))
+    await add_view(site, "s.mv", **{"use_for_rewrite": "true", **properties})
+    return site
 
 
-async def add_view(world: World, dotted: str, **properties: str) -> MaterializedView:
-    view = await world.view(dotted, DEFINITION, **properties)
-    given(world.entry(dotted), columns=("k", "n"))
-    described = world.metastore.relations[view.name]
-    world.metastore.relations[view.name] = replace(described, columns=COLUMNS)
+async def add_view(site: Site, dotted: str, **properties: str) -> MaterializedView:
+    view = await site.view(dotted, DEFINITION, **properties)
+    given(site.entry(dotted), columns=("k", "n"))
+    described = site.metastore.relations[view.name]
+    site.metastore.relations[view.name] = replace(described, columns=COLUMNS)
     return view
 
 
-def sent(world: World) -> list[str]:
+def sent(site: Site) -> list[str]:
     """Which of the views and tables the clients' queries have read so far, by their texts."""
-    return ["mv" if "`mv`" in text else "t" for text in world.spark.texts if text.startswith("SELECT")]
+    return ["mv" if "`mv`" in text else "t" for text in site.spark.texts if text.startswith("SELECT")]
 
 
 async def test_a_query_is_answered_from_the_view() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     executed = await bob.execute(QUERY)
     assert executed.error is None
-    assert sent(world) == ["mv"]
-    assert world.rewrites.counts.proved == 1
+    assert sent(site) == ["mv"]
+    assert site.rewrites.counts.proved == 1
     await bob.execute(QUERY)
-    assert world.prover.asked == 1
-    assert world.refreshed == []
+    assert site.prover.asked == 1
+    assert site.refreshed == []
 
 
 async def test_a_stale_view_is_neither_read_nor_refreshed() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
     await (await bob.execute(INSERT)).poll()
     await bob.execute(QUERY)
-    assert sent(world) == ["mv", "t"]
-    assert world.refreshed == []
+    assert sent(site) == ["mv", "t"]
+    assert site.refreshed == []
 
 
 async def test_a_view_whose_reads_fail_when_it_is_stale_fails_no_query_that_does_not_name_it() -> None:
-    world = await stage(when_stale="FAIL")
-    bob = await world.client("bob")
+    site = await stage(when_stale="FAIL")
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    world.write("s.t")
+    site.write("s.t")
     executed = await bob.execute(QUERY)
     assert executed.error is None
-    assert sent(world) == ["mv", "t"]
+    assert sent(site) == ["mv", "t"]
 
 
 async def test_a_write_whose_end_nobody_asks_for_is_seen_by_a_view_that_is_served_stale() -> None:
-    world = await stage(when_stale="SERVE")
-    bob = await world.client("bob")
+    site = await stage(when_stale="SERVE")
+    bob = await site.client("bob")
     await bob.execute(QUERY)
     await bob.execute(INSERT)
     await bob.execute(QUERY)
-    assert sent(world) == ["mv", "t"]
+    assert sent(site) == ["mv", "t"]
 
 
 async def test_a_view_that_is_observed_at_each_read_answers() -> None:
     """An observation is due again as soon as it has ended."""
-    world = await stage()
-    world.inspector.due = lambda _: True  # type: ignore[method-assign]
-    bob = await world.client("bob")
+    site = await stage()
+    site.inspector.due = lambda _: True  # type: ignore[method-assign]
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    assert sent(world) == ["mv"]
+    assert sent(site) == ["mv"]
 
 
 async def test_a_write_that_ends_while_the_query_is_routed_counts() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    learn = world.relations.learn
+    learn = site.relations.learn
 
     async def write_meanwhile(*arguments: Any) -> None:
-        world.write("s.t")
+        site.write("s.t")
         await learn(*arguments)
 
-    world.relations.learn = write_meanwhile  # type: ignore[method-assign]
+    site.relations.learn = write_meanwhile  # type: ignore[method-assign]
     await bob.execute(QUERY)
-    assert sent(world) == ["mv", "t"]
+    assert sent(site) == ["mv", "t"]
 
 
 async def test_what_is_not_proved_is_not_used() -> None:
-    world = await stage()
-    world.prover.refuted["s.mv"] = "it is a test"
-    bob = await world.client("bob")
+    site = await stage()
+    site.prover.refuted["s.mv"] = "it is a test"
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    assert sent(world) == ["t"]
+    assert sent(site) == ["t"]
 
 
 # --- sessions ----------------------------------------------------------------------------------------------
 
 
 async def test_proofs_are_of_one_user_and_his_settings() -> None:
-    world = await stage()
+    site = await stage()
     for user, proofs in (("bob", 1), ("bob", 1), ("carl", 2)):
-        client = await world.client(user)
+        client = await site.client(user)
         await client.execute(QUERY)
-        assert world.prover.asked == proofs
+        assert site.prover.asked == proofs
     await client.execute("SET spark.sql.ansi.enabled=false")
     await client.execute(QUERY)
-    assert world.prover.asked == 3
-    assert set(sent(world)) == {"mv"}
+    assert site.prover.asked == 3
+    assert set(sent(site)) == {"mv"}
 
 
 async def closed(client: Client) -> None:
@@ -137,180 +138,180 @@ async def closed(client: Client) -> None:
     identifier = ttypes.THandleIdentifier(session.guid, session.secret)
     await client.ask("CloseSession", ttypes.TCloseSessionReq(ttypes.TSessionHandle(identifier)))
     assert client.session.over
-    assert session.guid not in client.world.spark.sessions
+    assert session.guid not in client.site.spark.sessions
 
 
 async def test_the_proof_goes_on_after_the_client_has_closed_its_session() -> None:
     """As Superset does after each query."""
-    world = await stage(Rewrite(wait=0, canary=0))
-    world.prover.ready.clear()
-    bob = await world.client("bob")
+    site = await stage(Rewrite(wait=0, canary=0))
+    site.prover.ready.clear()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    (considering,) = world.rewrites._considering.values()
-    await world.prover.begun.wait()
+    (considering,) = site.rewrites._considering.values()
+    await site.prover.begun.wait()
     await closed(bob)
-    world.prover.ready.set()
+    site.prover.ready.set()
     await asyncio.wait([considering])
-    await (await world.client("bob")).execute(QUERY)
-    assert sent(world) == ["t", "mv"]
-    assert world.prover.asked == 2
+    await (await site.client("bob")).execute(QUERY)
+    assert sent(site) == ["t", "mv"]
+    assert site.prover.asked == 2
 
 
 async def test_that_a_session_has_ended_is_remembered_as_nothing() -> None:
-    world = await stage(Rewrite(wait=0, canary=0))
-    world.prover.ready.clear()
-    bob = await world.client("bob")
+    site = await stage(Rewrite(wait=0, canary=0))
+    site.prover.ready.clear()
+    bob = await site.client("bob")
     await bob.execute("SET x.y=1")
     bob.session.settings.opaque = True
     await bob.execute(QUERY)
-    (considering,) = world.rewrites._considering.values()
-    await world.prover.begun.wait()
+    (considering,) = site.rewrites._considering.values()
+    await site.prover.begun.wait()
     await closed(bob)
-    world.prover.ready.set()
+    site.prover.ready.set()
     await asyncio.wait([considering])
     assert "its settings were known" in str(considering.result())
-    assert world.rewrites._verdicts.items() == []
+    assert site.rewrites._verdicts.items() == []
 
 
 async def test_a_proof_that_is_much_too_old_is_not_used_until_it_is_made_anew() -> None:
     """Users may have lost rights."""
-    world = await stage(Rewrite(wait=0, canary=0))
-    bob = await world.client("bob")
+    site = await stage(Rewrite(wait=0, canary=0))
+    bob = await site.client("bob")
 
     async def ask(age: float) -> None:
         """Queries, with a proof that was made so many seconds ago, and waits for what that causes."""
-        for _, known in world.rewrites._verdicts.items():
+        for _, known in site.rewrites._verdicts.items():
             known.at = time.monotonic() - age
         await bob.execute(QUERY)
-        if world.rewrites._considering:
-            await asyncio.wait(world.rewrites._considering.values())
+        if site.rewrites._considering:
+            await asyncio.wait(site.rewrites._considering.values())
 
     for age in (0, 99, 101, 199, 201, 0):
         await ask(age)
-    assert sent(world) == ["t", "mv", "mv", "mv", "t", "mv"]
+    assert sent(site) == ["t", "mv", "mv", "mv", "t", "mv"]
 
 
 async def test_a_session_decides_for_itself() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute("SET freshgate.rewrite = off")
     await bob.execute(QUERY)
     await bob.execute("RESET freshgate.rewrite")
     await bob.execute(QUERY)
-    assert sent(world) == ["t", "mv"]
+    assert sent(site) == ["t", "mv"]
 
 
 async def test_a_temporary_view_a_database_and_a_transaction() -> None:
-    world = await stage()
-    bob = await world.client("bob", {"use:database": "s"})
+    site = await stage()
+    bob = await site.client("bob", {"use:database": "s"})
     unqualified = QUERY.replace("s.t", "t")
     for text in (
         *(unqualified, "USE other", unqualified, "USE s", unqualified, "BEGIN", unqualified, "COMMIT", unqualified),
         *("CREATE TEMPORARY VIEW t AS SELECT 1 AS k", unqualified),
     ):
         await bob.execute(text)
-    assert sent(world) == ["mv", "t", "mv", "t", "mv", "t"]
+    assert sent(site) == ["mv", "t", "mv", "t", "mv", "t"]
 
 
 async def test_disable_ends_it_at_once() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    given(world.entry("s.mv"), properties={"use_for_rewrite": "false"})
+    given(site.entry("s.mv"), properties={"use_for_rewrite": "false"})
     await bob.execute(QUERY)
-    assert sent(world) == ["mv", "t"]
+    assert sent(site) == ["mv", "t"]
 
 
 async def test_a_change_of_the_table_ends_a_proof() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
     await bob.execute("ALTER TABLE s.t ADD COLUMN x INT")
-    world.ledger("s.mv").publish(world.ledger("s.mv").events)
+    site.ledger("s.mv").publish(site.ledger("s.mv").events)
     await bob.execute(QUERY)
-    assert world.prover.asked == 2
+    assert site.prover.asked == 2
 
 
 async def test_a_refresh_that_sees_other_columns_ends_a_proof() -> None:
     """A statement that bypassed the gateway has added one."""
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    given(world.entry("s.mv"), schemas={named("s.t"): Schema("", (("k", "string"), ("new", "int")))})
+    given(site.entry("s.mv"), schemas={named("s.t"): Schema("", (("k", "string"), ("new", "int")))})
     await bob.execute(QUERY)
-    assert world.prover.asked == 2
+    assert site.prover.asked == 2
 
 
 # --- replay ------------------------------------------------------------------------------------------------
 
 
-def ending(world: World, state: OperationState) -> None:
+def ending(site: Site, state: OperationState) -> None:
     """Statements on the view end so."""
-    finish = world.spark.on_start
+    finish = site.spark.on_start
 
     def start(operation: Any) -> None:
         finish(operation)
         if "`mv`" in operation.text:
             operation.finish(state)
 
-    world.spark.on_start = start
+    site.spark.on_start = start
 
 
 async def test_after_an_error_the_clients_text_runs_once() -> None:
-    world = await stage()
-    ending(world, ERROR)
-    bob = await world.client("bob")
+    site = await stage()
+    ending(site, ERROR)
+    bob = await site.client("bob")
     executed = await bob.execute(QUERY)
     assert executed.error is None
-    assert world.spark.texts[1:] == [QUERY]
+    assert site.spark.texts[1:] == [QUERY]
     assert executed.at_spark.text == QUERY
-    assert world.rewrites.counts.failed == 1
+    assert site.rewrites.counts.failed == 1
     await bob.execute(QUERY)
-    assert sent(world) == ["mv", "t", "t"]
+    assert sent(site) == ["mv", "t", "t"]
 
 
 async def test_a_synchronous_client_gets_the_rows_of_its_own_text_after_an_error() -> None:
-    world = await stage()
-    ending(world, ERROR)
-    bob = await world.client("bob")
+    site = await stage()
+    ending(site, ERROR)
+    bob = await site.client("bob")
     executed = await bob.execute(QUERY, run_async=False)
     assert executed.error is None
     assert executed.at_spark.text == QUERY
-    assert sent(world) == ["mv", "t"]
+    assert sent(site) == ["mv", "t"]
 
 
 async def test_at_the_time_limit_nothing_runs_instead() -> None:
     """The view is used for the next query."""
-    world = await stage()
-    ending(world, OperationState.TIMEDOUT)
-    bob = await world.client("bob")
+    site = await stage()
+    ending(site, OperationState.TIMEDOUT)
+    bob = await site.client("bob")
     executed = await bob.execute(QUERY)
     assert executed.sqlstate == TIMED_OUT
-    assert sent(world) == ["mv"]
-    assert world.rewrites.counts.failed == 0
+    assert sent(site) == ["mv"]
+    assert site.rewrites.counts.failed == 0
 
 
 async def test_a_cancelled_query_ends_at_spark() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    (text,) = world.spark.texts
-    world.spark.holds(text)
+    (text,) = site.spark.texts
+    site.spark.holds(text)
     executed = await bob.execute(QUERY, settle=False)
-    while len(world.spark.texts) < 2:
-        await executed.client.world.settlement.look(world.entry("s.mv"))
+    while len(site.spark.texts) < 2:
+        await executed.client.site.settlement.look(site.entry("s.mv"))
     await executed.cancel()
     await executed.close()
-    assert world.spark.operation(text).state in (CANCELED, OperationState.CLOSED)
-    assert sent(world) == ["mv", "mv"]
+    assert site.spark.operation(text).state in (CANCELED, OperationState.CLOSED)
+    assert sent(site) == ["mv", "mv"]
 
 
 async def test_the_view_with_this_name_is_the_one_that_was_proved() -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await bob.execute(QUERY)
-    entry = world.entry("s.mv")
-    world.catalog.rename({named("s.other"): entry})
+    entry = site.entry("s.mv")
+    site.catalog.rename({named("s.other"): entry})
     await bob.execute(QUERY)
-    assert sent(world)[0] == "mv"
-    assert "`mv`" not in world.spark.texts[-1]
+    assert sent(site)[0] == "mv"
+    assert "`mv`" not in site.spark.texts[-1]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from fakes import World
+from fakes import Site
 
 
-async def stage(**properties: str) -> World:
+async def stage(**properties: str) -> Site:
     """ada's s.mv, which counts the rows of s.t; s.above reads it, and so does the Spark view s.v."""
-    world = World()
+    site = Site()
     for name in ("s.t", "s.u", "s.x"):
-        world.table(name)
-    await world.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
-    await world.view("s.above", "SELECT n FROM s.mv", **properties)
-    world.spark_view("s.v", "SELECT n FROM s.above")
-    return world
+        site.table(name)
+    await site.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
+    await site.view("s.above", "SELECT n FROM s.mv", **properties)
+    site.spark_view("s.v", "SELECT n FROM s.above")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ async def stage(**properties: str) -> World:
     ],
 )
 async def test_a_read_behind_a_write_is_refused(script: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     refused = await bob.execute(f"BEGIN {script} END")
     assert refused.sqlstate == "0A000"
     assert "reads the materialized view s." in str(refused.error)
@@ -54,12 +54,12 @@ async def test_a_read_behind_a_write_is_refused(script: str) -> None:
     ],
 )
 async def test_others_run(script: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     assert (await bob.execute(f"BEGIN {script} END")).error is None
 
 
 async def test_stored_rows_that_may_be_served_are_read() -> None:
-    world = await stage(when_stale="SERVE")
-    bob = await world.client("bob")
+    site = await stage(when_stale="SERVE")
+    bob = await site.client("bob")
     assert (await bob.execute("BEGIN INSERT INTO s.t VALUES (1); SELECT n FROM s.above; END")).error is None

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from fakes import ERROR, Answer, Client, Executed, SparkOperation, SparkSession, World, plan_of
+from fake_spark import ERROR, Answer, SparkOperation, SparkSession
+from fakes import Client, Executed, Site, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,8 +55,8 @@ def steps_of(seed: int) -> list[Step]:
 class Model:
     """What Spark does: tables that grow, views that show what they were computed from, names of each session."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, site: Site) -> None:
+        self.site = site
         self.rows = Counter[str]()
         """Of each database's table."""
         self.shown = Counter[str]()
@@ -66,10 +67,10 @@ class Model:
         self.counted = 0
         self.overtaken = False
         """What changes names ends between the gateway's look at a read and Spark's."""
-        world.spark.on_start, world.spark.on_finish = self.start, self.finish
-        world.spark.explain = self.explain
-        world.tasks.on_refresh = self.refresh
-        world.spark.answers.say("^SHOW ", Answer())
+        site.spark.on_start, site.spark.on_finish = self.start, self.finish
+        site.spark.explain = self.explain
+        site.tasks.on_refresh = self.refresh
+        site.spark.answers.say("^SHOW ", Answer())
 
     def refresh(self, view: str) -> None:
         database = view.partition(".")[0]
@@ -88,7 +89,7 @@ class Model:
 
     def explain(self, session: SparkSession, text: str) -> Answer:
         database = self.meant(session, text.split(" FROM ", 1)[1])
-        return plan_of(*([self.world.entry(f"{database}.mv").view.id] if database else []))
+        return plan_of(*([self.site.entry(f"{database}.mv").view.id] if database else []))
 
     def start(self, operation: SparkOperation) -> None:
         session, text = operation.session, operation.text
@@ -118,19 +119,19 @@ class Model:
 
 
 async def story(steps: Sequence[Step]) -> None:
-    world = World()
+    site = Site()
     for database in DATABASES:
-        world.table(f"{database}.t")
-        await world.view(f"{database}.mv", "SELECT count(*) n FROM t")
-    model = Model(world)
-    clients = [await world.client(user) for user in ("ada", "bob")]
+        site.table(f"{database}.t")
+        await site.view(f"{database}.mv", "SELECT count(*) n FROM t")
+    model = Model(site)
+    clients = [await site.client(user) for user in ("ada", "bob")]
     held: list[Executed] = []
     for step in steps:
         if step.text in {"finish", "cancel", "close"}:
             if held:
                 await end(held.pop(0), step.text)
             continue
-        await run(world, model, clients[step.client], step, held)
+        await run(site, model, clients[step.client], step, held)
 
 
 async def end(statement: Executed, how: str) -> None:
@@ -142,13 +143,13 @@ async def end(statement: Executed, how: str) -> None:
         await (statement.cancel() if how == "cancel" else statement.close())
 
 
-async def run(world: World, model: Model, client: Client, step: Step, held: list[Executed]) -> None:
+async def run(site: Site, model: Model, client: Client, step: Step, held: list[Executed]) -> None:
     reads = step.text.startswith("SELECT")
     if step.held and not reads:
-        world.spark.holds(step.text)
+        site.spark.holds(step.text)
     before, model.overtaken = Counter(model.rows), step.polled
     done = await client.execute(step.text)
-    world.spark._held.clear()
+    site.spark._held.clear()
     assert done.error is None
     if reads and model.read is not None:
         assert model.counted >= before[model.read], step

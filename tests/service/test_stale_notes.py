@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from fakes import Client, World
+from fakes import Client, Site
 
 from gateway.mv.refresh.progress import Lines
 from gateway.service.routing.ways import RefreshFirst
@@ -15,9 +15,9 @@ from sql.understood import Understood
 log = logging.getLogger(__name__)
 
 
-async def notes(world: World, client: Client) -> tuple[str, ...]:
-    way: Any = await world.router.consider(client.session, Understood("SELECT n FROM s.v"))
-    send = await world.router.prepare(way, Lines(log.debug)) if isinstance(way, RefreshFirst) else way
+async def notes(site: Site, client: Client) -> tuple[str, ...]:
+    way: Any = await site.router.consider(client.session, Understood("SELECT n FROM s.v"))
+    send = await site.router.prepare(way, Lines(log.debug)) if isinstance(way, RefreshFirst) else way
     return tuple(send.notes)
 
 
@@ -29,21 +29,21 @@ async def notes(world: World, client: Client) -> tuple[str, ...]:
     ],
 )
 async def test_rows_that_are_served_although_they_are_stale(properties: dict[str, str], why: str) -> None:
-    world = World()
-    world.table("s.t")
-    await world.view("s.v", "SELECT count(*) n FROM s.t", **properties)
-    client = await world.client("ada")
-    assert await notes(world, client) == ()
-    world.write("s.t")
-    assert await notes(world, client) == (
+    site = Site()
+    site.table("s.t")
+    await site.view("s.v", "SELECT count(*) n FROM s.t", **properties)
+    client = await site.client("ada")
+    assert await notes(site, client) == ()
+    site.write("s.t")
+    assert await notes(site, client) == (
         f"Warning: the rows of materialized view s.v are stale: s.t has changed; {why}",
     )
 
 
 async def test_a_view_that_is_refreshed_has_no_note() -> None:
-    world = World()
-    world.table("s.t")
-    await world.view("s.v", "SELECT count(*) n FROM s.t")
-    client = await world.client("ada")
-    world.write("s.t")
-    assert await notes(world, client) == ()
+    site = Site()
+    site.table("s.t")
+    await site.view("s.v", "SELECT count(*) n FROM s.t")
+    client = await site.client("ada")
+    site.write("s.t")
+    assert await notes(site, client) == ()

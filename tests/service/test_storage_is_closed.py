@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import Client, World
+from fakes import Client, Site
 
 from gateway.mv.model.view import MaterializedView
 
 REFUSED = "42809"
 
 
-async def stage(database: str = "default") -> tuple[World, Client, MaterializedView]:
+async def stage(database: str = "default") -> tuple[Site, Client, MaterializedView]:
     """ada's view s.mv over s.t; mallory is in `database`."""
-    world = World()
-    world.table("s.t")
-    view = await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    return world, await world.client("mallory", {"use:database": database}), view
+    site = Site()
+    site.table("s.t")
+    view = await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    return site, await site.client("mallory", {"use:database": database}), view
 
 
 async def state(client: Client, text: str) -> Any:
@@ -87,16 +87,16 @@ def spell(text: str, view: MaterializedView, spelt: str = "{}") -> str:
 @pytest.mark.parametrize("text", CHANGES)
 @pytest.mark.parametrize("spelt", ["storage.{}", "`STORAGE`.`{}`", "spark_catalog.storage.{}", "other.storage.{}"])
 async def test_a_storage_table_is_not_changed(text: str, spelt: str) -> None:
-    world, mallory, view = await stage()
+    site, mallory, view = await stage()
     assert await state(mallory, spell(text, view, spelt)) == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 @pytest.mark.parametrize("text", WHOLE)
 async def test_the_database_is_not_changed(text: str) -> None:
-    world, mallory, _ = await stage()
+    site, mallory, _ = await stage()
     assert await state(mallory, text) == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 BARE = [text for text in CHANGES if "RENAME" not in text]
@@ -105,9 +105,9 @@ BARE = [text for text in CHANGES if "RENAME" not in text]
 
 @pytest.mark.parametrize("text", BARE)
 async def test_a_bare_name_counts_in_the_storage_database(text: str) -> None:
-    world, mallory, view = await stage("storage")
+    site, mallory, view = await stage("storage")
     assert await state(mallory, spell(text, view)) == REFUSED
-    assert world.spark.texts == []
+    assert site.spark.texts == []
 
 
 @pytest.mark.parametrize("text", BARE)
@@ -115,53 +115,53 @@ async def test_a_bare_name_counts_in_the_storage_database(text: str) -> None:
     "move", ["USE storage", "use DATABASE `Storage`", "SET CATALOG x", "EXECUTE IMMEDIATE 'US' 'E x'"]
 )
 async def test_a_bare_name_counts_after_a_move(text: str, move: str) -> None:
-    world, mallory, view = await stage()
+    site, mallory, view = await stage()
     await mallory.execute(move)
     mallory.at_spark.namespace = type(mallory.at_spark.namespace)("storage")
     assert await state(mallory, spell(text, view)) == REFUSED
-    assert world.spark.texts == [move]
+    assert site.spark.texts == [move]
 
 
 @pytest.mark.parametrize("text", BARE)
 async def test_a_bare_name_counts_while_a_move_runs(text: str) -> None:
-    world, mallory, view = await stage()
-    world.spark.holds("USE storage")
+    site, mallory, view = await stage()
+    site.spark.holds("USE storage")
     await mallory.execute("USE storage")
     assert await state(mallory, spell(text, view)) == REFUSED
-    assert world.spark.texts == ["USE storage"]
+    assert site.spark.texts == ["USE storage"]
 
 
 async def test_a_bare_name_in_a_long_text_counts_while_a_move_runs() -> None:
-    world, mallory, view = await stage()
-    world.spark.holds("USE storage")
+    site, mallory, view = await stage()
+    site.spark.holds("USE storage")
     await mallory.execute("USE storage")
     text = f"INSERT INTO {view.storage.table} VALUES " + ", ".join(["(1)"] * 40_000)
     try:
         assert await state(mallory, text) == REFUSED
     finally:
-        await world.service.router.close()
-    assert world.spark.texts == ["USE storage"]
+        await site.service.router.close()
+    assert site.spark.texts == ["USE storage"]
 
 
 async def test_a_bare_name_counts_where_a_use_overtakes_a_write_that_waits() -> None:
-    world, mallory, view = await stage()
-    world.write("s.t")
-    world.tasks.working.clear()
+    site, mallory, view = await stage()
+    site.write("s.t")
+    site.tasks.working.clear()
     waiting = await mallory.execute(f"INSERT INTO {view.storage.table} SELECT * FROM s.mv", settle=False)
-    assert world.spark.texts == []
+    assert site.spark.texts == []
     await mallory.execute("USE storage")
-    world.tasks.working.set()
+    site.tasks.working.set()
     done = await waiting.poll()
     assert "Run it again" in str(done)
-    assert world.spark.texts == ["USE storage"]
+    assert site.spark.texts == ["USE storage"]
 
 
 @pytest.mark.parametrize("text", READS)
 async def test_whoever_may_read_may_go_on_reading(text: str) -> None:
-    world, mallory, view = await stage()
+    site, mallory, view = await stage()
     text = spell(text, view, "storage.{}")
     assert await state(mallory, text) is None
-    assert world.spark.texts == [text]
+    assert site.spark.texts == [text]
 
 
 @pytest.mark.parametrize("text", READS)
@@ -184,6 +184,6 @@ async def test_a_session_in_the_storage_database_may_read(text: str) -> None:
     ],
 )
 async def test_other_objects_of_its_name_are_free(text: str) -> None:
-    world, mallory, _ = await stage()
+    site, mallory, _ = await stage()
     assert await state(mallory, text) is None
-    assert world.spark.texts == [text]
+    assert site.spark.texts == [text]

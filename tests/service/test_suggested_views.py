@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes import ERROR, Answer, World, named
+from fake_spark import ERROR, Answer, named
+from fakes import Site
 
 from gateway.config import Rewrite
 from gateway.mv.rewriting.unanswered import CHARACTERS_MAX
@@ -21,34 +22,32 @@ def columns_of(**kinds: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, f'{{"name": "{kind}"}}') for name, kind in kinds.items())
 
 
-def stage(counted: int = 10) -> World:
-    world = World(Rewrite(advice=counted > 0, wait=10), counted=counted)
-    world.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
-    world.metastore.answers.say(
-        "^DESCRIBE TABLE EXTENDED .* AS JSON$", Answer([('{"statistics": {"num_rows": 100}}',)])
-    )
-    return world
+def stage(counted: int = 10) -> Site:
+    site = Site(Rewrite(advice=counted > 0, wait=10), counted=counted)
+    site.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
+    site.metastore.answers.say("^DESCRIBE TABLE EXTENDED .* AS JSON$", Answer([('{"statistics": {"num_rows": 100}}',)]))
+    return site
 
 
-async def run(world: World, user: str, *texts: str) -> None:
-    client = await world.client(user)
+async def run(site: Site, user: str, *texts: str) -> None:
+    client = await site.client(user)
     for text in texts:
         operation = await client.execute(text)
         await operation.poll()
 
 
-async def suggested(world: World, user: str, columns: str = "*") -> str:
+async def suggested(site: Site, user: str, columns: str = "*") -> str:
     """The rows that a user sees, as SQL; empty if there are none."""
-    await run(world, user, f"SELECT {columns} FROM freshgate.suggested_views")
-    found = world.spark.texts[-1]
+    await run(site, user, f"SELECT {columns} FROM freshgate.suggested_views")
+    found = site.spark.texts[-1]
     assert found.startswith(f"SELECT {columns} FROM (SELECT CAST(")
     return "" if "WHERE FALSE" in found else found.partition("VALUES ")[2].rpartition(" AS t(")[0]
 
 
 async def test_a_view_is_suggested_for_queries_that_no_view_answered() -> None:
-    world = stage()
-    await run(world, "bob", BY_ITEM.format(1), BY_ITEM.format(2), BY_DAY)
-    shown = await suggested(world, "bob")
+    site = stage()
+    await run(site, "bob", BY_ITEM.format(1), BY_ITEM.format(2), BY_DAY)
+    shown = await suggested(site, "bob")
     # The columns of the query that took longest come first.
     assert re.match(
         r"\('s', '(sales_by_item_day|sales_by_day_item)', 'CREATE MATERIALIZED VIEW s\.\1 ENABLE QUERY REWRITE AS ",
@@ -61,29 +60,29 @@ async def test_a_view_is_suggested_for_queries_that_no_view_answered() -> None:
 
 
 async def test_users_see_suggestions_for_their_own_queries() -> None:
-    world = stage()
-    await run(world, "bob", BY_ITEM.format(1))
-    await run(world, "eve", BY_DAY)
-    assert await suggested(world, "mallory") == ""
-    assert "sum_n" in await suggested(world, "bob")
-    assert "sum_n" not in (eves := await suggested(world, "eve"))
+    site = stage()
+    await run(site, "bob", BY_ITEM.format(1))
+    await run(site, "eve", BY_DAY)
+    assert await suggested(site, "mallory") == ""
+    assert "sum_n" in await suggested(site, "bob")
+    assert "sum_n" not in (eves := await suggested(site, "eve"))
     assert "'eve'" in eves
-    everybody = await suggested(world, "root")
+    everybody = await suggested(site, "root")
     assert "GROUP BY item, day', 2, 2, " in everybody or "GROUP BY day, item', 2, 2, " in everybody
     assert "'bob, eve'" in everybody
 
 
 async def test_nothing_is_counted_without_the_setting() -> None:
-    world = stage(counted=0)
-    await run(world, "bob", BY_ITEM.format(1))
-    assert world.unanswered.items() == []
-    assert await suggested(world, "bob") == ""
+    site = stage(counted=0)
+    await run(site, "bob", BY_ITEM.format(1))
+    assert site.unanswered.items() == []
+    assert await suggested(site, "bob") == ""
 
 
 async def test_what_is_counted_in_bounded_space() -> None:
-    world = stage(counted=2)
-    await run(world, "bob", *(f"SELECT item AS i{number}, count(*) FROM s.sales GROUP BY item" for number in range(4)))
-    assert [asked.shape[15:17] for asked, _ in world.unanswered.items()] == ["i2", "i3"]
+    site = stage(counted=2)
+    await run(site, "bob", *(f"SELECT item AS i{number}, count(*) FROM s.sales GROUP BY item" for number in range(4)))
+    assert [asked.shape[15:17] for asked, _ in site.unanswered.items()] == ["i2", "i3"]
 
 
 @pytest.mark.parametrize(
@@ -99,57 +98,57 @@ async def test_what_is_counted_in_bounded_space() -> None:
     ],
 )
 async def test_other_statements_are_not_counted(text: str) -> None:
-    world = stage()
-    await world.view("s.daily", "SELECT day, count(*) AS c FROM s.sales GROUP BY day")
-    await run(world, "bob", text)
-    assert world.unanswered.items() == []
+    site = stage()
+    await site.view("s.daily", "SELECT day, count(*) AS c FROM s.sales GROUP BY day")
+    await run(site, "bob", text)
+    assert site.unanswered.items() == []
 
 
 async def test_failed_queries_and_those_on_temporary_views_are_not_counted() -> None:
-    world = stage()
-    world.spark.on_start = lambda operation: operation.finish(ERROR, "42000")
-    await run(world, "bob", BY_DAY)
-    world.spark.on_start = lambda _: None
+    site = stage()
+    site.spark.on_start = lambda operation: operation.finish(ERROR, "42000")
+    await run(site, "bob", BY_DAY)
+    site.spark.on_start = lambda _: None
     await run(
-        world, "bob", "CREATE TEMPORARY VIEW sales AS SELECT 1 AS day", "SELECT day, count(*) FROM sales GROUP BY day"
+        site, "bob", "CREATE TEMPORARY VIEW sales AS SELECT 1 AS day", "SELECT day, count(*) FROM sales GROUP BY day"
     )
-    assert world.unanswered.items() == []
+    assert site.unanswered.items() == []
 
 
 async def test_the_namespace_is_asked_for_after_it_may_have_changed() -> None:
-    world = stage()
-    world.spark.answers.say("^SELECT current_catalog", Answer([("spark_catalog", "s")]))
-    await run(world, "bob", "USE s", "SELECT item, count(*) AS c FROM sales GROUP BY item")
-    ((asked, runs),) = world.unanswered.items()
+    site = stage()
+    site.spark.answers.say("^SELECT current_catalog", Answer([("spark_catalog", "s")]))
+    await run(site, "bob", "USE s", "SELECT item, count(*) AS c FROM sales GROUP BY item")
+    ((asked, runs),) = site.unanswered.items()
     assert (asked.namespace, runs.count) == (Namespace("s"), 1)
 
 
 async def test_queries_that_a_view_answers_get_no_suggestion() -> None:
-    world = stage()
-    await run(world, "bob", BY_ITEM.format(1), BY_DAY)
-    await world.view("s.mine", SUGGESTED, use_for_rewrite="true")
-    shown = await world.metastore.relation(named("s.mine"))
+    site = stage()
+    await run(site, "bob", BY_ITEM.format(1), BY_DAY)
+    await site.view("s.mine", SUGGESTED, use_for_rewrite="true")
+    shown = await site.metastore.relation(named("s.mine"))
     assert shown is not None
     kinds = columns_of(item="string", day="date", row_count="bigint", sum_n="bigint")
-    world.metastore.add(replace(shown, columns=kinds))
-    assert await suggested(world, "bob") == ""
+    site.metastore.add(replace(shown, columns=kinds))
+    assert await suggested(site, "bob") == ""
 
 
 async def test_a_suggested_view_answers_as_soon_as_it_exists() -> None:
-    world = stage()
-    await run(world, "bob", BY_ITEM.format(1))
-    assert "'sales_by_item_day'" in await suggested(world, "bob")
-    await world.view("s.sales_by_item_day", SUGGESTED, use_for_rewrite="true")
-    shown = await world.metastore.relation(named("s.sales_by_item_day"))
+    site = stage()
+    await run(site, "bob", BY_ITEM.format(1))
+    assert "'sales_by_item_day'" in await suggested(site, "bob")
+    await site.view("s.sales_by_item_day", SUGGESTED, use_for_rewrite="true")
+    shown = await site.metastore.relation(named("s.sales_by_item_day"))
     assert shown is not None
     kinds = columns_of(item="string", day="date", row_count="bigint", sum_n="bigint")
-    world.metastore.add(replace(shown, columns=kinds))
-    await run(world, "bob", BY_ITEM.format(1))
-    assert "FROM `spark_catalog`.`s`.`sales_by_item_day`" in world.spark.texts[-1]
+    site.metastore.add(replace(shown, columns=kinds))
+    await run(site, "bob", BY_ITEM.format(1))
+    assert "FROM `spark_catalog`.`s`.`sales_by_item_day`" in site.spark.texts[-1]
 
 
 async def test_a_suggestion_has_a_free_name() -> None:
-    world = stage()
-    world.table("s.sales_by_item_day", columns=columns_of(x="int"))
-    await run(world, "bob", BY_ITEM.format(1))
-    assert "'sales_by_item_day_2'" in await suggested(world, "bob")
+    site = stage()
+    site.table("s.sales_by_item_day", columns=columns_of(x="int"))
+    await run(site, "bob", BY_ITEM.format(1))
+    assert "'sales_by_item_day_2'" in await suggested(site, "bob")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Answer, World
+from fake_spark import Answer
+from fakes import Site
 
 from gateway.errors import StatementFailed
 
 READ = "SELECT n FROM s.mv"
 
 
-async def stage(**properties: str) -> World:
+async def stage(**properties: str) -> Site:
     """ada's s.mv, which counts the rows of s.t."""
-    world = World()
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
-    return world
+    site = Site()
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
+    return site
 
 
 @pytest.mark.parametrize(
@@ -32,11 +33,11 @@ async def stage(**properties: str) -> World:
     ],
 )
 async def test_a_read_is_seen(text: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.write("s.t")
+    site = await stage()
+    bob = await site.client("bob")
+    site.write("s.t")
     await bob.execute(text)
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
 
 
 @pytest.mark.parametrize(
@@ -51,11 +52,11 @@ async def test_a_read_is_seen(text: str) -> None:
     ],
 )
 async def test_a_write_is_seen(text: str) -> None:
-    world = await stage()
-    bob = await world.client("bob")
+    site = await stage()
+    bob = await site.client("bob")
     await (await bob.execute(text)).poll()
     await bob.execute(READ)
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ async def test_a_write_is_seen(text: str) -> None:
     ],
 )
 async def test_a_change_of_a_view_is_refused(text: str) -> None:
-    world = await stage()
-    mallory = await world.client("mallory")
+    site = await stage()
+    mallory = await site.client("mallory")
     refused = await mallory.execute(text)
     assert refused.sqlstate == "42809"
     assert "s.mv" in str(refused.error)
@@ -79,8 +80,8 @@ async def test_a_change_of_a_view_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["u\u017fe s", r"EXECUTE IMMEDIATE 'U\SE s'", "EXECUTE IMMEDIATE 'US' 'E s'"])
 async def test_a_chosen_database_is_asked_for_again(text: str) -> None:
-    world = await stage()
-    mallory = await world.client("mallory")
+    site = await stage()
+    mallory = await site.client("mallory")
     await mallory.execute("SELECT 1")
     chosen = await mallory.execute(text)
     await chosen.poll()
@@ -89,32 +90,32 @@ async def test_a_chosen_database_is_asked_for_again(text: str) -> None:
 
 async def test_a_cte_hides_a_view_only_where_case_does_not_count() -> None:
     """Whether it does is a setting of the session, by which Spark says what is read."""
-    world = await stage(when_stale="INLINE")
-    bob = await world.client("bob")
+    site = await stage(when_stale="INLINE")
+    bob = await site.client("bob")
     await (await bob.execute("USE s")).poll()
-    world.write("s.t")
+    site.write("s.t")
     text = "WITH MV AS (SELECT 5 n) SELECT n FROM mv"
-    world.spark.answers.say("EXPLAIN EXTENDED", Answer([("== Analyzed Logical Plan ==\nCTE [MV]",)]))
+    site.spark.answers.say("EXPLAIN EXTENDED", Answer([("== Analyzed Logical Plan ==\nCTE [MV]",)]))
     await bob.execute(text)
-    assert world.refreshed == []
-    plan = f"== Analyzed Logical Plan ==\nRelation {world.entry('s.mv').view.id}"
-    world.spark.answers.say("EXPLAIN EXTENDED", Answer([(plan,)]))
+    assert site.refreshed == []
+    plan = f"== Analyzed Logical Plan ==\nRelation {site.entry('s.mv').view.id}"
+    site.spark.answers.say("EXPLAIN EXTENDED", Answer([(plan,)]))
     read = await bob.execute(text)
-    assert world.refreshed == ["s.mv"]
+    assert site.refreshed == ["s.mv"]
     assert read.at_spark.text == text
-    world.write("s.t")
+    site.write("s.t")
     await bob.execute("WITH mv AS (SELECT 5 n) SELECT n FROM mv")
-    assert world.refreshed == []
+    assert site.refreshed == []
 
 
 async def test_a_database_whose_name_spark_cannot_tell_is_not_dropped() -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.spark.answers.say(r"SELECT \('a'", StatementFailed("No.", sqlstate="42000"))
+    site = await stage()
+    bob = await site.client("bob")
+    site.spark.answers.say(r"SELECT \('a'", StatementFailed("No.", sqlstate="42000"))
     refused = await bob.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")
     assert refused.sqlstate == "42000"
-    assert world.spark.texts == []
-    nothing = await World().client("bob")
+    assert site.spark.texts == []
+    nothing = await Site().client("bob")
     assert (await nothing.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")).error is None
 
 
@@ -131,8 +132,8 @@ async def test_a_database_whose_name_spark_cannot_tell_is_not_dropped() -> None:
     ],
 )
 async def test_a_name_that_is_put_together_is_asked_for(text: str, name: str, refused: bool) -> None:
-    world = await stage()
-    bob = await world.client("bob")
-    world.spark.answers.say(r"SELECT \('a'", Answer([(name,)]))
+    site = await stage()
+    bob = await site.client("bob")
+    site.spark.answers.say(r"SELECT \('a'", Answer([(name,)]))
     await bob.execute(text)
-    assert (world.spark.texts == []) is refused, "the gateway drops a materialized view itself, if its owner asks"
+    assert (site.spark.texts == []) is refused, "the gateway drops a materialized view itself, if its owner asks"

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast, get_args
 
 import pytest
-from fakes import Answer, World
+from fake_spark import Answer
+from fakes import Site
 
 from gateway.errors import FreshgateError
 from gateway.mv.freshness.ledger import TablesWritten
@@ -38,14 +39,14 @@ from sql.understood import Understood
 WORDS = frozenset({"insert", "t"})
 
 
-async def stage() -> World:
-    world = World(result_bytes=1 << 20, goes_back=lambda: True)
-    world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    return world
+async def stage() -> Site:
+    site = Site(result_bytes=1 << 20, goes_back=lambda: True)
+    site.table("s.t")
+    await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    return site
 
 
-def everything(world: World, session: Session) -> tuple[Effect, ...]:
+def everything(site: Site, session: Session) -> tuple[Effect, ...]:
     """Effects that hold something until the statement has ended."""
     return (
         TablesWritten(WORDS, frozenset({TableName("s", "t")})),
@@ -57,17 +58,17 @@ def everything(world: World, session: Session) -> tuple[Effect, ...]:
         OwnSettingsChanged({"freshgate.rewrite": "off"}),
         RowsCollectedInParts(),
         RightsChanged(),
-        VersionsHeld(world.readers.begin([world.entry("s.mv").view.id])),
+        VersionsHeld(site.readers.begin([site.entry("s.mv").view.id])),
     )
 
 
-def held(world: World, session: Session) -> dict[str, Any]:
+def held(site: Site, session: Session) -> dict[str, Any]:
     """What statements hold in the gateway; without what is empty."""
     found = {
-        "writes": list(world.catalog.writes._pending),
-        "versions": list(world.readers._reads),
-        "rights": list(world.results._suspended),
-        "lists": list(world.scope._changing),
+        "writes": list(site.catalog.writes._pending),
+        "versions": list(site.readers._reads),
+        "rights": list(site.results._suspended),
+        "lists": list(site.scope._changing),
         "session": list(session.pending),
         "temporary views": [*session.temporary.leaving, *session.temporary._open],
         "settings": list(session.settings._under_way),
@@ -84,69 +85,69 @@ def test_every_effect_takes_place_some_time() -> None:
 @pytest.mark.parametrize("end", [End.SUCCEEDED, End.FAILED, End.REFUSED])
 @pytest.mark.parametrize("is_sent", [True, False])
 async def test_what_a_statement_holds_ends_with_it(end: End, is_sent: bool) -> None:
-    world = await stage()
-    session = (await world.client()).session
-    under = world.effects.begin(session, Send(effects=everything(world, session)))
+    site = await stage()
+    session = (await site.client()).session
+    under = site.effects.begin(session, Send(effects=everything(site, session)))
     if is_sent:
         under.sent()
         holding = {"writes", "versions", "rights", "lists", "session", "temporary views", "settings"}
-        assert held(world, session).keys() == holding
+        assert held(site, session).keys() == holding
     under.ended(end)
-    assert held(world, session).keys() == {"versions"}
+    assert held(site, session).keys() == {"versions"}
     under.closed()
-    assert held(world, session) == {}
+    assert held(site, session) == {}
 
 
 async def test_only_the_first_end_counts() -> None:
-    world = await stage()
-    session = (await world.client()).session
-    under = world.effects.begin(session, Send(effects=everything(world, session)))
+    site = await stage()
+    session = (await site.client()).session
+    under = site.effects.begin(session, Send(effects=everything(site, session)))
     under.sent()
     under.ended(End.FAILED)
-    events, moved, settings = world.ledger("s.mv").events, session.moved, session.settings.id
+    events, moved, settings = site.ledger("s.mv").events, session.moved, session.settings.id
     for end in End:
         under.ended(end)
         under.abandon(end)
-    assert (world.ledger("s.mv").events, session.moved, session.settings.id) == (events, moved, settings)
+    assert (site.ledger("s.mv").events, session.moved, session.settings.id) == (events, moved, settings)
     assert session.settings.rewrites
 
 
 async def test_what_has_an_unknown_end_may_still_happen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it is told that it cannot."""
-    world = await stage()
-    session = (await world.client()).session
+    site = await stage()
+    session = (await site.client()).session
     told = asyncio.Event()
 
     async def outlive(_: PendingStatement) -> None:
         await told.wait()
 
     monkeypatch.setattr(PendingStatement, "outlive", outlive)
-    under = world.effects.begin(session, Send(effects=everything(world, session)))
+    under = site.effects.begin(session, Send(effects=everything(site, session)))
     under.sent()
     under.abandon()
-    assert held(world, session).keys() == {"writes", "temporary views"}
+    assert held(site, session).keys() == {"writes", "temporary views"}
     told.set()
-    await world.effects.outcomes.finish(10)
-    assert held(world, session) == {}
+    await site.effects.outcomes.finish(10)
+    assert held(site, session) == {}
 
 
 async def test_a_write_is_noted_when_it_is_sent() -> None:
-    world = await stage()
-    session = (await world.client()).session
+    site = await stage()
+    session = (await site.client()).session
     write = TablesWritten(WORDS, frozenset({TableName("s", "t")}))
-    under = world.effects.begin(session, Send(effects=(write,)))
-    assert not world.ledger("s.mv").open
+    under = site.effects.begin(session, Send(effects=(write,)))
+    assert not site.ledger("s.mv").open
     under.sent()
-    assert world.ledger("s.mv").open
+    assert site.ledger("s.mv").open
 
 
 async def test_a_way_that_is_not_taken_gives_back_what_deciding_held() -> None:
-    world = await stage()
-    session = (await world.client()).session
-    way: Any = await world.router.consider(session, Understood("SELECT n FROM s.mv"))
-    assert held(world, session).keys() == {"versions"}
-    world.effects.drop(session, sent(way).effects)
-    assert held(world, session) == {}
+    site = await stage()
+    session = (await site.client()).session
+    way: Any = await site.router.consider(session, Understood("SELECT n FROM s.mv"))
+    assert held(site, session).keys() == {"versions"}
+    site.effects.drop(session, sent(way).effects)
+    assert held(site, session) == {}
 
 
 async def test_an_operation_that_is_cancelled_at_once_clears_up() -> None:
@@ -212,25 +213,25 @@ async def test_a_client_may_go_at_any_moment(text: str, run_async: bool) -> None
     """What was not sent by then holds nothing, and makes nothing stale."""
     moments, reached = 0, False
     while not reached:
-        world = await stage()
-        world.spark.answers.say("^DESCRIBE TABLE EXTENDED `mv` AS JSON", Answer([(OF_SESSION,)]))
-        cast(Any, world.router._version_reads)._versions = SimpleNamespace(numbered=lambda view, _: view.current)
-        client = await world.client(configuration={"use:database": "s"})
-        world.write("s.t")
-        events = world.ledger("s.mv").events
+        site = await stage()
+        site.spark.answers.say("^DESCRIBE TABLE EXTENDED `mv` AS JSON", Answer([(OF_SESSION,)]))
+        cast(Any, site.router._version_reads)._versions = SimpleNamespace(numbered=lambda view, _: view.current)
+        client = await site.client(configuration={"use:database": "s"})
+        site.write("s.t")
+        events = site.ledger("s.mv").events
         executing = asyncio.ensure_future(client.execute(text, run_async=run_async))
         for _ in range(moments):
             await asyncio.sleep(0)
-        reached = bool(world.spark.texts)
+        reached = bool(site.spark.texts)
         executing.cancel()
         with suppress(asyncio.CancelledError, FreshgateError):
             await executing
         await client.dispatch.client_lost()
-        await world.sessions.end(client.session)
+        await site.sessions.end(client.session)
         await asyncio.sleep(0)
-        if not world.spark.texts:
-            assert held(world, client.session) == {}, f"after {moments} moments"
-            assert world.ledger("s.mv").events == events
+        if not site.spark.texts:
+            assert held(site, client.session) == {}, f"after {moments} moments"
+            assert site.ledger("s.mv").events == events
         moments += 1
         assert moments < 500
     assert moments > 2

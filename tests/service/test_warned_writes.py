@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import World
+from fakes import Site
 
 from gateway.service.routing import writes
 from sql.names import TableName
 from sql.understood import Understood
 
 
-async def world_of(views: int) -> World:
-    world = World()
-    world.table("s.t")
-    world.table("s.u")
+async def world_of(views: int) -> Site:
+    site = Site()
+    site.table("s.t")
+    site.table("s.u")
     for number in range(views):
-        await world.view(f"s.v{number:02}", "SELECT count(*) n FROM s.t")
-    return world
+        await site.view(f"s.v{number:02}", "SELECT count(*) n FROM s.t")
+    return site
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ async def world_of(views: int) -> World:
     ],
 )
 async def test_who_is_told(text: str, warns: bool) -> None:
-    world = await world_of(1)
-    client = await world.client("ada")
-    way: Any = await world.router.consider(client.session, Understood(text))
+    site = await world_of(1)
+    client = await site.client("ada")
+    way: Any = await site.router.consider(client.session, Understood(text))
     assert way.notes == (("Warning: materialized views depend on it: s.t is read by s.v00",) if warns else ())
 
 
 async def test_many_views() -> None:
-    world = await world_of(writes.NAMED_MAX + 2)
-    told = writes.Writes(world.catalog, world.scope)
+    site = await world_of(writes.NAMED_MAX + 2)
+    told = writes.Writes(site.catalog, site.scope)
     said = told.warning(Understood("DROP TABLE s.t").look, [TableName("s", "t")])
     assert said.endswith("s.v19 and 2 more")

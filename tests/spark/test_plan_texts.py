@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from fakes import Answer
+from fake_spark import Answer
 from plan_pairs import PAIRS, VIEWS, Pair
 from planning import planner, renumbered
 from processes import Engine

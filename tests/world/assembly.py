@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 from unittest.mock import patch
 
-from fakes import FakePlans
+from fake_spark import FakePlans
 
 from gateway import assembly
 from gateway.config import Settings
@@ -27,8 +27,8 @@ from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
 from sql.names import Namespace, TableName
-from world.ports import MetastorePort, Pool, Upstream
-from world.spark import Spark
+from world.ports import Pool, SimulatedMetastore
+from world.spark import SimulatedSpark
 
 PROTOCOL = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6."""
@@ -55,7 +55,7 @@ class Tuning:
 class _Engine:
     """What the server asks of `spark.engine`."""
 
-    def __init__(self, spark: Spark, name: str) -> None:
+    def __init__(self, spark: SimulatedSpark, name: str) -> None:
         self.spark = spark
         self.name = name
 
@@ -90,13 +90,13 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
     pool = partial(Pool, engine.spark, engine.name, greet=habits.greet)
     short = pool(assembly.METASTORE_SESSIONS)
     parts: Any = (
-        Upstream(engine.spark, engine.name),
+        engine.spark,
         habits,
         pool(settings.refresh.max_concurrent),
         short,
         pool(assembly.OBSERVATION_SESSIONS),
         pool(1),
-        MetastorePort(short),
+        SimulatedMetastore(short),
         FakePlans({}),
     )
     return assembly.AtSpark(*parts)
@@ -105,7 +105,7 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
 class Gateway:
     """A gateway, from its start to its end or death."""
 
-    def __init__(self, spark: Spark, name: str, tuning: Tuning) -> None:
+    def __init__(self, spark: SimulatedSpark, name: str, tuning: Tuning) -> None:
         self.name = name
         self.alive = True
         self.serves = False
@@ -153,6 +153,6 @@ class Gateway:
 
     def open_session(self, user: str) -> Session:
         """A client's session, at Spark and here."""
-        handle = self.spark.open(self.name).handle
+        handle = self.spark.open(self.name, Namespace()).handle
         call = OpenCall(user, None, {}, PROTOCOL)
         return Session(handle, PROTOCOL, user, Login(user, "x", PLAIN), call, b"", self._server._service.sides)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.refresh.progress import Lines
 from gateway.service.clients.session import Session
-from gateway.service.operations.operation import End, ForwardedOperation, new_handle
+from gateway.service.operations.operation import End, ForwardedOperation
 from gateway.service.routing.underway import Underway
 from gateway.service.routing.ways import Own, RefreshFirst, Way
 from gateway.service.routing.ways import sent as as_sent
 from sql.understood import Understood
 from world.assembly import Gateway
 from world.oracle import Read, Write
-from world.spark import Over, Statement
+from world.spark import Over, SimulatedSession, Statement
 
 if TYPE_CHECKING:
     from world.world import World
@@ -181,7 +181,7 @@ class Client:
             if sent.leaves:
                 self.cancel()
             if not sent.waits:
-                self._watched(underway, future, sent)
+                self._watched(underway, at_spark, future, sent)
                 return
             answer = await future
         except UpstreamLost:
@@ -208,10 +208,9 @@ class Client:
         if sent.write is not None:
             sent.write.heard = True
 
-    def _watched(self, underway: Underway, ends: asyncio.Future[object], sent: Sent) -> None:
+    def _watched(self, underway: Underway, at_spark: SimulatedSession, ends: asyncio.Future[Any], sent: Sent) -> None:
         """As `Executions.watched`: nobody asks about it but the gateway, where that needs to know."""
-        operation = ForwardedOperation(new_handle())
-        self._world.spark.operations[operation.handle.guid] = ends
+        operation = ForwardedOperation(self._world.spark.operation_of(at_spark, sent.text, ends).handle)
         ends.add_done_callback(partial(self._heard, operation))
         underway.started(operation)
         if sent.write is not None:

@@ -11,12 +11,14 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from fake_spark import Answer, SparkOperation, SparkServer, SparkSession
+
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.service.operations.operation import new_handle
-from gateway.wire.message import Handle
+from sql.names import Namespace
 from world import statements
 from world.storage import Metastore
 from world.tables import File, Table
@@ -31,6 +33,8 @@ LATE_SECONDS = 4.9
 """How long Spark goes on with such a statement whose connection broke."""
 LATE_INSERT_SECONDS = 29.0
 """The same of one that writes rows, also where it was cancelled."""
+LATE_JOB_SECONDS = 1.0
+"""As in `gateway.spark.client`: what a cancelled statement may still begin is waited for."""
 SYNCHRONOUS_SECONDS = 200.0
 """The same of one that its thread runs to the end, whatever happens to the connection; the session lasts until then."""
 SYNCHRONOUS_RESTS = (0, 45, 100)
@@ -74,20 +78,12 @@ class Armed:
     nth: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Implements `ports.Rows`."""
-
-    rows: list[tuple[Any, ...]]
-    columns: tuple[str, ...] = ()
-
-
 @dataclass(slots=True, eq=False)
 class Statement:
     """One that runs. Without a `future` nobody waits for it any more."""
 
-    spark: Spark
-    session: SparkSession
+    spark: SimulatedSpark
+    session: SimulatedSession
     kind: str
     text: str
     work: Callable[[Statement], object]
@@ -132,15 +128,16 @@ class Statement:
 
 
 @dataclass(eq=False)
-class SparkSession:
-    """A session at Spark. `gateway` is the name of the one that has opened it."""
+class SimulatedSession(SparkSession):
+    """Its `user` is the name of the gateway that has opened it."""
 
-    gateway: str
-    handle: Handle
-    alive: bool = True
     listings: dict[tuple[str, str | None], tuple[File, ...]] = field(default_factory=dict)
     """Files of base tables as they were listed first, where Spark keeps listings."""
     caches: bool = False
+
+    @property
+    def gateway(self) -> str:
+        return self.user
 
     def listed(self, table: Table) -> Iterable[tuple[str | None, Iterable[File]]]:
         """The files that a query of this session reads; partitions themselves are always those of today."""
@@ -158,19 +155,16 @@ class SparkSession:
         self.listings.clear()
 
 
-class Spark:
+class SimulatedSpark(SparkServer[SimulatedSession]):
     """One server; `restart` makes it another."""
 
     def __init__(self, world: World, metastore: Metastore, *, caches: bool) -> None:
+        super().__init__()
         self.world = world
         self.metastore = metastore
         self.caches = caches
         self.running: list[Statement] = []
         self.armed: list[Armed] = []
-        self.sessions: dict[bytes, SparkSession] = {}
-        self.operations: dict[bytes, asyncio.Future[Any]] = {}
-        """Of clients' statements that may be asked about: how each ends."""
-        self.application = 1
         self._settings = {**SETTINGS, "spark.app.id": "1"}
         for name in ("filesourceTableRelationCacheSize", "hive.filesourcePartitionFileCacheSize"):
             self._settings[f"spark.sql.{name}"] = "1000" if caches else "0"
@@ -178,34 +172,65 @@ class Spark:
     # --- what gateways ask -------------------------------------------------------------------------
 
     def knows(self, session: bytes) -> bool:
-        """Whether a session with this GUID has not ended. A thread notices only after its statement that it shall."""
+        """A thread notices only after its statement that its session shall end."""
         runs = (each.session.handle.guid == session for each in self.running if each.synchronous)
         return session in self.sessions or any(runs)
 
-    def open(self, gateway: str) -> SparkSession:
-        session = SparkSession(gateway, new_handle(), caches=self.caches)
+    def open(self, user: str, namespace: Namespace) -> SimulatedSession:
+        session = SimulatedSession(user, namespace, caches=self.caches)
         self.sessions[session.handle.guid] = session
         return session
 
-    def at_once(self, text: str) -> Rows | None:
+    def execute(self, session: SimulatedSession, text: str) -> SparkOperation:
+        running = self.submit(session, text)
+        assert running.future is not None
+        return self.operation_of(session, text, running.future)
+
+    def operation_of(self, session: SimulatedSession, text: str, ends: asyncio.Future[Any]) -> SparkOperation:
+        """What may be asked about a statement that was submitted."""
+        operation = SparkOperation(text, session)
+        self.operations[operation.handle.guid] = operation
+        ends.add_done_callback(partial(_note_end, operation))
+        return operation
+
+    async def run(self, session: SimulatedSession, sql: str, on_start: Callable[[str], None] | None) -> Answer:
+        if (answer := self.at_once(sql)) is not None:
+            return answer
+        running = self.submit(session, sql)
+        if on_start is not None:
+            on_start("1")
+        columns = ("id",) if running.text.startswith("DESCRIBE DETAIL") else ()
+        return Answer(await self.ended(running) or [], columns)
+
+    async def ended(self, running: Statement) -> Any:
+        """What a statement answers. Who is cancelled has it cancelled here, and waits a moment."""
+        assert running.future is not None
+        try:
+            return await running.future
+        except asyncio.CancelledError:
+            self.cancel(running)
+            await asyncio.sleep(LATE_JOB_SECONDS)
+            raise
+
+    def at_once(self, text: str) -> Answer | None:
         """The answer to SET and RESET, between which nothing matters, and to the question for the version."""
         if text == "SELECT version()":
-            return Rows([(VERSION,)])
+            return Answer([(VERSION,)])
         word, _, rest = text.partition(" ")
         if word not in {"SET", "RESET"}:
             return None
         if word == "RESET" or "=" in rest:
-            return Rows([])
+            return Answer([])
         if not rest:
-            return Rows(list(self._settings.items()))
-        return Rows([(rest, self._settings.get(rest, "<undefined>"))])
+            return Answer(list(self._settings.items()))
+        return Answer([(rest, self._settings.get(rest, "<undefined>"))])
 
-    def submit(self, session: SparkSession, text: str) -> Statement:
+    def submit(self, session: SimulatedSession, text: str) -> Statement:
         """Begins a statement. Raises as `begin`."""
         found = statements.known(text)
         return self.begin(session, found.kind, text, lambda running: found.handler(running, found.found))
 
-    def begin(self, session: SparkSession, kind: str, text: str, work: Callable[[Statement], object]) -> Statement:
+    def begin(self, session: SimulatedSession, kind: str, text: str, work: Callable[[Statement], object]) -> Statement:
         """Raises UpstreamLost where the session is gone. A gateway that was killed hears nothing any more."""
         if self.world.over:
             raise Over
@@ -342,7 +367,7 @@ class Spark:
 
     # --- ends --------------------------------------------------------------------------------------
 
-    def _lose(self, session: SparkSession) -> None:
+    def _lose(self, session: SimulatedSession) -> None:
         session.alive = False
         self.sessions.pop(session.handle.guid, None)
 
@@ -367,6 +392,14 @@ class Spark:
             self._lose(session)
         self.application += 1
         self._settings["spark.app.id"] = str(self.application)
+
+
+def _note_end(operation: SparkOperation, ends: asyncio.Future[Any]) -> None:
+    error = None if ends.cancelled() else ends.exception()
+    if isinstance(error, FreshgateError):
+        operation.fail(error)
+    elif error is None:
+        operation.finish()
 
 
 def _answer(future: asyncio.Future[Any] | None, outcome: object) -> None:

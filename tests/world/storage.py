@@ -120,17 +120,24 @@ class Metastore:
             raise StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found.", "42P01")
         return found
 
+    def database_names(self) -> Iterable[str]:
+        return self.databases
+
+    def properties_of(self, table: TableName) -> Mapping[str, str]:
+        """Raises StatementFailed where there is no such table or view."""
+        return dict(self.thing(f"{table.database}.{table.table}").properties)
+
     def names(self, database: str) -> frozenset[str]:
         """Of what is in a database; empty where there is no such."""
         prefix = f"{database}."
         found = (name for name in (*self.things, *self.tables) if name.startswith(prefix))
         return frozenset(name.removeprefix(prefix) for name in found)
 
-    def views(self, database: str) -> frozenset[str]:
+    def view_names(self, database: str) -> frozenset[str]:
         names = self.names(database)
         return frozenset(name for name in names if self.things.get(f"{database}.{name}", _NOT_THERE).is_view)
 
-    def relation(self, name: TableName) -> Relation | None:
+    def described(self, name: TableName) -> Relation | None:
         """What the port says of it."""
         dotted = f"{name.database}.{name.table}"
         known = self._relations.get(dotted)

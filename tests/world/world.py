@@ -20,7 +20,7 @@ from world.loop import Loop
 from world.narration import words
 from world.oracle import OUTSIDE, Oracle, Write
 from world.shapes import Shape
-from world.spark import Armed, Fault, Over, Spark, Statement
+from world.spark import Armed, Fault, Over, SimulatedSpark, Statement
 from world.tables import Table
 
 NURSERY, HISTORY = 1_000.0, 5_000.0
@@ -59,7 +59,7 @@ class World:
         self.shape = shape
         self.tuning = shape.tuning
         self.metastore = shape.metastore.copy()
-        self.spark = Spark(self, self.metastore, caches=shape.caches)
+        self.spark = SimulatedSpark(self, self.metastore, caches=shape.caches)
         self.oracle = Oracle(self)
         self.gateways: list[Gateway] = []
         self.clients = {name: Client(self, name) for name in ("ada", "bob", "eve")}
