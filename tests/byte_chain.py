@@ -170,7 +170,7 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
     remembered: dict[bytes, bytes] = {}
     changed: list[bytes] = []
     """Replies that opened operations whose answers the gateway changes."""
-    at_spark = _AtSpark(inner)
+    at_spark = _SparksSide(inner)
     expected = at_spark.next()
     for request, reply in outer:
         head: Head = peek(request)
@@ -204,7 +204,7 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
     assert expected is None
 
 
-class _AtSpark:
+class _SparksSide:
     """Spark's requests in order, and the pages among them that the gateway fetched in advance."""
 
     def __init__(self, pairs: list[Pair]) -> None:

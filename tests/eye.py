@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from clients import pyhive, rows
-from processes import Engine
+from processes import Engine, FixedEndpoint
 
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
 from gateway.mv.observation.look import Look
@@ -30,21 +29,13 @@ def named(table: str) -> TableName:
     return TableName.resolve(tuple(table.split(".")), Namespace())
 
 
-@dataclass
-class FixedSpark:
-    current: Endpoint
-
-    async def endpoint(self) -> Endpoint:
-        return self.current
-
-
 class Eye:
     """An observer of a real Spark, and a client that changes tables there."""
 
     def __init__(self, port: int, cursor: Any, runner: asyncio.Runner) -> None:
         self.cursor = cursor
         self.runner = runner
-        self.pool = SessionPool(FixedSpark(Endpoint("127.0.0.1", port)), "observer", 4)
+        self.pool = SessionPool(FixedEndpoint(Endpoint("127.0.0.1", port)), "observer", 4)
         self.observer = self.another()
         self.before: dict[str, Snapshot] = {}
 

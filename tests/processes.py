@@ -19,6 +19,8 @@ from pathlib import Path
 import psutil
 from jvm import spark_options
 
+from gateway.wire.endpoint import Endpoint
+
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
@@ -77,6 +79,16 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 def none_alive(processes: Iterable[psutil.Process]) -> bool:
     return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+@dataclass
+class FixedEndpoint:
+    """A source of endpoints, as `spark.client.SessionPool` needs one, whose answer the test sets."""
+
+    current: Endpoint
+
+    async def endpoint(self) -> Endpoint:
+        return self.current
 
 
 @dataclass

@@ -42,3 +42,21 @@ def test_the_tests_of_every_large_module_are_named() -> None:
 )
 def test_a_module_without_named_tests_is_found(source: str, tests: set[str], expected: str | None) -> None:
     assert untested("m", source, tests) == expected
+
+
+def doubles_of_spark(name: str, source: str) -> list[str]:
+    """Classes whose names say that they stand for all of Spark, or are a world."""
+    found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    return [f"{name}.{each.name}" for each in found if re.fullmatch(r"_?(\w*Spark|Spark\w*Server|World)", each.name)]
+
+
+def test_there_is_one_world_and_one_fake_of_spark() -> None:
+    """A double of a part of Spark says of which part; one that needs more derives from the fake."""
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    found = [double for path in paths for double in doubles_of_spark(path.stem, path.read_text(encoding="utf-8"))]
+    assert set(found) == {"fake_spark.SparkServer", "fake_spark.FakeSpark", "spark.SimulatedSpark", "world.World"}
+
+
+def test_another_double_is_found() -> None:
+    source = "class FakeSpark: ...\nclass SparkResult: ...\nclass World: ...\nclass _Spark: ...\n"
+    assert doubles_of_spark("m", source) == ["m.FakeSpark", "m.World", "m._Spark"]

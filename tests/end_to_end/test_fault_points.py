@@ -184,7 +184,7 @@ Description = tuple[str, ...]
 """SHOW CREATE of a view without its name, then its owner and the state of its job."""
 
 
-class World:
+class FaultySite:
     """An engine, a proxy in front of it, and gateways that are killed and restarted."""
 
     def __init__(self, directory: Path, shared: Engine | None) -> None:
@@ -404,139 +404,141 @@ def _count(cursor: Any, name: str) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def world(
+def site(
     request: pytest.FixtureRequest, spark_server: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+) -> Iterator[FaultySite]:
     shared = None if EVERYTHING else request.getfixturevalue("engine")
-    running = World(tmp_path_factory.mktemp("faults"), shared)
+    running = FaultySite(tmp_path_factory.mktemp("faults"), shared)
     yield running
     running.close()
 
 
-def chosen(world: World, act: Act, turn: int) -> list[int]:
+def chosen(site: FaultySite, act: Act, turn: int) -> list[int]:
     """Returns the selected points of an act. Each turn of the suite has another one of them."""
-    count = world.sends(act)
+    count = site.sends(act)
     return list(range(1, count + 1)) if EVERYTHING else [(7 * ACTS.index(act) + 5 * turn) % count + 1]
 
 
 @pytest.mark.parametrize("act", sampled(ACTS, OF_SUITE, [act.name for act in ACTS]))
-def test_a_failed_statement_or_connection_leaves_the_old_or_the_new_state(world: World, act: Act) -> None:
+def test_a_failed_statement_or_connection_leaves_the_old_or_the_new_state(site: FaultySite, act: Act) -> None:
     for turn, fault in enumerate((Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)):
-        points = world.points(act, chosen(world, act, turn))
-        world.try_all(points, fault)
+        points = site.points(act, chosen(site, act, turn))
+        site.try_all(points, fault)
         # After an error the gateway undoes its changes before it answers. After a lost connection it must still ask
         # Spark for the outcome.
-        world.check(points, settling=fault is not Fault.ERROR)
+        site.check(points, settling=fault is not Fault.ERROR)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["create", "refresh", "replace", "rename", "swap", "take", "drop"])
-def test_an_error_for_a_statement_that_was_executed_leaves_the_old_or_the_new_state(world: World, name: str) -> None:
+def test_an_error_for_a_statement_that_was_executed_leaves_the_old_or_the_new_state(
+    site: FaultySite, name: str
+) -> None:
     """The fault hits each statement that changes views; a Spark that is being stopped answers like this."""
     (act,) = (each for each in ACTS if each.name == name)
-    world.proxy.subject_of = switched_by
+    site.proxy.subject_of = switched_by
     try:
-        count = world.statements(act)
-        points = world.points(act, range(1, count + 1))
-        world.try_all(points, Fault.ERROR_AFTER)
+        count = site.statements(act)
+        points = site.points(act, range(1, count + 1))
+        site.try_all(points, Fault.ERROR_AFTER)
     finally:
-        world.proxy.subject_of = subject_of
-    assert len(world.proxy.hit) == len(points) >= 1
-    assert set(world.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
-    world.check(points, settling=True)
+        site.proxy.subject_of = subject_of
+    assert len(site.proxy.hit) == len(points) >= 1
+    assert set(site.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
+    site.check(points, settling=True)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("names", ["rename swap take", "create refresh replace drop"])
-def test_a_statement_that_spark_executes_after_the_connection_is_lost_is_resolved(world: World, names: str) -> None:
+def test_a_statement_that_spark_executes_after_the_connection_is_lost_is_resolved(site: FaultySite, names: str) -> None:
     """The fault hits each statement that changes views: the state that the gateway first finds is not final."""
-    world.proxy.subject_of = switched_by
-    world.proxy.statuses.clear()
+    site.proxy.subject_of = switched_by
+    site.proxy.statuses.clear()
     try:
         acts = [act for act in ACTS if act.name in names.split()]
-        points = [point for act in acts for point in world.points(act, range(1, world.statements(act) + 1))]
-        world.proxy.hit.clear()
-        world.proxy.plan({point.key: Fault.CUT_LATE for point in points})
-        ran = partial(wait_until, lambda: len(world.proxy.statuses) == len(points), 60, "Spark to have run them")
+        points = [point for act in acts for point in site.points(act, range(1, site.statements(act) + 1))]
+        site.proxy.hit.clear()
+        site.proxy.plan({point.key: Fault.CUT_LATE for point in points})
+        ran = partial(wait_until, lambda: len(site.proxy.statuses) == len(points), 60, "Spark to have run them")
         with ThreadPoolExecutor(len(points)) as pool:
-            list(pool.map(partial(world.run, until=ran), points))
+            list(pool.map(partial(site.run, until=ran), points))
     finally:
-        world.proxy.subject_of = subject_of
-        world.proxy.plan({})
-    assert len(world.proxy.hit) == len(points) >= len(acts)
-    assert set(world.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
-    world.check(points, settling=True)
+        site.proxy.subject_of = subject_of
+        site.proxy.plan({})
+    assert len(site.proxy.hit) == len(points) >= len(acts)
+    assert set(site.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
+    site.check(points, settling=True)
 
 
 @pytest.mark.thorough
-def test_the_description_of_a_view_survives_a_restart_after_an_unknown_outcome(world: World) -> None:
+def test_the_description_of_a_view_survives_a_restart_after_an_unknown_outcome(site: FaultySite) -> None:
     """Spark has stored the description but answered with an error, or not at all."""
-    world.proxy.subject_of = noted_by
+    site.proxy.subject_of = noted_by
     try:
         acts = [act for act in ACTS if act.describes]
-        points = [point for act in acts for point in world.points(act, range(1, world.statements(act) + 1))]
+        points = [point for act in acts for point in site.points(act, range(1, site.statements(act) + 1))]
         faults = itertools.cycle([Fault.CUT_LATE, Fault.ERROR_AFTER])
-        world.proxy.hit.clear()
-        world.proxy.statuses.clear()
-        world.proxy.plan({point.key: fault for point, fault in zip(points, faults, strict=False)})
+        site.proxy.hit.clear()
+        site.proxy.statuses.clear()
+        site.proxy.plan({point.key: fault for point, fault in zip(points, faults, strict=False)})
         for point in points:
-            assert world.run(point) is not None, point
-        assert len(world.proxy.hit) == len(points) >= len(acts)
+            assert site.run(point) is not None, point
+        assert len(site.proxy.hit) == len(points) >= len(acts)
     finally:
-        world.proxy.subject_of = subject_of
-        world.proxy.plan({})
-    wait_until(lambda: len(world.proxy.statuses) == len(points), 60, "Spark to have stored them")
-    found = [world.describe(point.view) for point in points]
-    assert all(each in world.descriptions[point.act.name] for each, point in zip(found, points, strict=True))
-    world.restart()
-    assert [world.describe(point.view) for point in points] == found
+        site.proxy.subject_of = subject_of
+        site.proxy.plan({})
+    wait_until(lambda: len(site.proxy.statuses) == len(points), 60, "Spark to have stored them")
+    found = [site.describe(point.view) for point in points]
+    assert all(each in site.descriptions[point.act.name] for each, point in zip(found, points, strict=True))
+    site.restart()
+    assert [site.describe(point.view) for point in points] == found
 
 
 @pytest.mark.thorough
-def test_the_storage_of_a_replaced_view_is_dropped_although_no_property_can_be_set(world: World) -> None:
+def test_the_storage_of_a_replaced_view_is_dropped_although_no_property_can_be_set(site: FaultySite) -> None:
     """The name is stored after the switch that readers see; if that fails, the next start notices."""
     (act,) = (each for each in ACTS if each.name == "take")
-    world.proxy.subject_of = noted_by
+    site.proxy.subject_of = noted_by
     try:
-        count = world.statements(act)
-        points = world.points(act, range(1, count + 1))
-        world.try_all(points, Fault.ERROR)
+        count = site.statements(act)
+        points = site.points(act, range(1, count + 1))
+        site.try_all(points, Fault.ERROR)
     finally:
-        world.proxy.subject_of = subject_of
-    assert len(world.proxy.hit) == len(points) >= 4
-    world.check(points, settling=True)
-    world.check_nothing_is_left()
+        site.proxy.subject_of = subject_of
+    assert len(site.proxy.hit) == len(points) >= 4
+    site.check(points, settling=True)
+    site.check_nothing_is_left()
 
 
-def test_nothing_is_left_behind(world: World) -> None:
+def test_nothing_is_left_behind(site: FaultySite) -> None:
     """Holds while the gateway keeps running and after a restart."""
-    world.check_nothing_is_left()
-    world.restart()
-    world.check_nothing_is_left()
+    site.check_nothing_is_left()
+    site.restart()
+    site.check_nothing_is_left()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("fault", [Fault.ERROR, Fault.CUT, Fault.CUT_AFTER], ids=["error", "cut", "cut-after"])
-def test_views_are_served_after_faults_during_the_start(world: World, fault: Fault) -> None:
+def test_views_are_served_after_faults_during_the_start(site: FaultySite, fault: Fault) -> None:
     """For each statement that a start sends about a view, one view has the fault at it."""
     start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
-    (first,) = world.points(start, [0])
-    world.restart()
-    points = world.points(start, range(1, world.proxy.counts[first.view] + 1))
+    (first,) = site.points(start, [0])
+    site.restart()
+    points = site.points(start, range(1, site.proxy.counts[first.view] + 1))
     assert len(points) >= 2
-    world.restart({point.key: fault for point in points})
-    assert {(subject, number) for subject, number, _, _ in world.proxy.hit} == {point.key for point in points}
-    world.proxy.plan({})
-    world.check(points)
+    site.restart({point.key: fault for point in points})
+    assert {(subject, number) for subject, number, _, _ in site.proxy.hit} == {point.key for point in points}
+    site.proxy.plan({})
+    site.check(points)
 
 
 @pytest.mark.thorough
-def test_a_view_that_cannot_be_loaded_at_the_start_is_damaged_and_the_others_are_served(world: World) -> None:
+def test_a_view_that_cannot_be_loaded_at_the_start_is_damaged_and_the_others_are_served(site: FaultySite) -> None:
     start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
-    lost, intact = world.points(start, [0, 0])
-    world.restart({(lost.view, number): Fault.ERROR for number in range(1, 20)})
-    world.proxy.plan({})
-    with world.connected() as cursor:
+    lost, intact = site.points(start, [0, 0])
+    site.restart({(lost.view, number): Fault.ERROR for number in range(1, 20)})
+    site.proxy.plan({})
+    with site.connected() as cursor:
         query = f"SELECT state, schema_change FROM freshgate.materialized_views WHERE name = '{lost.view}'"
         found = rows(cursor, query)
         assert [state for state, _ in found] == ["DAMAGED"]
@@ -544,136 +546,136 @@ def test_a_view_that_cannot_be_loaded_at_the_start_is_damaged_and_the_others_are
         for statement in ("SELECT * FROM {v}", "REFRESH MATERIALIZED VIEW {v}", "DROP MATERIALIZED VIEW {v}"):
             with pytest.raises(Exception, match=r"is damaged: .*cannot be read"):
                 rows(cursor, statement.format(v=lost.view))
-    world.check([intact])
-    world.restart()
-    world.check([lost])
+    site.check([intact])
+    site.restart()
+    site.check([lost])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("running", [False, True], ids=["start", "survey"])
-def test_leftovers_of_a_crash_are_dropped_in_spite_of_faults(world: World, running: bool) -> None:
+def test_leftovers_of_a_crash_are_dropped_in_spite_of_faults(site: FaultySite, running: bool) -> None:
     """Each statement that finds and drops leftovers, at a start or in a later survey of the storage database, fails
     once. In the end nothing is left, and another view is unaffected."""
     other = Act("other", (CREATE,), "SELECT * FROM {v}", _one_row, _one_row)
-    (view,) = world.points(other, [0])
+    (view,) = site.points(other, [0])
 
     def recover(names: list[str], faults: dict[tuple[str, int], Fault]) -> None:
         if not running:
-            world.leave(view.view, names)
-        world.restart(faults, constants={"gateway.server.SURVEY_SECONDS": 1 if running else 600})
+            site.leave(view.view, names)
+        site.restart(faults, constants={"gateway.server.SURVEY_SECONDS": 1 if running else 600})
         if running:
-            world.leave(view.view, names)
-        world.check_nothing_is_left()
+            site.leave(view.view, names)
+        site.check_nothing_is_left()
 
-    (first,) = world.names(1)
+    (first,) = site.names(1)
     recover([first], {})
-    sent = world.proxy.counts[first]
+    sent = site.proxy.counts[first]
     assert sent >= 3
     faults = (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)
     # The suite has one fault for each statement, in turn.
     each = faults if EVERYTHING else (None,)
     points = [(number, fault or faults[number % 3]) for number in range(1, sent + 1) for fault in each]
-    names = world.names(len(points))
+    names = site.names(len(points))
     recover(names, {(name, number): fault for name, (number, fault) in zip(names, points, strict=True)})
-    assert len(world.proxy.hit) * 2 >= len(names), world.proxy.hit
-    world.tested += [f"{name} {number} {fault.value}" for name, number, fault, _ in world.proxy.hit]
-    world.restart()
-    world.check([view])
+    assert len(site.proxy.hit) * 2 >= len(names), site.proxy.hit
+    site.tested += [f"{name} {number} {fault.value}" for name, number, fault, _ in site.proxy.hit]
+    site.restart()
+    site.check([view])
 
 
-def _kill_at(world: World, points: list[Point], kill: Callable[[], None]) -> None:
+def _kill_at(site: FaultySite, points: list[Point], kill: Callable[[], None]) -> None:
     """Runs the acts until each is stalled at its point, then kills."""
-    world.proxy.plan({point.key: Fault.STALL for point in points})
+    site.proxy.plan({point.key: Fault.STALL for point in points})
     with ThreadPoolExecutor(len(points)) as pool:
-        running = {point.view: pool.submit(world.run, point) for point in points}
+        running = {point.view: pool.submit(site.run, point) for point in points}
 
         def moving() -> list[str]:
-            return [view for view, act in running.items() if view not in world.proxy.stalled and not act.done()]
+            return [view for view, act in running.items() if view not in site.proxy.stalled and not act.done()]
 
         try:
             wait_until(lambda: not moving(), 60, "all to be stopped")
         except AssertionError as error:
-            others = f"{moving()} have neither stalled nor ended; {sorted(world.proxy.stalled)} are stalled"
-            world.proxy.release()  # Otherwise the pool would wait for the stalled threads.
+            others = f"{moving()} have neither stalled nor ended; {sorted(site.proxy.stalled)} are stalled"
+            site.proxy.release()  # Otherwise the pool would wait for the stalled threads.
             raise AssertionError(others) from error
-        assert world.proxy.stalled
-        world.tested += [f"{view} kill" for view in world.proxy.stalled]
+        assert site.proxy.stalled
+        site.tested += [f"{view} kill" for view in site.proxy.stalled]
         kill()
-        world.proxy.release()
+        site.proxy.release()
         for act in running.values():
             act.result(90)
 
 
-def _batches(world: World, turn: int, acts: Iterable[Act]) -> Iterator[list[Point]]:
-    points = [(act, number) for act in acts for number in chosen(world, act, turn)]
+def _batches(site: FaultySite, turn: int, acts: Iterable[Act]) -> Iterator[list[Point]]:
+    points = [(act, number) for act in acts for number in chosen(site, act, turn)]
     for start in range(0, len(points), TOGETHER):
         batch: list[Point] = []
         for act, number in points[start : start + TOGETHER]:
-            batch += world.points(act, [number])
+            batch += site.points(act, [number])
         yield batch
 
 
-def test_a_kill_of_the_gateway_at_each_step_leaves_the_old_or_the_new_state(world: World) -> None:
-    for batch in _batches(world, 0, SELECTED):
-        _kill_at(world, batch, world.gateway.kill)
-        world.restart()
-        world.check(batch)
-    world.check_nothing_is_left()
+def test_a_kill_of_the_gateway_at_each_step_leaves_the_old_or_the_new_state(site: FaultySite) -> None:
+    for batch in _batches(site, 0, SELECTED):
+        _kill_at(site, batch, site.gateway.kill)
+        site.restart()
+        site.check(batch)
+    site.check_nothing_is_left()
 
 
 @pytest.mark.thorough
-def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(world: World) -> None:
-    for batch in _batches(world, 1, SELECTED):
-        _kill_at(world, batch, world.engine.program.process.kill)
-        world.restart_engine()
-        world.check(batch, settling=True)
-    world.check_nothing_is_left()
-    print(f"{len(world.tested)} points were tested")
+def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(site: FaultySite) -> None:
+    for batch in _batches(site, 1, SELECTED):
+        _kill_at(site, batch, site.engine.program.process.kill)
+        site.restart_engine()
+        site.check(batch, settling=True)
+    site.check_nothing_is_left()
+    print(f"{len(site.tested)} points were tested")
 
 
-def _compaction(world: World) -> range:
+def _compaction(site: FaultySite) -> range:
     """The numbers of the statements that copy the versions of a view into one and drop them."""
     (append,) = (act for act in ACTS if act.name == "append")
-    refresh = world.sends(append)
-    (point,) = world.points(SCATTER, [0])
-    world.proxy.plan({})
-    assert world.run(point) is None
+    refresh = site.sends(append)
+    (point,) = site.points(SCATTER, [0])
+    site.proxy.plan({})
+    assert site.run(point) is None
     routes = f"SELECT Route FROM tasks(\"type\"=\"mv\") WHERE MvName = '{point.view}' AND Status = 'SUCCESS'"
-    with world.connected() as cursor, world.connected(direct=True) as direct:
+    with site.connected() as cursor, site.connected(direct=True) as direct:
         wait_until(lambda: (f"copies {COMPACTED_FROM} versions into one",) in rows(cursor, routes), 60)
         storage = f"SELECT storage_table FROM freshgate.materialized_views WHERE name = '{point.view}'"
         ((table,),) = rows(cursor, storage)
         # What the proxy does not see is not counted.
         wait_until(lambda: len(rows(direct, f"SHOW PARTITIONS {table}")) == 1, 60, "the other versions to be dropped")
-    return range(refresh + 1, world.proxy.counts[point.view] + 1)
+    return range(refresh + 1, site.proxy.counts[point.view] + 1)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("killed", ["gateway", "spark"])
-def test_a_kill_at_each_step_of_a_compaction_leaves_all_rows(world: World, killed: str) -> None:
+def test_a_kill_at_each_step_of_a_compaction_leaves_all_rows(site: FaultySite, killed: str) -> None:
     """The copy of many small versions runs in the background: no client waits for it."""
-    numbers = list(_compaction(world))
+    numbers = list(_compaction(site))
     assert len(numbers) >= 4
     for start in range(0, len(numbers), TOGETHER):
-        points = [point for number in numbers[start : start + TOGETHER] for point in world.points(SCATTER, [number])]
-        world.proxy.plan({point.key: Fault.STALL for point in points})
+        points = [point for number in numbers[start : start + TOGETHER] for point in site.points(SCATTER, [number])]
+        site.proxy.plan({point.key: Fault.STALL for point in points})
         with ThreadPoolExecutor(len(points)) as pool:
-            running = [pool.submit(world.run, point) for point in points]
+            running = [pool.submit(site.run, point) for point in points]
             with suppress(AssertionError):
-                wait_until(lambda: len(world.proxy.stalled) == len(points), 60)  # noqa: B023
-            assert world.proxy.stalled, f"none of {points} was reached"
-            world.tested += [f"{view} kill" for view in world.proxy.stalled]
-            (world.gateway.kill if killed == "gateway" else world.engine.program.process.kill)()
-            world.proxy.release()
+                wait_until(lambda: len(site.proxy.stalled) == len(points), 60)  # noqa: B023
+            assert site.proxy.stalled, f"none of {points} was reached"
+            site.tested += [f"{view} kill" for view in site.proxy.stalled]
+            (site.gateway.kill if killed == "gateway" else site.engine.program.process.kill)()
+            site.proxy.release()
             for act in running:
                 act.result(90)
         if killed == "gateway":
-            world.restart()
+            site.restart()
         else:
-            world.restart_engine()
-        world.check(points, settling=killed == "spark")
+            site.restart_engine()
+        site.check(points, settling=killed == "spark")
     # Rows that were added since are a version of their own.
-    with world.connected() as cursor:
+    with site.connected() as cursor:
         for (name,) in rows(cursor, "SELECT name FROM freshgate.materialized_views"):
             rows(cursor, f"REFRESH MATERIALIZED VIEW {name} COMPLETE")
-    world.check_nothing_is_left()
+    site.check_nothing_is_left()

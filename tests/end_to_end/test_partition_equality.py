@@ -310,7 +310,7 @@ class Model:
 # --- the world -------------------------------------------------------------------------------------------
 
 
-class World:
+class GatewaysInTurn:
     """A sequence of gateways in front of one Spark, and access to its files."""
 
     def __init__(self, engine: Engine, direct: Any, database: Database, start: Callable[..., Gateway]) -> None:
@@ -401,17 +401,17 @@ def _values(name: str) -> Values:
 class Scenario:
     """The base tables, the views over them, and the expected refreshes."""
 
-    def __init__(self, world: World, setting: Setting) -> None:
-        self.world = world
+    def __init__(self, gateways: GatewaysInTurn, setting: Setting) -> None:
+        self.gateways = gateways
         self.setting = setting
         self.queries = {"m": setting.query}
         if setting.above:
             self.queries["top"] = ABOVE.format(p=setting.column, below="m")
 
     def begin(self) -> None:
-        setting, world = self.setting, self.world
+        setting, gateways = self.setting, self.gateways
         typed = [f"{column} {kind}" for column, kind in zip(setting.columns, setting.kinds, strict=True)]
-        world.run(
+        gateways.run(
             "DROP VIEW IF EXISTS seen",
             *(f"DROP TABLE IF EXISTS {table}" for table in "tu"),
             f"CREATE TABLE t (a INT, s STRING, k INT, {', '.join(typed)}) USING {setting.file_format} "
@@ -421,33 +421,33 @@ class Scenario:
             f"INSERT INTO u VALUES (1, 'one', {literal(POOLS[setting.kind][0], setting.kind)}), (2, 'two', NULL)",
         )
         first = [setting.row((number, number, "'x'"), setting.values((number, number))) for number in range(3)]
-        world.run(f"INSERT INTO t VALUES {', '.join(first)}")
+        gateways.run(f"INSERT INTO t VALUES {', '.join(first)}")
         clause = f"date_trunc({setting.column}, '{setting.definition.unit}')"
         partition = clause if setting.definition.unit else setting.column
         together = f"PROPERTIES ('refresh_partition_num' = '{setting.together}') " if setting.together else ""
         for name, query in self.queries.items():
-            world.run(f"CREATE MATERIALIZED VIEW {name} PARTITION BY ({partition}) {together}AS {query}")
+            gateways.run(f"CREATE MATERIALIZED VIEW {name} PARTITION BY ({partition}) {together}AS {query}")
         unit, kind = setting.definition.unit, setting.kind
-        self.views = [Model("m", unit, kind, setting.position, world.now(setting))]
+        self.views = [Model("m", unit, kind, setting.position, gateways.now(setting))]
         if setting.above:
             self.views.append(Model("top", unit, kind, 0, self.views[0].as_state()))
         for view in self.views:
-            view.task = max((task.number for task in world.tasks(view.name, 0)), default=0)
-            view.versions = {name: version for name, (version, _) in world.versions(view.name).items()}
+            view.task = max((task.number for task in gateways.tasks(view.name, 0)), default=0)
+            view.versions = {name: version for name, (version, _) in gateways.versions(view.name).items()}
             view.shown = set(view.versions)
 
     def end(self) -> None:
-        self.world.run(*(f"DROP MATERIALIZED VIEW IF EXISTS {name}" for name in reversed(self.queries)))
+        self.gateways.run(*(f"DROP MATERIALIZED VIEW IF EXISTS {name}" for name in reversed(self.queries)))
 
     def step(self, step: Step) -> None:
         if step.what in {"RESTART", "KILL"}:
-            self.world.restart(kill=step.what == "KILL")
+            self.gateways.restart(kill=step.what == "KILL")
         elif step.what in {"READ", "AUTO", "COMPLETE", "PARTITIONS"}:
             self.use(step)
         elif step.what in {"FILE COPIED", "FILE REMOVED"}:
             self._by_program(step)
         else:
-            self.world.run(*self._write(step), directly=step.directly)
+            self.gateways.run(*self._write(step), directly=step.directly)
 
     # --- writes ----------------------------------------------------------------------------------------
 
@@ -498,7 +498,7 @@ class Scenario:
 
     def _alter(self, step: Step, spec: str, chosen: Values) -> list[str]:
         """Returns statements that need an existing partition."""
-        there = sorted(self.world.now(self.setting).partitions, key=repr)
+        there = sorted(self.gateways.now(self.setting).partitions, key=repr)
         if not there:
             return []
         old = there[step.picks[0] % len(there)]
@@ -516,7 +516,7 @@ class Scenario:
 
     def _by_program(self, step: Step) -> None:
         """Copies a file within its partition or removes one, as another program would."""
-        files = self.world.files("t")
+        files = self.gateways.files("t")
         if not files:
             return
         file = files[step.picks[0] % len(files)]
@@ -532,7 +532,7 @@ class Scenario:
         """Reads or refreshes a view, which first refreshes the views below it; checks the tasks of all of them."""
         chain = self.views[: 1 + step.target % len(self.views)]
         target = chain[-1]
-        now = self.world.now(self.setting)
+        now = self.gateways.now(self.setting)
         named = self._named(target, now, step.picks[0]) if step.what == "PARTITIONS" else None
         if step.what == "PARTITIONS" and named is None:
             return
@@ -551,15 +551,15 @@ class Scenario:
             self._read(target)
         else:
             label = f" ({named.label})" if named is not None else ""
-            self.world.run(f"REFRESH MATERIALIZED VIEW {target.name} {step.what}{label}")
-        now = self.world.now(self.setting)
+            self.gateways.run(f"REFRESH MATERIALIZED VIEW {target.name} {step.what}{label}")
+        now = self.gateways.now(self.setting)
         for view, chosen, followed in expected:
             self._check(view, chosen, followed, view.stale(now))
             now = view.as_state()
 
     def _named(self, view: Model, now: State, pick: int) -> Named | None:
         """Returns a partition that REFRESH may name: one of the view or, for the first view, of its base table."""
-        keys = {view.key_of(value) for value in self.world.shown(view.name, self.setting.column)}
+        keys = {view.key_of(value) for value in self.gateways.shown(view.name, self.setting.column)}
         if view is self.views[0]:
             keys |= {view.key(values) for values in now.partitions}
         there = sorted(keys, key=repr)
@@ -573,14 +573,14 @@ class Scenario:
         if view is not self.views[0]:
             query = ABOVE.format(p=self.setting.column, below=f"({query}) below")
         note(f"read {view.name}")
-        found = sorted(rows(self.world.through, f"SELECT * FROM {view.name}"), key=repr)
-        assert found == sorted(rows(self.world.direct, query), key=repr), view.name
+        found = sorted(rows(self.gateways.through, f"SELECT * FROM {view.name}"), key=repr)
+        assert found == sorted(rows(self.gateways.direct, query), key=repr), view.name
 
     def _check(self, view: Model, chosen: Chosen, followed: set[str], stale: Chosen) -> None:
         """Checks that exactly the `chosen` partitions were written, and exactly the `stale` ones are not in sync.
 
         `followed`: the labels of the followed table's partitions."""
-        tasks = self.world.tasks(view.name, view.task)
+        tasks = self.gateways.tasks(view.name, view.task)
         view.task = max((task.number for task in tasks), default=view.task)
         assert {task.status for task in tasks} <= {"SUCCESS"}
         labels = {view.label(key) for key in chosen.keys}
@@ -588,7 +588,7 @@ class Scenario:
         assert [task.mode for task in done] == ["PARTIAL" if labels else "COMPLETE"] * bool(chosen), view
         for task in done:
             self._check_named(view, chosen, followed, task.partitions or [])
-        before, after = view.versions, self.world.versions(view.name)
+        before, after = view.versions, self.gateways.versions(view.name)
         newest = max(before.values(), default=0)
         for name, (version, synced) in after.items():
             written = (name in labels) != chosen.all_but
@@ -621,9 +621,9 @@ class Named:
 
 
 @pytest.fixture
-def world(engine: Engine, database: Database, start_gateway: Callable[..., Gateway]) -> Iterator[World]:
+def gateways(engine: Engine, database: Database, start_gateway: Callable[..., Gateway]) -> Iterator[GatewaysInTurn]:
     with unclosed(engine, database.name) as direct:
-        running = World(engine, direct, database, start_gateway)
+        running = GatewaysInTurn(engine, direct, database, start_gateway)
         yield running
         running.close()
 
@@ -636,9 +636,9 @@ def world(engine: Engine, database: Database, start_gateway: Callable[..., Gatew
 )
 @given(setting=scenes(), steps=sequences)
 def test_reads_equal_their_query_and_refresh_only_changed_partitions(
-    world: World, setting: Setting, steps: list[Step]
+    gateways: GatewaysInTurn, setting: Setting, steps: list[Step]
 ) -> None:
-    scenario = Scenario(world, setting)
+    scenario = Scenario(gateways, setting)
     try:
         scenario.begin()
         for step in [*steps, Step("READ", target=len(scenario.queries) - 1)]:

@@ -13,8 +13,8 @@ from gateway.monitoring.readiness import CHECK_SECONDS_MAX, Readiness
 from gateway.tally import Histogram
 
 
-class _Spark:
-    """A Spark that answers, or raises `error`."""
+class Check:
+    """A question to Spark that is answered, or raises `error`."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -30,8 +30,8 @@ class _Spark:
 
 def test_readiness_names_what_is_missing() -> None:
     async def scenario() -> None:
-        spark, now = _Spark(), [100.0]
-        readiness = Readiness(spark.ask, 5, lambda: now[0])
+        check, now = Check(), [100.0]
+        readiness = Readiness(check.ask, 5, lambda: now[0])
         assert [each.split(":")[0] for each in readiness.missing] == [
             "Spark does not answer",
             "The catalog of materialized views is not loaded yet.",
@@ -39,16 +39,16 @@ def test_readiness_names_what_is_missing() -> None:
         await readiness.check()
         readiness.catalog_loaded = True
         assert readiness.missing == []
-        assert spark.within == CHECK_SECONDS_MAX
+        assert check.within == CHECK_SECONDS_MAX
         for error, said in (
             (UpstreamLost("Spark is gone."), "Spark does not answer: Spark is gone."),
             (TimeoutError(), "Spark does not answer: it did not within 10 seconds."),
             (ValueError("a fault"), "Spark does not answer: ValueError('a fault')"),
         ):
-            spark.error = error
+            check.error = error
             await readiness.check()
             assert readiness.missing == [said]
-            spark.error = None
+            check.error = None
             await readiness.check()
             assert readiness.missing == []
         readiness.draining = True
@@ -62,16 +62,16 @@ def test_readiness_names_what_is_missing() -> None:
 
 def test_readiness_is_checked_repeatedly() -> None:
     async def scenario() -> None:
-        spark = _Spark()
-        readiness = Readiness(spark.ask, 0)
+        check = Check()
+        readiness = Readiness(check.ask, 0)
         readiness.loop.start()
         async with asyncio.timeout(20):
-            while spark.asked < 3:  # noqa: ASYNC110 - it sets no event
+            while check.asked < 3:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         await readiness.loop.stop()
-        asked = spark.asked
+        asked = check.asked
         await asyncio.sleep(0)
-        assert spark.asked == asked
+        assert check.asked == asked
 
     asyncio.run(scenario())
 

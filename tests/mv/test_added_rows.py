@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -43,8 +42,8 @@ PLAIN, DELTA, ICEBERG = named("s.t"), named("s.d"), named("lake.s.i")
 STRING, INT, STAMP = '{"name": "string"}', '{"name": "int"}', '{"name": "timestamp_ltz"}'
 
 
-class Spark(FakeMetastore):
-    """Its own sessions: what they are asked is answered by patterns."""
+class ObservedTables(FakeMetastore):
+    """A metastore that is also the sessions in which its tables are looked at."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,10 +54,6 @@ class Spark(FakeMetastore):
 
     def fail(self, pattern: str) -> None:
         self.answers.say(pattern, StatementFailed("It is gone."))
-
-    @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Spark]:
-        yield self
 
     def mark(self, table: TableName) -> Mark:
         return asyncio.run(self.changes.mark(table, look(table)))
@@ -104,7 +99,7 @@ def listing(files: Iterable[File], bound: int) -> YoungFiles:
     return YoungFiles(bound, sum((file.fold for file in old), Fold()), young, latest)
 
 
-class Directory(Spark):
+class Directory(ObservedTables):
     """One with these files, listed at this time."""
 
     def __init__(self, now: int) -> None:
@@ -193,7 +188,7 @@ def test_a_mark_names_few_files() -> None:
 
 
 def test_more_young_files_than_a_listing_names() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     young = [("file:/w/t", f"f{number}", number, 1, 1, 5) for number in range(LISTED_MAX + 1)]
     spark.say("binaryFile", *young)
     spark.say(f"> {EVER} ", ("file:/w/t", None, 77, LISTED_MAX + 1, LISTED_MAX + 1, 5))
@@ -203,7 +198,7 @@ def test_more_young_files_than_a_listing_names() -> None:
 
 
 def test_files_that_cannot_be_listed() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     spark.say("binaryFile", ("file:/elsewhere", None, 1, 1, 1, 1))
     assert spark.refusal(PLAIN, Mark("i")) is Reason.PROVIDER
     assert spark.refusal(PLAIN, Mark("i"), look(PLAIN, location="file:/w/${x}")) is Reason.PROVIDER
@@ -219,17 +214,17 @@ def test_files_that_cannot_be_listed() -> None:
     ],
 )
 def test_other_tables(described: dict[str, Any], reason: Reason) -> None:
-    assert Spark().refusal(PLAIN, Mark("i"), look(PLAIN, **described)) is reason
+    assert ObservedTables().refusal(PLAIN, Mark("i"), look(PLAIN, **described)) is reason
 
 
 def test_a_table_that_cannot_be_observed() -> None:
     with pytest.raises(NotIncremental, match="PROVIDER: Spark is away"):
-        Spark().since(PLAIN, Mark("i"), replace(look(PLAIN), observed=Unobserved("Spark is away")))
+        ObservedTables().since(PLAIN, Mark("i"), replace(look(PLAIN), observed=Unobserved("Spark is away")))
 
 
 def test_names_that_are_no_tables() -> None:
     for table in (named("parquet./data/*"), replace(ICEBERG, aspect="VERSION AS OF 1")):
-        assert Spark().refusal(table, Mark("i"), look(table, provider="parquet")) is Reason.PROVIDER
+        assert ObservedTables().refusal(table, Mark("i"), look(table, provider="parquet")) is Reason.PROVIDER
 
 
 def test_a_location_with_other_partitions() -> None:
@@ -263,7 +258,7 @@ def young(path: str, directory: str = "file:/w/t") -> tuple[Any, ...]:
     return (directory, path, len(path), 1, 10, 5)
 
 
-class HiveDirectory(Spark):
+class HiveDirectory(ObservedTables):
     """A table `s.t` and the types of its new files."""
 
     def __init__(
@@ -338,7 +333,7 @@ def test_files_of_partitions_have_the_values_of_their_partition() -> None:
     places: dict[PartitionValues, str] = {("1",): files[0].directory, (None,): files[1].directory, ("3",): "file:/w/3"}
     relation = look(PLAIN, **OF_DAY).relation
     assert relation is not None
-    spark = Spark()
+    spark = ObservedTables()
     for asked in ("DESCRIBE QUERY", "DESCRIBE TABLE"):
         spark.say(asked, ("id", "int"), ("day", "string"))
     spark.say(r"DESCRIBE QUERY SELECT \* FROM orc", ("id", "int"))
@@ -386,7 +381,7 @@ def file(
     return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, vector, values, balanced)
 
 
-class Delta(Spark):
+class Delta(ObservedTables):
     """A table that had version 3 at the mark, and had version 5 at the look."""
 
     def __init__(self, *rows: tuple[Any, ...], **properties: str) -> None:
@@ -583,9 +578,9 @@ def test_a_log_of_very_many_files() -> None:
 # --- Iceberg ---------------------------------------------------------------------------------------------
 
 
-def iceberg(current: str, *history: tuple[Any, ...], schemas: tuple[Any, Any] = (1, 1)) -> Spark:
+def iceberg(current: str, *history: tuple[Any, ...], schemas: tuple[Any, Any] = (1, 1)) -> ObservedTables:
     """`schemas`: the ids of the table's schema and the current snapshot's."""
-    spark = Spark()
+    spark = ObservedTables()
     spark.say("metadata_log_entries", ("file:/w/i/v0.json",), ("file:/w/i/v1.json",))
     spark.say("FROM text.*v1.json", schemas)
     spark.say("current-snapshot-id", ("current-snapshot-id", current))

@@ -59,7 +59,7 @@ def view(view_id: str, table: TableName, below: MaterializedView | None = None) 
     )
 
 
-class World:
+class ViewAboveView:
     """d.v reads d.sales and d.below, which reads d.shops. Stands for the metastore, the observer, the relations and the
     fence as well."""
 
@@ -182,37 +182,37 @@ class World:
         self.lost = "another gateway"
 
 
-Event = Callable[[World], Awaitable[None]]
+Event = Callable[[ViewAboveView], Awaitable[None]]
 
 EVENTS: dict[str, Event] = {
-    "`CREATE` builds the view": World.create,
-    "`CREATE` with `BUILD DEFERRED`": World.create_deferred,
-    "the gateway starts": World.start,
-    "a write to a base table begins": World.begin_write,
-    "a write to a base table ends": World.write_to,
-    "a write to a base table ends, and the view has a grace period": World.write_within_grace,
-    "the grace period ends": World.end_grace,
-    "an observation shows a change": World.observe_a_change,
-    "an observation shows no change": World.check,
-    "an observation fails": World.fail_to_observe,
-    "a view below becomes `STALE`": World.write_below,
-    "a view below becomes `UNKNOWN`": World.lose_sight_below,
-    "a view below is refreshed": World.refresh_below,
-    "a refresh is published": World.refresh,
-    "a refresh is published, and a write has ended since it began": World.write_during_refresh,
-    "`ALTER` sets `excluded_trigger_tables`": World.alter,
-    "the outcome of a statement that changes the public view is unknown": World.doubt,
-    "another gateway takes over": World.lose_the_fence,
+    "`CREATE` builds the view": ViewAboveView.create,
+    "`CREATE` with `BUILD DEFERRED`": ViewAboveView.create_deferred,
+    "the gateway starts": ViewAboveView.start,
+    "a write to a base table begins": ViewAboveView.begin_write,
+    "a write to a base table ends": ViewAboveView.write_to,
+    "a write to a base table ends, and the view has a grace period": ViewAboveView.write_within_grace,
+    "the grace period ends": ViewAboveView.end_grace,
+    "an observation shows a change": ViewAboveView.observe_a_change,
+    "an observation shows no change": ViewAboveView.check,
+    "an observation fails": ViewAboveView.fail_to_observe,
+    "a view below becomes `STALE`": ViewAboveView.write_below,
+    "a view below becomes `UNKNOWN`": ViewAboveView.lose_sight_below,
+    "a view below is refreshed": ViewAboveView.refresh_below,
+    "a refresh is published": ViewAboveView.refresh,
+    "a refresh is published, and a write has ended since it began": ViewAboveView.write_during_refresh,
+    "`ALTER` sets `excluded_trigger_tables`": ViewAboveView.alter,
+    "the outcome of a statement that changes the public view is unknown": ViewAboveView.doubt,
+    "another gateway takes over": ViewAboveView.lose_the_fence,
 }
 
 WAYS: dict[str, tuple[Event, ...]] = {
     "no view": (),
-    "`FRESH`": (World.create,),
-    "`FRESH_WITHIN_GRACE`": (World.create, World.write_within_grace),
-    "`STALE`": (World.create, World.write_to),
-    "`STALE` because of a noted write": (World.create, World.write_to),
-    "`STALE` because of an observation": (World.create, World.observe_a_change),
-    "`UNKNOWN`": (World.start,),
+    "`FRESH`": (ViewAboveView.create,),
+    "`FRESH_WITHIN_GRACE`": (ViewAboveView.create, ViewAboveView.write_within_grace),
+    "`STALE`": (ViewAboveView.create, ViewAboveView.write_to),
+    "`STALE` because of a noted write": (ViewAboveView.create, ViewAboveView.write_to),
+    "`STALE` because of an observation": (ViewAboveView.create, ViewAboveView.observe_a_change),
+    "`UNKNOWN`": (ViewAboveView.start,),
 }
 """What leads to each state, from a catalog without the view."""
 
@@ -224,13 +224,13 @@ def test_a_row_of_the_table(before: str, event: str, after: str) -> None:
     states = [state for state in WAYS if state != "no view"] if before == "any" else before.split(", ")
 
     async def check(state: str) -> None:
-        world = World()
+        above = ViewAboveView()
         for step in WAYS[state]:
-            await step(world)
+            await step(above)
         if state != "no view":
-            assert state.startswith(f"`{world.catalog.freshness(VIEW).value}`")
-        await EVENTS[event](world)
-        assert world.catalog.freshness(VIEW) is Freshness(after)
+            assert state.startswith(f"`{above.catalog.freshness(VIEW).value}`")
+        await EVENTS[event](above)
+        assert above.catalog.freshness(VIEW) is Freshness(after)
 
     for state in states:
         asyncio.run(check(state))

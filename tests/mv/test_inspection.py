@@ -32,7 +32,7 @@ TICKS = 20
 """Turns of the event loop, with which a comparison that waits for nothing is over."""
 
 
-class World:
+class TwoReaders:
     """d.v reads d.sales, d.other reads d.shops; looks at a table wait until it is shown."""
 
     def __init__(self) -> None:
@@ -93,28 +93,28 @@ def version(number: int, table: TableName) -> Version:
     return Version.whole(number, 0, 0, {}, contents=contents)
 
 
-def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]]) -> None:
+def check_during(act: Callable[[TwoReaders, asyncio.Task[list[str]]], Awaitable[None]]) -> None:
     """d.v must be found stale by a check from moment 10 on, in which a look shows that d.sales has changed."""
 
     async def story() -> None:
-        world = World()
-        world.now, world.states[SALES] = 10.0, "2"
-        checking = asyncio.create_task(world.inspector.check(["v", OTHER]))
-        await world.asked[SALES].wait()
-        await world.asked[SHOPS].wait()
-        await act(world, checking)
+        two = TwoReaders()
+        two.now, two.states[SALES] = 10.0, "2"
+        checking = asyncio.create_task(two.inspector.check(["v", OTHER]))
+        await two.asked[SALES].wait()
+        await two.asked[SHOPS].wait()
+        await act(two, checking)
         await checking
-        assert world.entry.view.current.number == 2
-        assert world.entry.drift is not None
-        assert world.entry.drift.tables == {base_key(SALES)}
+        assert two.entry.view.current.number == 2
+        assert two.entry.drift is not None
+        assert two.entry.drift.tables == {base_key(SALES)}
 
     asyncio.run(story())
 
 
 def test_a_version_that_is_published_during_a_look_may_be_older_than_it() -> None:
-    async def act(world: World, checking: asyncio.Task[list[str]]) -> None:
-        await world.publish(2, looked_at=5.0)
-        for event in world.shown.values():
+    async def act(two: TwoReaders, checking: asyncio.Task[list[str]]) -> None:
+        await two.publish(2, looked_at=5.0)
+        for event in two.shown.values():
             event.set()
 
     check_during(act)
@@ -123,26 +123,26 @@ def test_a_version_that_is_published_during_a_look_may_be_older_than_it() -> Non
 def test_a_version_that_is_published_after_its_view_was_compared_may_be_older_than_that() -> None:
     """The other view's look lasts longer."""
 
-    async def act(world: World, checking: asyncio.Task[list[str]]) -> None:
-        world.shown[SALES].set()
+    async def act(two: TwoReaders, checking: asyncio.Task[list[str]]) -> None:
+        two.shown[SALES].set()
         for _ in range(TICKS):
             await asyncio.sleep(0)
-        assert world.entry.drift is not None
-        await world.publish(2, looked_at=5.0)
-        world.shown[SHOPS].set()
+        assert two.entry.drift is not None
+        await two.publish(2, looked_at=5.0)
+        two.shown[SHOPS].set()
 
     check_during(act)
 
 
 def test_a_version_whose_refresh_has_looked_later_is_not_looked_at_again() -> None:
     async def story() -> None:
-        world = World()
-        checking = asyncio.create_task(world.inspector.check(["v"]))
-        await world.asked[SALES].wait()
-        await world.publish(2, looked_at=5.0)
-        world.shown[SALES].set()
+        two = TwoReaders()
+        checking = asyncio.create_task(two.inspector.check(["v"]))
+        await two.asked[SALES].wait()
+        await two.publish(2, looked_at=5.0)
+        two.shown[SALES].set()
         await checking
-        assert (world.entry.drift, world.entry.compared) == (None, {SALES: 5.0})
+        assert (two.entry.drift, two.entry.compared) == (None, {SALES: 5.0})
 
     asyncio.run(story())
 
@@ -206,7 +206,7 @@ def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:
 def test_a_view_that_counted_as_a_table_reads_what_its_text_says(listed: bool) -> None:
     """Another program had just made it: d.sales was not in the list of Spark views."""
 
-    class Relations(World):
+    class Relations(TwoReaders):
         lists: list[bool]
 
         async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
@@ -223,8 +223,8 @@ def test_a_view_that_counted_as_a_table_reads_what_its_text_says(listed: bool) -
         async def sources_of(self, reads: object) -> Sources:
             return Sources(frozenset({SALES} if listed or self.lists == [False] else {SALES, SHOPS}))
 
-    world = Relations()
-    world.lists = [listed]
-    asyncio.run(world.inspector.check(["v"]))
-    drift = world.entry.drift
+    two = Relations()
+    two.lists = [listed]
+    asyncio.run(two.inspector.check(["v"]))
+    drift = two.entry.drift
     assert (drift is not None and base_key(SHOPS) in drift.tables) is not listed

@@ -30,7 +30,7 @@ OLD = Version.whole(1, 0, 0, {})
 Stored = list[tuple[int, str]]
 
 
-class Spark:
+class StoredPartitions:
     """A storage table that knows its partitions, and notes how many each statement drops."""
 
     def __init__(self, stored: Stored) -> None:
@@ -50,7 +50,7 @@ class Spark:
     async def relation(self, _: TableName) -> None:
         """Nobody reads the storage by a name."""
 
-    async def run(self, sql: str) -> Spark:
+    async def run(self, sql: str) -> StoredPartitions:
         if sql.startswith("SHOW PARTITIONS"):
             self.rows = [(f"freshgate_version={version}/freshgate_partition={key}",) for version, key in self.stored]
             return self
@@ -66,7 +66,7 @@ class Spark:
         return self
 
 
-def janitor_of(spark: Spark, shown: Shown, readers: Readers, retention_seconds: float = 0.0) -> Janitor:
+def janitor_of(spark: StoredPartitions, shown: Shown, readers: Readers, retention_seconds: float = 0.0) -> Janitor:
     async def verify(_: str) -> None:
         pass
 
@@ -79,9 +79,9 @@ def janitor_of(spark: Spark, shown: Shown, readers: Readers, retention_seconds: 
     return janitor
 
 
-def swept(stored: Stored, shown: Shown) -> Spark:
+def swept(stored: Stored, shown: Shown) -> StoredPartitions:
     """What is left when everything that `shown` does not show was dropped."""
-    spark = Spark(stored)
+    spark = StoredPartitions(stored)
 
     async def sweep() -> None:
         janitor = janitor_of(spark, shown, Readers())
@@ -116,11 +116,13 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def on_janitor(story: Callable[[Janitor, Readers, Spark], Awaitable[None]], retention_seconds: float) -> None:
+def on_janitor(
+    story: Callable[[Janitor, Readers, StoredPartitions], Awaitable[None]], retention_seconds: float
+) -> None:
     """Of d.v version 1 and the current one are stored."""
 
     async def run() -> None:
-        readers, spark = Readers(), Spark([(1, "p0"), (CURRENT, "p0")])
+        readers, spark = Readers(), StoredPartitions([(1, "p0"), (CURRENT, "p0")])
         janitor = janitor_of(spark, Shown.only(CURRENT), readers, retention_seconds)
         janitor.loop.start()
         try:
@@ -133,7 +135,7 @@ def on_janitor(story: Callable[[Janitor, Readers, Spark], Awaitable[None]], rete
 
 
 def test_nothing_is_kept_of_a_view_that_was_dropped() -> None:
-    async def story(janitor: Janitor, readers: Readers, _: Spark) -> None:
+    async def story(janitor: Janitor, readers: Readers, _: StoredPartitions) -> None:
         for number in range(50):
             janitor.retire(f"v{number}", PARTS, OLD)
             janitor.retire(f"v{number}", Leftover(STORAGE, STORAGE))
@@ -148,7 +150,7 @@ def test_nothing_is_kept_of_a_view_that_was_dropped() -> None:
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_version_goes_with_its_last_reader(pinned: bool) -> None:
-    async def story(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+    async def story(janitor: Janitor, readers: Readers, spark: StoredPartitions) -> None:
         first, last = (
             readers.begin(versions=[("v", 1)] if pinned else (), views=() if pinned else ["v"]) for _ in range(2)
         )
@@ -173,7 +175,7 @@ def test_a_version_goes_with_its_last_reader(pinned: bool) -> None:
 def test_a_version_that_nobody_reads_goes_when_its_time_is_over() -> None:
     """Though its last reader has gone before that."""
 
-    async def story(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+    async def story(janitor: Janitor, readers: Readers, spark: StoredPartitions) -> None:
         read = readers.begin(["v"])
         janitor.retire("v", PARTS, OLD)
         await turns()
@@ -200,7 +202,7 @@ def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: 
     monkeypatch.setattr(Janitor, "sweep", counted_sweep)
     monkeypatch.setattr(Read, "may_read", counted)
 
-    async def kept_for_its_time(janitor: Janitor, readers: Readers, _: Spark) -> None:
+    async def kept_for_its_time(janitor: Janitor, readers: Readers, _: StoredPartitions) -> None:
         reads = [readers.begin([f"v{number}"]) for number in range(50)]
         for number in range(0, 50, 2):
             janitor.retire(f"v{number}", PARTS, OLD)
@@ -214,7 +216,7 @@ def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: 
 
     on_janitor(kept_for_its_time, retention_seconds=3600.0)
 
-    async def held(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+    async def held(janitor: Janitor, readers: Readers, spark: StoredPartitions) -> None:
         others = [readers.begin([f"v{number}"]) for number in range(50)]
         read = readers.begin(["v"])
         janitor.retire("v", PARTS, OLD)
@@ -237,7 +239,7 @@ def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: 
 def test_a_drop_of_the_view_beside_the_janitor_is_no_problem(ended: bool, caplog: pytest.LogCaptureFixture) -> None:
     """A pass over the storage table fails when DROP removes the table under it."""
 
-    class Dropped(Spark):
+    class Dropped(StoredPartitions):
         """The table disappears between two statements of the janitor."""
 
         def __init__(self) -> None:
@@ -248,7 +250,7 @@ def test_a_drop_of_the_view_beside_the_janitor_is_no_problem(ended: bool, caplog
         async def tables(self, _: str) -> frozenset[str]:
             return frozenset({STORAGE.table} if self.exists else ())
 
-        async def run(self, sql: str) -> Spark:
+        async def run(self, sql: str) -> StoredPartitions:
             if sql.startswith("SHOW PARTITIONS"):
                 self.partitions_asked.set()
                 await self.table_gone.wait()
@@ -278,8 +280,8 @@ def test_a_drop_of_the_view_beside_the_janitor_is_no_problem(ended: bool, caplog
 
 
 def test_a_drop_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    class Failing(Spark):
-        async def run(self, sql: str) -> Spark:
+    class Failing(StoredPartitions):
+        async def run(self, sql: str) -> StoredPartitions:
             raise StatementFailed("no room", "58030")
 
     async def story() -> None:

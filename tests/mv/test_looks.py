@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -41,8 +40,8 @@ def commit(version: int, at: str = "then") -> tuple[Any, ...]:
     return (version, at, None, None, "WRITE")
 
 
-class Spark(FakeMetastore):
-    """Its own sessions: what they are asked is answered by patterns."""
+class ObservedTables(FakeMetastore):
+    """A metastore that is also the sessions in which its tables are looked at."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,10 +58,6 @@ class Spark(FakeMetastore):
 
     def metadata_files(self, *files: str) -> None:
         self.say("metadata_log_entries", *((file,) for file in files))
-
-    @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Spark]:
-        yield self
 
     async def look(self, name: TableName) -> Look:
         return (await self.observer.observe([name], NOW))[name]
@@ -88,7 +83,7 @@ def read(clause: str) -> TableName:
 PLAIN = named("s.p")
 
 
-class Warehouse(Spark):
+class Warehouse(ObservedTables):
     """Describes the table `s.p` only after its files have been listed, as soon as `patient`."""
 
     def __init__(self) -> None:
@@ -137,7 +132,7 @@ async def test_a_table_that_is_elsewhere_now_is_listed_there() -> None:
 
 
 async def test_a_path_is_its_files() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = read("csv.`/Data/*/[ab].csv`")
     spark.say("binaryFile", ("file:/Data/x", 1, 1, 1), ("file:/Data/y", 2, 1, 1))
     before = await spark.state(name)
@@ -150,7 +145,7 @@ async def test_a_path_is_its_files() -> None:
 
 
 async def test_the_path_of_a_delta_table_is_its_log() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = read("delta.`/Data/D`")
     spark.say("DESCRIBE HISTORY `delta`.`/Data/D`", commit(4))
     spark.say("DESCRIBE DETAIL `delta`.`/Data/D`", ("delta", "id-1"), columns=("format", "id"))
@@ -163,12 +158,12 @@ async def test_the_path_of_a_delta_table_is_its_log() -> None:
 
 @pytest.mark.parametrize("clause", ["image.`/Data/X`", "iceberg.`/Data/X`", "s.`Data/X`"])
 async def test_a_path_of_another_format_is_not_observed(clause: str) -> None:
-    assert isinstance((await Spark().look(read(clause))).observed, Unobserved)
+    assert isinstance((await ObservedTables().look(read(clause))).observed, Unobserved)
 
 
 async def test_what_a_path_is_to_others() -> None:
     """It has no schema that could change, and Spark is told of it in its own way."""
-    spark = Spark()
+    spark = ObservedTables()
     name = read("parquet.`/Data/X`")
     spark.say("binaryFile", ("file:/Data/X", 1, 1, 1))
     assert schemas_seen({name: await spark.look(name)}) == {}
@@ -182,7 +177,7 @@ async def test_what_a_path_is_to_others() -> None:
     "clause", ["lake.i.t VERSION AS OF 'b'", "lake.i.t FOR SYSTEM_VERSION AS OF 'b' AS x", "lake.i.t.branch_b"]
 )
 async def test_a_branch_is_its_own_snapshot(clause: str) -> None:
-    spark = Spark()
+    spark = ObservedTables()
     spark.below("branch_b")
     name = read(clause)
     spark.say(r"refs WHERE name = 'b'", ("2",))
@@ -198,7 +193,7 @@ async def test_a_branch_is_its_own_snapshot(clause: str) -> None:
 
 @pytest.mark.parametrize("clause", ["lake.i.t VERSION AS OF 77", "lake.i.t VERSION AS OF '77'"])
 async def test_a_snapshot_of_iceberg_stays(clause: str) -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = read(clause)
     before = await spark.look(name)
     spark.metadata_files("v1.json", "v2.json")
@@ -213,7 +208,7 @@ async def test_a_snapshot_of_iceberg_stays(clause: str) -> None:
     ],
 )
 async def test_all_else_of_iceberg_changes_with_each_commit(clause: str) -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = read(clause)
     if name.table != "t":
         spark.below(name.table)
@@ -223,7 +218,7 @@ async def test_all_else_of_iceberg_changes_with_each_commit(clause: str) -> None
 
 
 async def test_a_table_that_is_called_like_a_branch_is_a_table() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = named("lake.i.branch_b")
     spark.add(replace(spark.relations[ICEBERG], name=name))
     look = await spark.look(name)
@@ -231,7 +226,7 @@ async def test_a_table_that_is_called_like_a_branch_is_a_table() -> None:
 
 
 async def test_versions_of_delta() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     fixed, moment, plain = read("d VERSION AS OF 3"), read("d TIMESTAMP AS OF '2024-01-01'"), read("d")
     spark.say("DESCRIBE HISTORY", commit(4))
     spark.say("DESCRIBE DETAIL", ("1",), columns=("id",))
@@ -248,7 +243,7 @@ async def test_versions_of_delta() -> None:
 
 
 async def test_a_function_is_what_is_said_of_it() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     name = TableName("s", "f", aspect=FUNCTION)
     spark.add_function("s.f", Function("Class: A"))
     first = await spark.state(name)
@@ -285,7 +280,7 @@ def over(query: str) -> MaterializedView:
     ],
 )
 async def test_a_name_that_nothing_has_is_missing_where_it_is_surely_a_name(query: str, missing: set[str]) -> None:
-    spark = Spark()
+    spark = ObservedTables()
     spark.say("DESCRIBE HISTORY", (4,))
     inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, cast(Any, FakeStorages()), 0)
     found = await inspector.inspect(over(query), NOW)
@@ -294,7 +289,7 @@ async def test_a_name_that_nothing_has_is_missing_where_it_is_surely_a_name(quer
 
 
 async def test_names_that_are_put_together_are_never_known() -> None:
-    spark = Spark()
+    spark = ObservedTables()
     spark.say("DESCRIBE HISTORY", (4,))
     inspector = Inspector(Catalog("x", NOBODY), NOBODY, spark.observer, NOBODY, cast(Any, FakeStorages()), 0)
     view = over("SELECT * FROM IDENTIFIER('s' || '.d')")
@@ -322,7 +317,7 @@ def test_names_of_earlier_releases_are_read() -> None:
 )
 async def test_partitions_do_not_follow_another_version(clause: str) -> None:
     """Which of a branch's partitions have changed no look tells."""
-    spark = Spark()
+    spark = ObservedTables()
     table = replace(
         spark.relations[ICEBERG],
         columns=(("a", '{"name": "int"}'), ("d", '{"name": "string"}')),

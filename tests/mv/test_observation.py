@@ -361,7 +361,7 @@ class Answer:
 
 
 @dataclass(eq=False)
-class FakeSpark:
+class SlowListings:
     """A metastore with one table of files, each look at which takes as long as the test says."""
 
     clock: float = 100.0
@@ -373,7 +373,7 @@ class FakeSpark:
         return Relation(name, RelationKind.TABLE, created="then", provider="parquet", location="file:/t")
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[FakeSpark]:
+    async def session(self) -> AsyncIterator[SlowListings]:
         yield self
 
     async def run(self, sql: str) -> Answer:
@@ -395,10 +395,10 @@ TABLE = TableName("default", "t")
 
 
 def on_fake(
-    check: Callable[[FakeSpark, Observer], Coroutine[Any, Any, None]], look_seconds: float = LOOK_SECONDS
+    check: Callable[[SlowListings, Observer], Coroutine[Any, Any, None]], look_seconds: float = LOOK_SECONDS
 ) -> None:
     async def run() -> None:
-        fake = FakeSpark()
+        fake = SlowListings()
         metastore: Any = fake
         async with asyncio.timeout(10):
             await check(fake, Observer(metastore, metastore, look_seconds, lambda: fake.clock))
@@ -421,7 +421,7 @@ async def state(asked: asyncio.Task[dict[TableName, Look]]) -> str:
 def test_a_storage_that_does_not_answer() -> None:
     """Nothing is told of the table, and the look ends; nobody looks again before that is due."""
 
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         look = (await observer.observe([TABLE], 0.0))[TABLE]
         assert isinstance(look.observed, Unobserved)
         assert "observing it took longer than 0.05 seconds" in look.observed.reason
@@ -432,7 +432,7 @@ def test_a_storage_that_does_not_answer() -> None:
 
 
 def test_askers_share_looks() -> None:
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         def ask(not_before: float) -> asyncio.Task[dict[TableName, Look]]:
             return asyncio.create_task(observer.observe([TABLE], not_before))
 
@@ -466,7 +466,7 @@ def test_askers_share_looks() -> None:
 def test_a_touch_outdates_looks() -> None:
     """Also one that runs, and in the very moment in which it began. The clock stands still."""
 
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         first = asyncio.create_task(observer.observe([TABLE], 0.0))
         one = await fake.begun(1)
         observer.touch([TABLE])
@@ -488,7 +488,7 @@ def test_a_touch_outdates_looks() -> None:
 def test_nothing_is_kept_of_tables_at_which_nobody_looks() -> None:
     """Each day's staging table may be written beside a base table."""
 
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         for number in range(50):
             observer.touch([TABLE, TableName("default", f"t{number}")])
         assert observer._touched == {}
@@ -505,7 +505,7 @@ def test_nothing_is_kept_of_tables_at_which_nobody_looks() -> None:
 def test_who_asks_for_a_table_that_is_forgotten_has_one_look() -> None:
     """He came after a touch, joined a look from before it, and the last view that read the table was dropped."""
 
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         first = asyncio.create_task(observer.observe([TABLE], 0.0))
         one = await fake.begun(1)
         observer.touch([TABLE])
@@ -526,7 +526,7 @@ def test_who_asks_for_a_table_that_is_forgotten_has_one_look() -> None:
 class Stage:
     """Views before an observer."""
 
-    fake: FakeSpark
+    fake: SlowListings
     observer: Observer
     view: MaterializedView = field(default_factory=lambda: reading("v", TABLE))
 
@@ -563,7 +563,7 @@ OTHER = TableName("default", "other")
 
 
 def test_a_look_that_ends_after_its_views_leaves_nothing() -> None:
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         stage = Stage(fake, observer)
         for _ in range(3):
             entry = stage.catalog.reserve(stage.view)
@@ -579,7 +579,7 @@ def test_a_look_that_ends_after_its_views_leaves_nothing() -> None:
 
 
 def test_what_a_create_has_seen_is_kept_while_it_is_under_way() -> None:
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         stage = Stage(fake, observer)
         for works in (False, True):
             stage.catalog.building.add("v")
@@ -602,7 +602,7 @@ def test_what_a_create_has_seen_is_kept_while_it_is_under_way() -> None:
 def test_failures_are_looks_without_knowledge() -> None:
     """Spark's errors are remembered like looks; that Spark is away is not."""
 
-    async def check(fake: FakeSpark, observer: Observer) -> None:
+    async def check(fake: SlowListings, observer: Observer) -> None:
         async def fail(number: int, error: Exception) -> Look:
             asked = asyncio.create_task(observer.observe([TABLE], float("inf")))
             (await fake.begun(number)).set_exception(error)
@@ -630,7 +630,7 @@ def test_failures_are_looks_without_knowledge() -> None:
 def test_seeds() -> None:
     """The one that knows partitions, then the latest, is gone on from."""
 
-    async def check(_: FakeSpark, observer: Observer) -> None:
+    async def check(_: SlowListings, observer: Observer) -> None:
         brief, early = Snapshot("i", "v9", position="9"), Snapshot("i", "v3", "v1", {("a",): "v3"}, "3")
         late = Snapshot("i", "v4", "v1", {("a",): "v4"}, "10")
         for seeds in ([brief, early, late], [late, early, brief], [early, late, brief]):

@@ -140,8 +140,8 @@ def test_fraction_never_goes_back() -> None:
     assert 0 < seen[-1] < 1
 
 
-class FakeSpark:
-    """Gives the answers one after the other; the last one again and again. A text stands for an error."""
+class JobAnswers:
+    """Implements `ports.StageProgress`. Gives the answers in turn; the last one again and again. A text is an error."""
 
     def __init__(self, *answers: JobProgress | str | None, on_ask: Callable[[], None] = lambda: None) -> None:
         self.asked: list[str] = []
@@ -164,7 +164,7 @@ class FakeSpark:
             await self._changed.wait_for(lambda: len(self.asked) > times)
 
 
-def lines_of(progress: Progress, spark: FakeSpark, questions: int) -> list[str]:
+def lines_of(progress: Progress, spark: JobAnswers, questions: int) -> list[str]:
     """The lines that are told until Spark was asked so often."""
     lines: list[str] = []
 
@@ -177,7 +177,7 @@ def lines_of(progress: Progress, spark: FakeSpark, questions: int) -> list[str]:
 
 
 def test_only_what_is_new_is_told() -> None:
-    spark = FakeSpark(jobs(1, 10), jobs(1, 10), None, jobs(2, 10))
+    spark = JobAnswers(jobs(1, 10), jobs(1, 10), None, jobs(2, 10))
     assert lines_of(inserting(), spark, 20) == [
         "sales.daily: running, stage 2 of 4, 1 of 10 tasks, 0 s",
         "sales.daily: running, stage 2 of 4, 2 of 10 tasks, 0 s",
@@ -186,7 +186,7 @@ def test_only_what_is_new_is_told() -> None:
 
 
 def test_a_spark_that_fails_ends_nothing() -> None:
-    spark = FakeSpark("no", jobs(1, 10), "no", "no", jobs(2, 10))
+    spark = JobAnswers("no", jobs(1, 10), "no", "no", jobs(2, 10))
     assert lines_of(inserting(), spark, 20) == [
         "sales.daily: running, 0 s",
         "sales.daily: running, stage 2 of 4, 1 of 10 tasks, 0 s",
@@ -203,7 +203,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_statement() -> 
             progress.begin_insert()
             progress.started("b")
 
-    spark = FakeSpark(jobs(1, 10), None, on_ask=go_on)
+    spark = JobAnswers(jobs(1, 10), None, on_ask=go_on)
     assert lines_of(progress, spark, 3) == ["sales.daily: INSERT 2 of 2, 0 s"]
     assert spark.asked[:2] == ["a", "b"]
 
@@ -212,7 +212,7 @@ def test_nothing_is_told_of_a_short_refresh() -> None:
     lines: list[str] = []
 
     async def check() -> None:
-        async with followed(inserting(), FakeSpark(jobs(1, 10)), Lines(lines.append), DEADLINE_SECONDS):
+        async with followed(inserting(), JobAnswers(jobs(1, 10)), Lines(lines.append), DEADLINE_SECONDS):
             await asyncio.sleep(0)
 
     asyncio.run(check())

@@ -99,7 +99,7 @@ LOOKS: dict[str, Observed] = {
 }
 
 
-class World:
+class TwoPartitions:
     """Two partitions, of which the storage has `present`."""
 
     def __init__(self, *present: tuple[int, str]) -> None:
@@ -145,7 +145,7 @@ def refreshed(view: MaterializedView, proposal: RefreshProposal) -> Materialized
 
 
 def test_a_first_refresh_of_one_partition_writes_that_alone() -> None:
-    proposal = World().propose(NEVER, "p_a")
+    proposal = TwoPartitions().propose(NEVER, "p_a")
     plan = proposal.plan
     assert plan is not None
     assert plan.chosen == Selection(frozenset({"a"}), all_but=False)
@@ -159,19 +159,19 @@ def test_a_first_refresh_of_one_partition_writes_that_alone() -> None:
 
 def test_what_is_left_is_built_by_the_next_refresh_of_another_kind() -> None:
     """All of it: rows that no partition of the followed table leads to, too."""
-    partly = refreshed(NEVER, World().propose(NEVER, "p_a"))
-    plan = World((1, "a")).propose(partly, version=2).plan
+    partly = refreshed(NEVER, TwoPartitions().propose(NEVER, "p_a"))
+    plan = TwoPartitions((1, "a")).propose(partly, version=2).plan
     assert plan is not None
     assert plan.chosen == ALL
     assert plan.reason == "only some of its partitions have been built"
-    whole = refreshed(partly, World((1, "a")).propose(partly, version=2))
+    whole = refreshed(partly, TwoPartitions((1, "a")).propose(partly, version=2))
     assert whole.complete
-    assert World((2, "a"), (2, "b")).propose(whole, version=3).plan is None
+    assert TwoPartitions((2, "a"), (2, "b")).propose(whole, version=3).plan is None
 
 
 def test_another_partition_is_built_beside_the_first() -> None:
-    partly = refreshed(NEVER, World().propose(NEVER, "p_a"))
-    proposal = World((1, "a")).propose(partly, "p_b", version=2)
+    partly = refreshed(NEVER, TwoPartitions().propose(NEVER, "p_a"))
+    proposal = TwoPartitions((1, "a")).propose(partly, "p_b", version=2)
     assert proposal.plan is not None
     assert proposal.plan.chosen == Selection(frozenset({"b"}), all_but=False)
     both = refreshed(partly, proposal)
@@ -181,11 +181,11 @@ def test_another_partition_is_built_beside_the_first() -> None:
 
 
 def test_the_definition_is_asked_for_partitions_that_no_look_tells() -> None:
-    world = World()
-    plan = world.propose(NEVER, "p_hidden").plan
+    two = TwoPartitions()
+    plan = two.propose(NEVER, "p_hidden").plan
     assert plan is not None
     assert plan.chosen.keys == {"hidden"}
-    world.propose(NEVER, "p_a")
-    assert [sql for sql in world.asked if "v__definition" in sql] == [
+    two.propose(NEVER, "p_a")
+    assert [sql for sql in two.asked if "v__definition" in sql] == [
         maintenance.definition_keys(NEVER.definition, NEVER.layout, "")
     ]

@@ -48,7 +48,7 @@ def test_a_view_whose_owner_nobody_can_tell_is_nobodys_without_administrators() 
         Rights([]).check_owner("ada", None, NAME, "drop it")
 
 
-class Spark:
+class DroppedStorage:
     """A metastore in which the storage table of `s.mv` was dropped, and the rest was not."""
 
     def __init__(self, storage: TableName, properties: Mapping[str, str] | None) -> None:
@@ -72,12 +72,12 @@ def test_the_definition_tells_the_owner_where_the_storage_is_gone(
     properties: Mapping[str, str] | None, owner: str | None
 ) -> None:
     storage = TableName("freshgate_storage", "s__mv__0f1aba1b")
-    found = asyncio.run(discovery.of_definition(cast(Metastore, Spark(storage, properties)), storage))
+    found = asyncio.run(discovery.of_definition(cast(Metastore, DroppedStorage(storage, properties)), storage))
     assert found.damage is not None
     assert (found.damage.name, found.damage.owner) == (NAME, owner)
 
 
 def test_a_definition_without_a_view_is_a_leftover() -> None:
     storage = TableName("freshgate_storage", "s__gone__0f1aba1b")
-    found = asyncio.run(discovery.of_definition(cast(Metastore, Spark(storage, {})), storage))
+    found = asyncio.run(discovery.of_definition(cast(Metastore, DroppedStorage(storage, {})), storage))
     assert found.leftover == Leftover(storage, definition_of(storage))

@@ -32,7 +32,7 @@ LOST = UpstreamLost("Spark closed the connection before it answered.")
 
 
 @dataclass
-class Spark:
+class StoredViews:
     """A metastore that keeps what is written here, and fails as often as it is told."""
 
     stored: dict[TableName, dict[str, str]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Gateway:
     """A catalog with views that show their first version."""
 
     def __init__(self) -> None:
-        self.spark = Spark()
+        self.spark = StoredViews()
         self.catalog = Catalog("s", cast(Fence, self.spark))
         self.left: list[tuple[str, Version | None]] = []
         self.published: list[str] = []
@@ -387,7 +387,7 @@ def test_what_somebody_has_gone_from_dropping_is_dropped_later() -> None:
     async def check() -> None:
         waits = asyncio.Event()
 
-        class Slow(Spark):
+        class Slow(StoredViews):
             async def relation(self, name: TableName) -> Relation | None:
                 await waits.wait()
                 return await super().relation(name)

@@ -112,7 +112,7 @@ class Stage:
         self.published(entry.view.id)
 
 
-class World:
+class RefreshedViews:
     """Views v, w, … that read d.t; `above` reads v."""
 
     def __init__(self, limits: RefreshLimits = NO_TRIES) -> None:
@@ -193,30 +193,30 @@ silent = Lines(lambda _: None)
 
 def test_manual_tasks_queue_and_one_automatic_task_waits() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        first = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        made = RefreshedViews()
+        made.add("v")
+        first = asyncio.create_task(made.tasks.refresh("v", MANUAL, silent))
         await settled()
         commit = Cause(TriggerMode.COMMIT, "d.t")
-        assert [world.tasks.trigger("v", commit) for _ in range(3)] == [True, False, False]
-        assert not world.tasks.trigger("v", Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
-        second = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
-        third = await world.tasks.begin("v", MANUAL)
+        assert [made.tasks.trigger("v", commit) for _ in range(3)] == [True, False, False]
+        assert not made.tasks.trigger("v", Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
+        second = asyncio.create_task(made.tasks.refresh("v", MANUAL, silent))
+        third = await made.tasks.begin("v", MANUAL)
         await settled()
-        assert [trigger for trigger, _ in world.told("v")] == ["MANUAL", "COMMIT", "MANUAL", "MANUAL"]
-        assert len(world.stage.began) == 1
+        assert [trigger for trigger, _ in made.told("v")] == ["MANUAL", "COMMIT", "MANUAL", "MANUAL"]
+        assert len(made.stage.began) == 1
         # The waiting one begins, and looks: of what comes from now on it knows nothing.
-        world.stage.let("v")
+        made.stage.let("v")
         await first
         await settled()
-        assert world.tasks.trigger("v", commit)
-        world.stage.let("v", None, None, None, None)
+        assert made.tasks.trigger("v", commit)
+        made.stage.let("v", None, None, None, None)
         await second
         await settled()
-        triggers = [trigger.value for _, trigger in world.stage.began]
+        triggers = [trigger.value for _, trigger in made.stage.began]
         assert triggers == ["MANUAL", "COMMIT", "MANUAL", "MANUAL", "COMMIT"]
-        assert world.statuses("v") == ["SUCCESS"] * 5
-        assert third in {task.id for _, task in world.catalog.entry("v").history.tasks}
+        assert made.statuses("v") == ["SUCCESS"] * 5
+        assert third in {task.id for _, task in made.catalog.entry("v").history.tasks}
 
     play(story())
 
@@ -225,31 +225,31 @@ def test_a_reader_does_not_fail_with_a_strict_refresh() -> None:
     """It asked for rows that are fresh, by whatever method."""
 
     async def story() -> None:
-        world = World()
-        world.add("v")
-        await world.write()
+        made = RefreshedViews()
+        made.add("v")
+        await made.write()
         strict = replace(MANUAL, complete=False, method=Method.INCREMENTAL)
-        refreshes = [asyncio.create_task(world.tasks.refresh("v", strict, silent)) for _ in range(2)]
+        refreshes = [asyncio.create_task(made.tasks.refresh("v", strict, silent)) for _ in range(2)]
         await settled()
-        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        reader = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        world.stage.let("v", *[RefreshFailed("ROWS_REMOVED")] * 2, None)
+        made.stage.let("v", *[RefreshFailed("ROWS_REMOVED")] * 2, None)
         assert [type(end) for end in await asyncio.gather(*refreshes, return_exceptions=True)] == [RefreshFailed] * 2
         await reader
-        assert [trigger for _, trigger in world.stage.began] == ["MANUAL", "MANUAL", "READ"]
+        assert [trigger for _, trigger in made.stage.began] == ["MANUAL", "MANUAL", "READ"]
 
     play(story())
 
 
 def test_a_schedule_leaves_the_method_to_the_view() -> None:
     async def story() -> None:
-        world = World()
+        made = RefreshedViews()
         for number, method in enumerate([None, *Method]):
-            world.add(f"v{number}", replace(HOURLY, method=method))
-        world.now += HOUR
-        world.scheduler.run_due()
+            made.add(f"v{number}", replace(HOURLY, method=method))
+        made.now += HOUR
+        made.scheduler.run_due()
         await settled()
-        causes = [world.catalog.entry(f"v{number}").history.tasks[0][1].cause for number in range(5)]
+        causes = [made.catalog.entry(f"v{number}").history.tasks[0][1].cause for number in range(5)]
         assert [cause.complete for cause in causes] == [False, False, True, False, False]
         assert {cause.method for cause in causes} == {None}
 
@@ -260,105 +260,105 @@ def test_a_refresh_waits_for_no_looks_of_jobs() -> None:
     """Their base tables may lie in storage that does not answer."""
 
     async def story() -> None:
-        world = World()
+        made = RefreshedViews()
         jobs = [f"v{number}" for number in range(6)]
-        world.free.unanswered = frozenset(jobs)
+        made.free.unanswered = frozenset(jobs)
         for job in jobs:
-            world.add(job)
-            assert world.tasks.trigger(job, Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
-        world.add("w")
+            made.add(job)
+            assert made.tasks.trigger(job, Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
+        made.add("w")
         await settled()
-        assert world.free.checked == CHECKED_TOGETHER
-        refresh = asyncio.create_task(world.tasks.refresh("w", MANUAL, silent))
+        assert made.free.checked == CHECKED_TOGETHER
+        refresh = asyncio.create_task(made.tasks.refresh("w", MANUAL, silent))
         await settled()
-        assert world.stage.began == [("w", TriggerMode.MANUAL)]
-        world.stage.let("w")
+        assert made.stage.began == [("w", TriggerMode.MANUAL)]
+        made.stage.let("w")
         await refresh
-        await world.tasks.stop_all()
+        await made.tasks.stop_all()
 
     play(story())
 
 
 def test_readers_share_a_task() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        await world.write()
-        readers = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
+        made = RefreshedViews()
+        made.add("v")
+        await made.write()
+        readers = [asyncio.create_task(made.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
         await settled()
-        assert len(world.stage.began) == 1
-        world.stage.let("v")
+        assert len(made.stage.began) == 1
+        made.stage.let("v")
         await asyncio.gather(*readers)
-        assert world.statuses("v") == ["SUCCESS"]
+        assert made.statuses("v") == ["SUCCESS"]
         # What ended before its refresh began is in it; what ends while it runs is not.
-        await world.write()
-        early = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await made.write()
+        early = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        await world.write()
-        late = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
+        await made.write()
+        late = [asyncio.create_task(made.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
         await settled()
-        world.stage.let("v")
+        made.stage.let("v")
         await early
         await settled()
         assert [reader.done() for reader in late] == [False] * 20
-        world.stage.let("v")
+        made.stage.let("v")
         await asyncio.gather(*late)
-        assert world.statuses("v") == ["SUCCESS"] * 3
+        assert made.statuses("v") == ["SUCCESS"] * 3
 
     play(story())
 
 
 def test_a_task_goes_on_for_those_who_are_left() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        await world.write()
-        leaving, staying = (asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(2))
+        made = RefreshedViews()
+        made.add("v")
+        await made.write()
+        leaving, staying = (asyncio.create_task(made.tasks.make_fresh("v", READ, silent)) for _ in range(2))
         await settled()
         leaving.cancel()
         await settled()
-        assert world.statuses("v") == ["PENDING"]
-        world.stage.let("v")
+        assert made.statuses("v") == ["PENDING"]
+        made.stage.let("v")
         await staying
         # The last one takes it along; a waiting one, too.
-        await world.write()
-        alone = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await made.write()
+        alone = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        waiting = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        waiting = asyncio.create_task(made.tasks.refresh("v", MANUAL, silent))
         await settled()
         for task in (waiting, alone):
             task.cancel()
         await settled()
-        assert world.statuses("v") == ["SUCCESS", "CANCELED", "CANCELED"]
+        assert made.statuses("v") == ["SUCCESS", "CANCELED", "CANCELED"]
         # What a trigger asked for needs nobody.
-        await world.tasks.begin("v", MANUAL)
+        await made.tasks.begin("v", MANUAL)
         await settled()
-        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        reader = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
         reader.cancel()
-        world.stage.let("v")
+        made.stage.let("v")
         await settled()
-        assert world.statuses("v")[-1] == "SUCCESS"
+        assert made.statuses("v")[-1] == "SUCCESS"
 
     play(story())
 
 
 def test_a_cancelled_task_tells_those_who_wait() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        await world.write()
-        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        made = RefreshedViews()
+        made.add("v")
+        await made.write()
+        reader = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        ((_, task),) = world.catalog.entry("v").history.tasks
-        await world.tasks.cancel("v", task.id, "ann")
+        ((_, task),) = made.catalog.entry("v").history.tasks
+        await made.tasks.cancel("v", task.id, "ann")
         with pytest.raises(RefreshFailed, match="cancelled by ann") as raised:
             await reader
         assert raised.value.sqlstate == "HY008"
         with pytest.raises(NoSuchTask, match="no running task"):
-            await world.tasks.cancel("v", task.id, "ann")
+            await made.tasks.cancel("v", task.id, "ann")
         with pytest.raises(NoSuchTask):
-            await world.tasks.cancel("v", 1, "ann")
+            await made.tasks.cancel("v", 1, "ann")
 
     play(story())
 
@@ -367,84 +367,84 @@ def test_views_below_are_refreshed_side_by_side() -> None:
     """Each as soon as all below it are fresh; a ladder has a million ways down."""
 
     async def story() -> None:
-        world, layers = World(), [("a0", "b0")]
+        made, layers = RefreshedViews(), [("a0", "b0")]
         for view_id in layers[0]:
-            world.add(view_id)
+            made.add(view_id)
         for number in range(1, 20):
             below = dict.fromkeys(layers[-1], 1)
             layers.append((f"a{number}", f"b{number}"))
             for view_id in layers[-1]:
-                world.add(view_id, reads=below, tables=frozenset({TABLE}))
-        world.add("top", reads=dict.fromkeys(layers[-1], 1), tables=frozenset({TABLE}))
-        await world.write()
-        reader = asyncio.create_task(world.tasks.make_fresh("top", READ, silent))
+                made.add(view_id, reads=below, tables=frozenset({TABLE}))
+        made.add("top", reads=dict.fromkeys(layers[-1], 1), tables=frozenset({TABLE}))
+        await made.write()
+        reader = asyncio.create_task(made.tasks.make_fresh("top", READ, silent))
         for layer in layers:
             await settled()
-            assert sorted(view_id for view_id, _ in world.stage.began[-2:]) == list(layer)
+            assert sorted(view_id for view_id, _ in made.stage.began[-2:]) == list(layer)
             for view_id in layer:
-                world.stage.let(view_id)
+                made.stage.let(view_id)
         await settled()
-        world.stage.let("top")
+        made.stage.let("top")
         await reader
-        assert len(world.stage.began) == 2 * len(layers) + 1
+        assert len(made.stage.began) == 2 * len(layers) + 1
 
     play(story())
 
 
 def test_hundreds_of_views_below_each_other() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v0")
+        made = RefreshedViews()
+        made.add("v0")
         for number in range(1, 300):
-            world.add(f"v{number}", reads={f"v{number - 1}": 1}, tables=frozenset({TABLE}))
-        await world.write()
+            made.add(f"v{number}", reads={f"v{number - 1}": 1}, tables=frozenset({TABLE}))
+        await made.write()
         for number in range(300):
-            world.stage.let(f"v{number}")
-        await world.tasks.make_fresh("v299", READ, silent)
-        assert [view_id for view_id, _ in world.stage.began] == [f"v{number}" for number in range(300)]
+            made.stage.let(f"v{number}")
+        await made.tasks.make_fresh("v299", READ, silent)
+        assert [view_id for view_id, _ in made.stage.began] == [f"v{number}" for number in range(300)]
 
     play(story())
 
 
 def test_the_failure_of_an_earlier_task_is_not_a_later_readers() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        await world.write()
-        early = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        made = RefreshedViews()
+        made.add("v")
+        await made.write()
+        early = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        late = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        late = asyncio.create_task(made.tasks.make_fresh("v", READ, silent))
         await settled()
-        world.stage.let("v", StatementFailed("bad row", "22012"))
+        made.stage.let("v", StatementFailed("bad row", "22012"))
         with pytest.raises(StatementFailed):
             await early
-        world.stage.let("v")
+        made.stage.let("v")
         await late
-        assert world.statuses("v") == ["FAILED", "SUCCESS"]
+        assert made.statuses("v") == ["FAILED", "SUCCESS"]
 
     play(story())
 
 
 def test_tries_and_the_time_limit() -> None:
     async def story() -> None:
-        world = World(RefreshLimits(2, 0, 0))
-        world.add("v")
+        made = RefreshedViews(RefreshLimits(2, 0, 0))
+        made.add("v")
         passing, lasting = StatementFailed("a node died", "HY000"), StatementFailed("no such column", "42703")
-        world.stage.let("v", passing, passing, None)
+        made.stage.let("v", passing, passing, None)
         heard: list[str] = []
-        await world.tasks.refresh("v", MANUAL, Lines(heard.append))
-        assert len(world.stage.began) == 3
+        await made.tasks.refresh("v", MANUAL, Lines(heard.append))
+        assert len(made.stage.began) == 3
         assert sum("Trying again" in line for line in heard) == 2
-        world.stage.let("v", lasting)
+        made.stage.let("v", lasting)
         with pytest.raises(StatementFailed):
-            await world.tasks.refresh("v", MANUAL, silent)
+            await made.tasks.refresh("v", MANUAL, silent)
         # Who reads hears of it at once.
-        await world.write()
-        world.stage.let("v", passing)
+        await made.write()
+        made.stage.let("v", passing)
         with pytest.raises(StatementFailed):
-            await world.tasks.make_fresh("v", READ, silent)
-        assert world.statuses("v") == ["SUCCESS", "FAILED", "FAILED"]
-        short = World(RefreshLimits(2, 0, 0.01))
+            await made.tasks.make_fresh("v", READ, silent)
+        assert made.statuses("v") == ["SUCCESS", "FAILED", "FAILED"]
+        short = RefreshedViews(RefreshLimits(2, 0, 0.01))
         short.add("v")
         with pytest.raises(RefreshFailed, match="longer than 0"):
             await short.tasks.refresh("v", MANUAL, silent)
@@ -455,72 +455,72 @@ def test_tries_and_the_time_limit() -> None:
 
 def test_a_task_that_is_stopped_before_its_first_step() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        number = await world.tasks.begin("v", MANUAL)
-        await world.tasks.cancel("v", number, "ann")
-        assert world.statuses("v") == ["CANCELED"]
-        assert world.stage.began == []
-        world.stage.let("v")
-        await world.tasks.refresh("v", MANUAL, silent)
-        assert world.statuses("v") == ["CANCELED", "SUCCESS"]
+        made = RefreshedViews()
+        made.add("v")
+        number = await made.tasks.begin("v", MANUAL)
+        await made.tasks.cancel("v", number, "ann")
+        assert made.statuses("v") == ["CANCELED"]
+        assert made.stage.began == []
+        made.stage.let("v")
+        await made.tasks.refresh("v", MANUAL, silent)
+        assert made.statuses("v") == ["CANCELED", "SUCCESS"]
 
     play(story())
 
 
 def test_nothing_begins_once_the_gateway_ends() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v", ON_COMMIT)
-        await world.write()
-        readers = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(3)]
-        manual = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        made = RefreshedViews()
+        made.add("v", ON_COMMIT)
+        await made.write()
+        readers = [asyncio.create_task(made.tasks.make_fresh("v", READ, silent)) for _ in range(3)]
+        manual = asyncio.create_task(made.tasks.refresh("v", MANUAL, silent))
         await settled()
-        await world.tasks.stop_all()
+        await made.tasks.stop_all()
         for reader in readers:
             with pytest.raises(Stopping, match="being stopped") as told:
                 await reader
             assert told.value.sqlstate == "57P01"
         with pytest.raises(RefreshFailed, match="was stopped"):
             await manual
-        await world.write()
-        assert set(world.statuses("v")) == {"CANCELED"}
+        await made.write()
+        assert set(made.statuses("v")) == {"CANCELED"}
 
     play(story())
 
 
 def test_a_dropped_view_ends_its_tasks() -> None:
     async def story() -> None:
-        world = World()
-        entry = world.add("v")
-        waiting = [asyncio.create_task(world.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
+        made = RefreshedViews()
+        entry = made.add("v")
+        waiting = [asyncio.create_task(made.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
         await settled()
-        world.catalog.remove(entry)
-        await world.tasks.stop("v")
+        made.catalog.remove(entry)
+        await made.tasks.stop("v")
         for each in waiting:
             with pytest.raises(RefreshFailed, match="dropped or replaced"):
                 await each
         assert [task.status for _, task in entry.history.tasks] == [TaskStatus.CANCELED] * 3
-        assert not world.tasks.trigger("v", MANUAL)
+        assert not made.tasks.trigger("v", MANUAL)
 
     play(story())
 
 
 def test_a_dropped_view_is_forgotten_once_its_tasks_are_gone() -> None:
     async def story() -> None:
-        world = World()
-        entry = world.add("v")
-        refresh = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        made = RefreshedViews()
+        entry = made.add("v")
+        refresh = asyncio.create_task(made.tasks.refresh("v", MANUAL, silent))
         await settled()
-        world.catalog.remove(entry)
-        world.scheduler.run_due()
-        assert world.stage.refreshed == {"v"}
-        await world.tasks.stop("v")
+        made.catalog.remove(entry)
+        made.scheduler.run_due()
+        assert made.stage.refreshed == {"v"}
+        await made.tasks.stop("v")
         with pytest.raises(RefreshFailed):
             await refresh
-        world.add("w")
-        world.scheduler.run_due()
-        assert world.stage.refreshed == set()
+        made.add("w")
+        made.scheduler.run_due()
+        assert made.stage.refreshed == set()
 
     play(story())
 
@@ -530,58 +530,58 @@ def test_a_dropped_view_is_forgotten_once_its_tasks_are_gone() -> None:
 
 def test_a_schedule_runs_once_for_all_that_was_missed() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v", HOURLY)
-        assert world.jobs.next_run("v") == world.now + HOUR
-        assert world.scheduler.run_due() == 30
-        world.now += HOUR - 10_000
-        assert world.scheduler.run_due() == 10
-        assert world.stage.began == []
-        world.now += 10_000
-        world.scheduler.run_due()
+        made = RefreshedViews()
+        made.add("v", HOURLY)
+        assert made.jobs.next_run("v") == made.now + HOUR
+        assert made.scheduler.run_due() == 30
+        made.now += HOUR - 10_000
+        assert made.scheduler.run_due() == 10
+        assert made.stage.began == []
+        made.now += 10_000
+        made.scheduler.run_due()
         await settled()
-        assert world.told("v") == [("SYSTEM", "PENDING")]
-        assert world.jobs.next_run("v") == world.now + HOUR
-        world.stage.let("v")
+        assert made.told("v") == [("SYSTEM", "PENDING")]
+        assert made.jobs.next_run("v") == made.now + HOUR
+        made.stage.let("v")
         await settled()
-        world.now += 100 * HOUR + 5
-        world.scheduler.run_due()
-        world.scheduler.run_due()
+        made.now += 100 * HOUR + 5
+        made.scheduler.run_due()
+        made.scheduler.run_due()
         await settled()
-        assert [trigger for trigger, _ in world.told("v")] == ["SYSTEM", "SYSTEM"]
-        assert world.jobs.next_run("v") == world.now - 5 + HOUR
+        assert [trigger for trigger, _ in made.told("v")] == ["SYSTEM", "SYSTEM"]
+        assert made.jobs.next_run("v") == made.now - 5 + HOUR
 
     play(story())
 
 
 def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
     async def story() -> None:
-        world = World()
-        entry = world.add("v", HOURLY)
-        world.now += HOUR
-        world.scheduler.run_due()
-        world.stage.let("v")
+        made = RefreshedViews()
+        entry = made.add("v", HOURLY)
+        made.now += HOUR
+        made.scheduler.run_due()
+        made.stage.let("v")
         await settled()
         # Another gateway with the same catalog knows the task, and so when it ran.
         free = cast(Any, Free())
-        after = RefreshJobs(world.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True)
-        assert after.next_run("v") == world.now + HOUR
+        after = RefreshJobs(made.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True)
+        assert after.next_run("v") == made.now + HOUR
         assert len(entry.history.tasks) == 1
         # Back by a day: it goes on by the new time.
-        world.now -= 24 * HOUR
-        due = world.jobs.next_run("v")
+        made.now -= 24 * HOUR
+        due = made.jobs.next_run("v")
         assert due is not None
-        assert world.now < due <= world.now + HOUR
-        world.now = due
-        world.scheduler.run_due()
+        assert made.now < due <= made.now + HOUR
+        made.now = due
+        made.scheduler.run_due()
         await settled()
         assert len(entry.history.tasks) == 2
         # Started again after an hour and a half, on the clock that was set back: one run was missed.
-        world.now += HOUR + HOUR // 2
+        made.now += HOUR + HOUR // 2
         again = RefreshJobs(
-            *(world.catalog, free, free, free, ZoneInfo("UTC")),
+            *(made.catalog, free, free, free, ZoneInfo("UTC")),
             allow_seconds=True,
-            now_ms=world.time,
+            now_ms=made.time,
         )
         assert again.next_run("v") == due + HOUR
 
@@ -590,45 +590,45 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
 
 def test_a_schedule_that_cannot_be_counted_stops_no_other() -> None:
     async def story() -> None:
-        world = World()
-        world.add("bad", Refreshing(None, Trigger.SCHEDULE, Schedule(cron="99 * * * *")))
-        world.add("far", Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
-        world.add("v", HOURLY)
-        world.now += HOUR
-        world.scheduler.run_due()
+        made = RefreshedViews()
+        made.add("bad", Refreshing(None, Trigger.SCHEDULE, Schedule(cron="99 * * * *")))
+        made.add("far", Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
+        made.add("v", HOURLY)
+        made.now += HOUR
+        made.scheduler.run_due()
         await settled()
-        assert [view for view, _ in world.stage.began] == ["v"]
-        assert world.jobs.next_run("bad") is None
+        assert [view for view, _ in made.stage.began] == ["v"]
+        assert made.jobs.next_run("bad") is None
         with pytest.raises(DefinitionRefused, match="cannot be computed"):
-            world.jobs.check(TableName("d", "x"), Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
+            made.jobs.check(TableName("d", "x"), Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
 
     play(story())
 
 
 def test_a_paused_job_misses_its_runs() -> None:
     async def story() -> None:
-        world = World()
-        entry = world.add("v", HOURLY)
-        await world.jobs.pause(entry, paused=True)
-        world.now += 5 * HOUR
-        world.scheduler.run_due()
+        made = RefreshedViews()
+        entry = made.add("v", HOURLY)
+        await made.jobs.pause(entry, paused=True)
+        made.now += 5 * HOUR
+        made.scheduler.run_due()
         await settled()
-        assert world.told("v") == []
-        assert world.jobs.next_run("v") is None
-        await world.jobs.pause(entry, paused=False)
-        assert world.jobs.next_run("v") == world.now + HOUR
+        assert made.told("v") == []
+        assert made.jobs.next_run("v") is None
+        await made.jobs.pause(entry, paused=False)
+        assert made.jobs.next_run("v") == made.now + HOUR
         changed = replace(entry.view.clauses, refreshing=replace(HOURLY, schedule=Schedule(2, "HOUR")))
         given(entry, clauses=changed)
-        world.jobs.served("v")
-        assert world.jobs.next_run("v") == world.now + HOUR
+        made.jobs.served("v")
+        assert made.jobs.next_run("v") == made.now + HOUR
 
     play(story())
 
 
 def test_a_pause_says_that_reads_go_on() -> None:
     async def story() -> None:
-        world = World()
-        by_reads, hourly, warm = world.add("v"), world.add("w", HOURLY), world.add("x", HOURLY)
+        made = RefreshedViews()
+        by_reads, hourly, warm = made.add("v"), made.add("w", HOURLY), made.add("x", HOURLY)
         given(warm, properties={"when_stale": "REFRESH"})
         said = [still_refreshed_though_paused(entry.view) for entry in (by_reads, hourly, warm)]
         assert [line and line.split("view ")[1].split(",")[0] for line in said] == ["d.v", None, "d.x"]
@@ -640,42 +640,42 @@ def test_changes_go_up() -> None:
     """By published versions through ON COMMIT views, through views of which nothing says when, and no further."""
 
     async def story() -> None:
-        world = World()
-        world.add("low", ON_COMMIT)
-        world.add("plain", reads={"low": 1})
-        world.add("top", replace(ON_COMMIT, method=Method.COMPLETE), reads={"plain": 1})
-        world.add("by_hand", Refreshing(None, Trigger.MANUAL), reads={"low": 1})
-        world.add("over_hand", ON_COMMIT, reads={"by_hand": 1})
-        world.add("side", ON_COMMIT)
-        await world.jobs.pause(world.catalog.entry("side"), paused=True)
-        await world.write()
+        made = RefreshedViews()
+        made.add("low", ON_COMMIT)
+        made.add("plain", reads={"low": 1})
+        made.add("top", replace(ON_COMMIT, method=Method.COMPLETE), reads={"plain": 1})
+        made.add("by_hand", Refreshing(None, Trigger.MANUAL), reads={"low": 1})
+        made.add("over_hand", ON_COMMIT, reads={"by_hand": 1})
+        made.add("side", ON_COMMIT)
+        await made.jobs.pause(made.catalog.entry("side"), paused=True)
+        await made.write()
         await settled()
-        assert world.stage.began == [("low", TriggerMode.COMMIT)]
-        world.stage.let("low")
+        assert made.stage.began == [("low", TriggerMode.COMMIT)]
+        made.stage.let("low")
         await settled()
-        assert world.stage.began[1:] == [("top", TriggerMode.COMMIT)]
-        ((_, task),) = world.catalog.entry("top").history.tasks
+        assert made.stage.began[1:] == [("top", TriggerMode.COMMIT)]
+        ((_, task),) = made.catalog.entry("top").history.tasks
         assert (task.cause.user, task.cause.complete) == ("d.low", True)
-        world.stage.let("top")
-        world.stage.let("by_hand")
-        await world.tasks.begin("by_hand", MANUAL)
+        made.stage.let("top")
+        made.stage.let("by_hand")
+        await made.tasks.begin("by_hand", MANUAL)
         await settled()
-        assert world.stage.began[2:] == [("by_hand", TriggerMode.MANUAL), ("over_hand", TriggerMode.COMMIT)]
+        assert made.stage.began[2:] == [("by_hand", TriggerMode.MANUAL), ("over_hand", TriggerMode.COMMIT)]
 
     play(story())
 
 
 def test_what_changed_while_no_gateway_ran() -> None:
     async def story() -> None:
-        world = World()
+        made = RefreshedViews()
         for view, refreshing in (("v", ON_COMMIT), ("w", ON_COMMIT), ("x", Refreshing())):
-            world.add(view, refreshing)
+            made.add(view, refreshing)
         for view in ("v", "x"):
-            world.catalog.entry(view).ledger.touch(world.now, frozenset({TABLE}))
-        world.scheduler.start()
+            made.catalog.entry(view).ledger.touch(made.now, frozenset({TABLE}))
+        made.scheduler.start()
         await settled()
-        await world.scheduler.stop()
-        assert world.stage.began == [("v", TriggerMode.COMMIT)]
+        await made.scheduler.stop()
+        assert made.stage.began == [("v", TriggerMode.COMMIT)]
 
     play(story())
 
@@ -684,45 +684,45 @@ def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
     """As long as what the view reads looks as it did when the refresh began."""
 
     async def story() -> None:
-        world = World()
-        world.add("v", ON_COMMIT)
+        made = RefreshedViews()
+        made.add("v", ON_COMMIT)
         lasting, passing = StatementFailed("division by zero", "22012"), StatementFailed("a node died", "HY000")
 
         async def refreshes_of_looks(number: int, *outcomes: FreshgateError | None) -> int:
-            before = len(world.stage.began)
+            before = len(made.stage.began)
             for _ in range(number):
-                await world.scheduler.look(0)
+                await made.scheduler.look(0)
                 await settled()
                 if outcomes:
-                    world.stage.let("v", *outcomes)
+                    made.stage.let("v", *outcomes)
                     await settled()
-            return len(world.stage.began) - before
+            return len(made.stage.began) - before
 
-        world.free.found = {"v": ("as it was",)}
-        await world.write()
+        made.free.found = {"v": ("as it was",)}
+        await made.write()
         await settled()
-        world.stage.let("v", lasting)
+        made.stage.let("v", lasting)
         await settled()
         assert await refreshes_of_looks(3) == 0
         # It looks otherwise: once more.
-        world.free.found = {"v": ("changed elsewhere",)}
+        made.free.found = {"v": ("changed elsewhere",)}
         assert await refreshes_of_looks(1, lasting) == 1
         assert await refreshes_of_looks(3) == 0
         # Through the gateway: at once.
-        await world.write()
+        await made.write()
         await settled()
-        world.stage.let("v", passing)
+        made.stage.let("v", passing)
         await settled()
-        assert len(world.stage.began) == 3
+        assert len(made.stage.began) == 3
         # What may pass by itself, and what cannot be looked at, is tried at each look.
-        world.free.found = {"v": ("once more",)}
+        made.free.found = {"v": ("once more",)}
         assert await refreshes_of_looks(3, passing) == 3
-        world.free.found = None
+        made.free.found = None
         assert await refreshes_of_looks(3, lasting) == 3
-        world.free.found = {"v": ("the last",)}
+        made.free.found = {"v": ("the last",)}
         assert await refreshes_of_looks(1, lasting) == 1
-        world.catalog.entry("v").doubt()
-        world.free.found = {"v": ("uncertain",)}
+        made.catalog.entry("v").doubt()
+        made.free.found = {"v": ("uncertain",)}
         assert await refreshes_of_looks(2, lasting) == 2
 
     play(story())
@@ -730,21 +730,21 @@ def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
 
 def test_a_watch_starts_no_task_again_that_was_cancelled() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v", ON_COMMIT)
-        world.free.found = {"v": ("as it was",)}
-        await world.write()
+        made = RefreshedViews()
+        made.add("v", ON_COMMIT)
+        made.free.found = {"v": ("as it was",)}
+        await made.write()
         await settled()
-        *_, (_, task) = world.catalog.entry("v").history.tasks
-        await world.tasks.cancel("v", task.id, "ann")
-        begun = len(world.stage.began)
-        await world.scheduler.look(0)
+        *_, (_, task) = made.catalog.entry("v").history.tasks
+        await made.tasks.cancel("v", task.id, "ann")
+        begun = len(made.stage.began)
+        await made.scheduler.look(0)
         await settled()
-        assert len(world.stage.began) == begun
-        world.free.found = {"v": ("changed elsewhere",)}
-        await world.scheduler.look(0)
+        assert len(made.stage.began) == begun
+        made.free.found = {"v": ("changed elsewhere",)}
+        await made.scheduler.look(0)
         await settled()
-        assert len(world.stage.began) == begun + 1
+        assert len(made.stage.began) == begun + 1
 
     play(story())
 
@@ -753,12 +753,12 @@ def test_a_watch_asks_each_view_below_once(monkeypatch: pytest.MonkeyPatch) -> N
     """However many ways lead down to it."""
 
     async def story() -> None:
-        world = World()
-        below = [world.add(f"v0{side}").view.id for side in "ab"]
+        made = RefreshedViews()
+        below = [made.add(f"v0{side}").view.id for side in "ab"]
         for layer in range(1, 12):
             reads = dict.fromkeys(below, 1)
-            below = [world.add(f"v{layer}{side}", reads=reads).view.id for side in "ab"]
-        world.add("top", ON_COMMIT, reads=dict.fromkeys(below, 1))
+            below = [made.add(f"v{layer}{side}", reads=reads).view.id for side in "ab"]
+        made.add("top", ON_COMMIT, reads=dict.fromkeys(below, 1))
         asked = Counter[int]()
 
         def stale(ledger: Ledger) -> bool:
@@ -766,14 +766,14 @@ def test_a_watch_asks_each_view_below_once(monkeypatch: pytest.MonkeyPatch) -> N
             return ledger.ended > ledger.contains
 
         monkeypatch.setattr(Ledger, "stale", property(stale))
-        await world.scheduler.look(0.0)
-        assert world.told("top") == []
+        await made.scheduler.look(0.0)
+        assert made.told("top") == []
         assert set(asked.values()) == {1}
-        assert len(asked) == len(world.catalog)
-        world.catalog.entry("v0b").ledger.touch(world.now, frozenset({TABLE}))
-        await world.scheduler.look(0.0)
-        assert world.told("top") == [("COMMIT", "PENDING")]
-        await world.tasks.stop_all()
+        assert len(asked) == len(made.catalog)
+        made.catalog.entry("v0b").ledger.touch(made.now, frozenset({TABLE}))
+        await made.scheduler.look(0.0)
+        assert made.told("top") == [("COMMIT", "PENDING")]
+        await made.tasks.stop_all()
 
     play(story())
 
@@ -782,24 +782,24 @@ def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over()
     """Not even what waited for its turn already."""
 
     async def story() -> None:
-        world = World(RefreshLimits(2, 0, 0))
-        world.add("v", ON_COMMIT)
-        await world.write()
-        waiting = await world.tasks.begin("v", MANUAL)
+        made = RefreshedViews(RefreshLimits(2, 0, 0))
+        made.add("v", ON_COMMIT)
+        await made.write()
+        waiting = await made.tasks.begin("v", MANUAL)
         await settled()
-        world.free.lost = "Another gateway does it now."
-        world.stage.let("v")
+        made.free.lost = "Another gateway does it now."
+        made.stage.let("v")
         await settled()
-        assert world.stage.began == [("v", TriggerMode.COMMIT)]
-        assert world.told("v") == [("COMMIT", "SUCCESS"), ("MANUAL", "FAILED")]
-        assert (last := world.catalog.entry("v").history.tasks[-1][1]).error == "Another gateway does it now."
+        assert made.stage.began == [("v", TriggerMode.COMMIT)]
+        assert made.told("v") == [("COMMIT", "SUCCESS"), ("MANUAL", "FAILED")]
+        assert (last := made.catalog.entry("v").history.tasks[-1][1]).error == "Another gateway does it now."
         assert last.id == waiting
-        await world.write()
-        checked = world.free.checked
-        await world.scheduler.look(0)
+        await made.write()
+        checked = made.free.checked
+        await made.scheduler.look(0)
         await settled()
-        assert len(world.told("v")) == 2
-        assert world.free.checked == checked
+        assert len(made.told("v")) == 2
+        assert made.free.checked == checked
 
     play(story())
 
@@ -811,17 +811,17 @@ def test_a_task_runs_until_its_version_is_shown() -> None:
     """It is stored as ended before: the version and its task come into the catalog by one call."""
 
     async def story() -> None:
-        world = World()
-        entry = world.add("v")
-        number, _ = world.log.begin(entry, MANUAL)
-        world.log.start(entry, number)
-        ending = world.log.written(entry, number, 2)
+        made = RefreshedViews()
+        entry = made.add("v")
+        number, _ = made.log.begin(entry, MANUAL)
+        made.log.start(entry, number)
+        ending = made.log.written(entry, number, 2)
         running = entry.history.task(number)
         stored = History.of_stored(ending.properties, current=2).last
         assert running is not None
         assert stored is not None
         assert (running.status, stored.status) == (TaskStatus.RUNNING, TaskStatus.SUCCESS)
-        world.log.succeed(entry, ending)
+        made.log.succeed(entry, ending)
         assert entry.history.last == stored
         assert not entry.history.unsaved
 
@@ -830,18 +830,18 @@ def test_a_task_runs_until_its_version_is_shown() -> None:
 
 def test_ended_tasks_are_counted() -> None:
     async def story() -> None:
-        world = World()
-        world.add("v")
-        asking = [asyncio.create_task(world.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
+        made = RefreshedViews()
+        made.add("v")
+        asking = [asyncio.create_task(made.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
         await settled()
-        assert (world.tasks.running, world.tasks.waiting) == (1, 2)
-        world.stage.let("v", None, RefreshFailed("no", "42P01"))
+        assert (made.tasks.running, made.tasks.waiting) == (1, 2)
+        made.stage.let("v", None, RefreshFailed("no", "42P01"))
         await settled()
-        assert (world.tasks.running, world.tasks.waiting) == (1, 0)
-        await world.tasks.stop("v")
+        assert (made.tasks.running, made.tasks.waiting) == (1, 0)
+        await made.tasks.stop("v")
         await asyncio.wait(asking)
-        assert (world.tasks.running, world.tasks.waiting) == (0, 0)
-        assert {status.value: number for (status, _), number in world.tasks.tally.ended.items()} == {
+        assert (made.tasks.running, made.tasks.waiting) == (0, 0)
+        assert {status.value: number for (status, _), number in made.tasks.tally.ended.items()} == {
             "SUCCESS": 1,
             "FAILED": 1,
             "CANCELED": 1,
@@ -856,25 +856,25 @@ def test_a_task_works_in_the_context_of_who_asked_for_it() -> None:
     """Not in that of whom it waited for."""
 
     async def story() -> None:
-        world = World()
-        world.add("v")
+        made = RefreshedViews()
+        made.add("v")
         whose: ContextVar[str] = ContextVar("whose")
         seen: list[str] = []
-        run = world.stage.run
+        run = made.stage.run
 
         async def noticing(*arguments: Any) -> None:
             seen.append(whose.get())
             await run(*arguments)
 
-        world.stage.run = noticing  # type: ignore[method-assign]
+        made.stage.run = noticing  # type: ignore[method-assign]
 
         async def ask(name: str) -> None:
             whose.set(name)
-            await world.tasks.refresh("v", MANUAL, silent)
+            await made.tasks.refresh("v", MANUAL, silent)
 
         asking = [asyncio.create_task(ask(name)) for name in ("alice", "bob")]
         await settled()
-        world.stage.let("v", None, None)
+        made.stage.let("v", None, None)
         await asyncio.gather(*asking)
         assert seen == ["alice", "bob"]
 

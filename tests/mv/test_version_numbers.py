@@ -16,7 +16,7 @@ from sql.names import TableName
 NOBODY = cast(Any, None)
 
 
-class World:
+class NumberedViews:
     def __init__(self) -> None:
         self.catalog = Catalog("s", NOBODY)
         self.numbers = VersionNumbers(self.catalog, NOBODY)
@@ -33,28 +33,28 @@ def view(view_id: str, reserved: int) -> MaterializedView:
 
 
 def test_no_number_is_kept_of_a_view_that_is_no_more() -> None:
-    world = World()
-    world.catalog.show(world.catalog.reserve(view("stays", 9)))
-    assert world.refresh(view("stays", 9)) == 9
+    numbered = NumberedViews()
+    numbered.catalog.show(numbered.catalog.reserve(view("stays", 9)))
+    assert numbered.refresh(view("stays", 9)) == 9
     for number in range(50):
-        entry = world.catalog.reserve(view(f"v{number}", 9))
-        world.catalog.show(entry)
-        world.refresh(entry.view)
-        world.catalog.remove(entry)
-        world.tasks.forget_dropped()
-    assert world.numbers._next.keys() == {"stays"}
+        entry = numbered.catalog.reserve(view(f"v{number}", 9))
+        numbered.catalog.show(entry)
+        numbered.refresh(entry.view)
+        numbered.catalog.remove(entry)
+        numbered.tasks.forget_dropped()
+    assert numbered.numbers._next.keys() == {"stays"}
     # Those that a failed refresh has used up are not used again.
-    assert world.refresh(view("stays", 9)) == 10
+    assert numbered.refresh(view("stays", 9)) == 10
 
 
 def test_a_view_that_was_damaged_goes_on_from_what_is_reserved() -> None:
-    world = World()
-    entry = world.catalog.reserve(view("v", 9))
-    world.catalog.show(entry)
-    taken = world.refresh(entry.view)
-    world.catalog.remove(entry)
+    numbered = NumberedViews()
+    entry = numbered.catalog.reserve(view("v", 9))
+    numbered.catalog.show(entry)
+    taken = numbered.refresh(entry.view)
+    numbered.catalog.remove(entry)
     # While the refresh is under way the number may not be reserved yet, and the view may be found again.
-    world.numbers.forget_dropped({"v"})
-    assert world.refresh(view("v", 9)) == taken + 1
-    world.numbers.forget_dropped(())
-    assert world.refresh(view("v", 25)) == 25
+    numbered.numbers.forget_dropped({"v"})
+    assert numbered.refresh(view("v", 9)) == taken + 1
+    numbered.numbers.forget_dropped(())
+    assert numbered.refresh(view("v", 25)) == 25

@@ -90,7 +90,7 @@ _VIEWS = frozenset({"AlterViewAs", "AlterViewSchemaBinding", "DropView", "SetVie
 
 
 @dataclass(frozen=True)
-class Spark:
+class SparkReading:
     """What Spark finds in a text."""
 
     plan: Plan
@@ -271,7 +271,7 @@ class Comparison:
     """Compares Spark's plan of a text that it accepts with what the gateway finds."""
 
     def __init__(self, plan: Plan, text: str) -> None:
-        self._root, self._spark, self._ours = plan.root, Spark(plan), Ours(text)
+        self._root, self._spark, self._ours = plan.root, SparkReading(plan), Ours(text)
 
     def misses(self) -> list[str]:
         """What the gateway misses, as "kind: what"."""
@@ -299,7 +299,7 @@ def misses(text: str, plan: Plan) -> list[str]:
     return Comparison(plan, text).misses()
 
 
-def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
+def _by_words(spark: SparkReading, ours: Ours) -> Iterator[str]:
     """The names that the cheap scan misses. If it finds nothing, the statement is not read further."""
     if ours.composes:
         return
@@ -313,7 +313,7 @@ def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
         yield "may not change the namespace"
 
 
-def _by_names(spark: Spark, ours: Ours, statement: Forwarded) -> Iterator[str]:
+def _by_names(spark: SparkReading, ours: Ours, statement: Forwarded) -> Iterator[str]:
     everything = not statement.exact and ours.composes
     if spark.composed and not everything:
         yield "composed"
@@ -340,7 +340,7 @@ def _by_names(spark: Spark, ours: Ours, statement: Forwarded) -> Iterator[str]:
         yield "no files written"
 
 
-def _by_changes(spark: Spark, ours: Ours, statement: Forwarded) -> Iterator[str]:
+def _by_changes(spark: SparkReading, ours: Ours, statement: Forwarded) -> Iterator[str]:
     if spark.changes_namespace and not (statement.changes_namespace or (ours.composes and not statement.exact)):
         yield "namespace not changed"
     if statement.exact:

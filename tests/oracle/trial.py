@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from oracle.comparison import Comparison, Ours, Spark, fold, misses
+from oracle.comparison import Comparison, Ours, SparkReading, fold, misses
 from oracle.mutation import Sample, Texts, pieces
 from oracle.plans import Plan, read
 
@@ -101,7 +101,7 @@ def description(found: Found, seed: int) -> str:
     """Describes a miss for a person."""
     text, settings = found.shortest or found.sample.text, found.sample.settings
     plan = read([text], settings)[0]
-    spark, statement = Spark(plan), Ours(text).statement
+    spark, statement = SparkReading(plan), Ours(text).statement
     lines = [f"{'; '.join(misses(text, plan) or found.what)}", f"  text   {text!r}"]
     lines.append(f"  with   {settings}")
     lines.append(f"  Spark  {plan.root}: reads {sorted(spark.reads)} writes {sorted(spark.writes)}")

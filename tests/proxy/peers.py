@@ -82,7 +82,7 @@ def echo_of(request: bytes) -> bytes:
 
 
 @dataclass
-class Spark:
+class ScriptedServer:
     """Accepts logins, and then runs `script` for each connection."""
 
     mechanism: str = PLAIN
@@ -204,7 +204,7 @@ class Gateway:
     """The listener between the peers, with everything that tests check."""
 
     listener: Listener
-    spark: Spark
+    spark: ScriptedServer
     services: list[Service]
     limits: WireLimits
     traffic: Traffic
@@ -240,14 +240,14 @@ def login_bytes() -> bytes:
 
 @asynccontextmanager
 async def gateway(
-    spark: Spark | None = None,
+    spark: ScriptedServer | None = None,
     service: Callable[[], Service] = Service,
     limits: WireLimits = LIMITS,
     transports: frozenset[str] = BOTH,
     http: bool = False,
     proxies: TrustedProxies | None = None,
 ) -> AsyncIterator[Gateway]:
-    spark = spark or Spark()
+    spark = spark or ScriptedServer()
     server = await asyncio.start_server(spark.serve, "127.0.0.1", 0)
     spark.port = server.sockets[0].getsockname()[1]
     services: list[Service] = []
@@ -284,4 +284,15 @@ async def gateway(
             assert each.calls.count("client_lost") == 1, each.calls
 
 
-__all__ = ["Answer", "Forward", "Gateway", "Peer", "Service", "Spark", "echo_of", "gateway", "login_bytes", "until"]
+__all__ = [
+    "Answer",
+    "Forward",
+    "Gateway",
+    "Peer",
+    "ScriptedServer",
+    "Service",
+    "echo_of",
+    "gateway",
+    "login_bytes",
+    "until",
+]

@@ -15,7 +15,7 @@ from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
 from gateway.wire.message import reply_status
-from tests.proxy.peers import Peer, Script, Service, Spark, echo_of, gateway, until
+from tests.proxy.peers import Peer, Script, ScriptedServer, Service, echo_of, gateway, until
 from tests.wire import calls
 
 
@@ -87,7 +87,7 @@ async def test_another_users_request_waits_for_the_upstream_reply_to_a_close(
     """It waits only for a limited time if Spark does not reply."""
     monkeypatch.setattr(relay, "_SETTLE_SECONDS", 30.0 if answers else 0.01)
     answered = asyncio.Event()
-    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+    async with gateway(ScriptedServer(script=closing(answered)), known, http=True) as gate:
         peer = await gate.dial()
         for request in (calls.status(), calls.close()):
             peer.writer.write(post(request, "ada"))
@@ -108,7 +108,7 @@ async def test_another_users_request_waits_for_the_upstream_reply_to_a_close(
 )
 async def test_a_connection_is_closed_after_an_immediate_answer(request_: bytes, status: int) -> None:
     answered = asyncio.Event()
-    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+    async with gateway(ScriptedServer(script=closing(answered)), known, http=True) as gate:
         peer = await gate.dial()
         for request in (calls.status(), calls.close()):
             peer.writer.write(post(request))
@@ -123,7 +123,7 @@ async def test_a_connection_is_closed_after_an_immediate_answer(request_: bytes,
 async def test_a_client_leaves_while_another_users_login_waits() -> None:
     """The service of the first user is ended, too, which `gateway` checks."""
     answered = asyncio.Event()
-    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+    async with gateway(ScriptedServer(script=closing(answered)), known, http=True) as gate:
         peer = await gate.dial()
         for request in (calls.status(), calls.close()):
             peer.writer.write(post(request, "ada"))
@@ -190,7 +190,7 @@ async def test_another_users_request_does_not_use_the_first_users_connection() -
 
 
 async def test_a_login_that_spark_refuses_late_fails_the_request() -> None:
-    async with gateway(Spark(refuse_with="not you"), service=late, http=True) as gate:
+    async with gateway(ScriptedServer(refuse_with="not you"), service=late, http=True) as gate:
         peer = await gate.dial()
         for _ in range(2):
             peer.writer.write(post(calls.open_session()))
@@ -201,7 +201,7 @@ async def test_a_login_that_spark_refuses_late_fails_the_request() -> None:
 
 
 async def test_a_refused_login_gets_a_401_and_closes_the_connection() -> None:
-    async with gateway(Spark(refuse_with="not you"), http=True) as gate:
+    async with gateway(ScriptedServer(refuse_with="not you"), http=True) as gate:
         peer = await gate.dial()
         peer.writer.write(post(calls.status()))
         status, body = await reply(peer)
@@ -216,7 +216,7 @@ async def test_a_reply_remains_unfinished_if_spark_is_lost_within_it() -> None:
         await peer.writer.drain()
         peer.close()
 
-    async with gateway(Spark(script=script), http=True) as gate:
+    async with gateway(ScriptedServer(script=script), http=True) as gate:
         peer = await gate.dial()
         peer.writer.write(post(calls.status()))
         rest = await peer.closed()
@@ -236,7 +236,7 @@ async def test_a_long_reply_is_chunked() -> None:
             await asyncio.sleep(0)
             peer.writer.write(whole[20:])
 
-    async with gateway(Spark(script=script), http=True) as gate:
+    async with gateway(ScriptedServer(script=script), http=True) as gate:
         peer = await gate.dial()
         for _ in range(3):
             peer.writer.write(post(long))

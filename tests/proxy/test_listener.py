@@ -25,7 +25,7 @@ from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
 from gateway.wire.sasl import refusal
-from tests.proxy.peers import BOTH, LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 
 
@@ -106,7 +106,7 @@ async def test_a_long_request_before_the_login_is_refused() -> None:
 
 async def test_a_client_that_leaves_during_its_login_counts_as_a_failed_login() -> None:
     accepted = asyncio.Event()
-    async with gateway(Spark(before_answer=accepted)) as gate:
+    async with gateway(ScriptedServer(before_answer=accepted)) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes())
         await until(lambda: gate.spark.logins)
@@ -189,7 +189,7 @@ async def test_closing_is_bounded() -> None:
 
 
 async def test_a_port_in_use_is_an_error() -> None:
-    async with gateway(Spark()) as gate:
+    async with gateway(ScriptedServer()) as gate:
         port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
         second = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
         with pytest.raises(PortUnavailable, match="in use") as raised:
@@ -386,7 +386,7 @@ async def test_a_closing_client_that_does_not_read_is_cut_off() -> None:
         peer.writer.write(frame(bytes(64 << 20)))
         await peer.writer.drain()
 
-    async with gateway(Spark(script=endless), limits=replace(LIMITS, stall_seconds=5)) as gate:
+    async with gateway(ScriptedServer(script=endless), limits=replace(LIMITS, stall_seconds=5)) as gate:
         peer = await gate.client()
         peer.send(calls.status())
         relay = next(iter(gate.listener._relays))

@@ -15,7 +15,7 @@ from gateway.wire.frame import frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, fetch_call, peek, reply_status
 from gateway.wire.reading import Ahead, ResultReading
 from gateway.wire.reply import closed
-from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
+from tests.proxy.peers import Gateway, Peer, Script, ScriptedServer, Service, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
 from tests.wire import calls
 from tests.wire.spark_result import SparkResult, fetch
@@ -91,7 +91,7 @@ async def test_a_client_gets_the_answers_of_spark(client_mechanism: str) -> None
         chance = random.Random(seed)
         lengths = [chance.choice([10, 3_000, 200_000]) for _ in range(40)]
         plain, result = SparkResult(lengths), SparkResult(lengths)
-        async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+        async with gateway(ScriptedServer(script=answering(result)), Reads().service) as gate:
             peer = await gate.client(client_mechanism)
             for number in range(30):
                 if chance.random() < 0.15:
@@ -108,7 +108,7 @@ async def test_a_client_gets_the_answers_of_spark(client_mechanism: str) -> None
 
 async def test_pages_are_fetched_in_advance_over_http() -> None:
     plain, result = SparkResult([3_000] * 40), SparkResult([3_000] * 40)
-    async with gateway(Spark(script=answering(result)), Reads().service, http=True) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), Reads().service, http=True) as gate:
         peer = await gate.dial()
         for number in range(9):
             request = fetch(FETCH_NEXT, 3, number)
@@ -120,7 +120,7 @@ async def test_pages_are_fetched_in_advance_over_http() -> None:
 async def test_over_http_another_user_does_not_get_the_page() -> None:
     """The page is discarded before the connection to Spark is closed."""
     reads, result = Reads(), SparkResult([200_000] * 400)
-    async with gateway(Spark(script=answering(result)), reads.service, http=True) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), reads.service, http=True) as gate:
         peer = await gate.dial()
         ahead = await page_over_http(peer, reads, 100)
         peer.writer.write(post(calls.status(), "eve"))
@@ -132,7 +132,7 @@ async def test_over_http_another_user_does_not_get_the_page() -> None:
 
 async def test_the_third_page_is_fetched_in_advance() -> None:
     result = SparkResult([10] * 20)
-    async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
         await until(lambda: relay_of(gate)._ahead._page is not None and relay_of(gate)._ahead._page.complete)
@@ -144,7 +144,7 @@ async def test_the_third_page_is_fetched_in_advance() -> None:
 async def test_the_memory_for_a_page_is_bounded_and_freed_for_other_requests() -> None:
     result = SparkResult([200_000] * 400)
     answered: list[bytes] = []
-    async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
+    async with gateway(ScriptedServer(script=answering(result, answered)), Reads().service) as gate:
         peer = await gate.client()
         await two_pages(peer, 100)
         relay = relay_of(gate)
@@ -183,7 +183,7 @@ async def test_spark_steps_back_before_it_gets_another_request() -> None:
     reads, result, plain = Reads(), SparkResult([10] * 100), SparkResult([10] * 100)
     go_on = asyncio.Event()
     names: list[str] = []
-    async with gateway(Spark(script=holding(result, go_on, names)), reads.service) as gate:
+    async with gateway(ScriptedServer(script=holding(result, go_on, names)), reads.service) as gate:
         peer, elsewhere = await gate.client(), await gate.client()
         await two_pages(peer, 3)
         ahead = reads.reading.ahead
@@ -205,7 +205,7 @@ async def test_a_client_that_leaves_during_another_request_loses_no_rows() -> No
     reads, result = Reads(), SparkResult([10] * 100)
     go_on = asyncio.Event()
     names: list[str] = []
-    async with gateway(Spark(script=holding(result, go_on, names)), reads.service, http=True) as gate:
+    async with gateway(ScriptedServer(script=holding(result, go_on, names)), reads.service, http=True) as gate:
         peer = await gate.dial()
         ahead = await page_over_http(peer, reads)
         peer.writer.write(post(calls.execute("select 1")))
@@ -232,7 +232,7 @@ async def test_over_http_another_user_does_not_wait_for_the_page(eve_leaves: boo
                 await comes.wait()
             peer.send(result.answer(request))
 
-    async with gateway(Spark(script=script), reads.service, http=True) as gate:
+    async with gateway(ScriptedServer(script=script), reads.service, http=True) as gate:
         peer = await gate.dial()
         ahead = await page_over_http(peer, reads)
         peer.writer.write(post(calls.status(), "eve"))
@@ -265,7 +265,7 @@ async def test_a_failed_step_back_ends_the_reading(how: str, monkeypatch: pytest
         if how != "breaks":
             await peer.closed()
 
-    async with gateway(Spark(script=script), reads.service) as gate:
+    async with gateway(ScriptedServer(script=script), reads.service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
         ahead = reads.reading.ahead
@@ -281,7 +281,7 @@ async def test_a_failed_step_back_ends_the_reading(how: str, monkeypatch: pytest
 async def test_a_dropped_page_is_read_even_if_the_client_does_not_read() -> None:
     """Others may wait for Spark to finish the page."""
     reads, result = Reads(), SparkResult([200_000] * 400)
-    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), reads.service) as gate:
         peer = await gate.client()
         await two_pages(peer, 100)
         relay, ahead = relay_of(gate), reads.reading.ahead
@@ -301,7 +301,7 @@ async def test_after_a_client_has_left_another_one_misses_no_rows(kept: bool) ->
     """This applies if Spark, and not the gateway, closes what a client leaves behind."""
     reads = Reads()
     plain, result = SparkResult([10 if kept else 200_000] * 400), SparkResult([10 if kept else 200_000] * 400)
-    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), reads.service) as gate:
         peer, other = await gate.client(), await gate.client()
         for number in range(2):
             request = fetch(FETCH_NEXT, 100, number)
@@ -316,7 +316,7 @@ async def test_after_a_client_has_left_another_one_misses_no_rows(kept: bool) ->
 
 async def test_a_long_page_continues_when_the_client_requests_it() -> None:
     plain, result = SparkResult([200_000] * 400), SparkResult([200_000] * 400)
-    async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
         for number in range(5):
             request = fetch(FETCH_NEXT, 100, number)
@@ -327,7 +327,7 @@ async def test_a_long_page_continues_when_the_client_requests_it() -> None:
 async def test_closing_the_operation_discards_the_page() -> None:
     result = SparkResult([200_000] * 400)
     answered: list[bytes] = []
-    async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
+    async with gateway(ScriptedServer(script=answering(result, answered)), Reads().service) as gate:
         peer = await gate.client()
         await two_pages(peer, 100)
         relay = relay_of(gate)
@@ -344,7 +344,7 @@ async def test_closing_the_operation_discards_the_page() -> None:
 async def test_the_page_of_a_client_that_leaves_is_discarded(rows: int) -> None:
     """Spark sends the page and steps back before the connection is closed."""
     answered: list[bytes] = []
-    spark = Spark(script=answering(SparkResult([200_000] * 400), answered))
+    spark = ScriptedServer(script=answering(SparkResult([200_000] * 400), answered))
     async with gateway(spark, Reads().service) as gate:
         peer = await gate.client()
         await two_pages(peer, rows)
@@ -357,7 +357,7 @@ async def test_the_page_of_a_client_that_leaves_is_discarded(rows: int) -> None:
 async def test_an_unused_page_is_discarded_after_some_time() -> None:
     result = SparkResult([10] * 100)
     reads = Reads()
-    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+    async with gateway(ScriptedServer(script=answering(result)), reads.service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
         relay = relay_of(gate)
@@ -385,7 +385,7 @@ async def test_a_page_is_discarded_if_spark_is_lost() -> None:
         await peer.message()
         gone.set()
 
-    async with gateway(Spark(script=script), reads.service) as gate:
+    async with gateway(ScriptedServer(script=script), reads.service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
         await gone.wait()
@@ -409,7 +409,7 @@ async def test_spark_is_lost_during_a_requested_page(kept: int) -> None:
         await peer.writer.drain()
         await claimed.wait()
 
-    async with gateway(Spark(script=script), reads.service) as gate:
+    async with gateway(ScriptedServer(script=script), reads.service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
         relay = relay_of(gate)
@@ -437,7 +437,7 @@ async def test_a_page_in_several_frames_ends_the_connection() -> None:
         peer.writer.write(frame(page[400:]))
         await peer.closed()
 
-    async with gateway(Spark(script=script), Reads().service) as gate:
+    async with gateway(ScriptedServer(script=script), Reads().service) as gate:
         peer = await gate.client()
         await asked(peer, fetch(FETCH_NEXT, 30, 1))
         peer.send(fetch(FETCH_NEXT, 30, 2))
@@ -447,7 +447,7 @@ async def test_a_page_in_several_frames_ends_the_connection() -> None:
 
 async def test_no_page_is_fetched_in_advance_without_frames() -> None:
     result, plain = SparkResult([10] * 20), SparkResult([10] * 20)
-    async with gateway(Spark(NOSASL, answering(result)), Reads().service) as gate:
+    async with gateway(ScriptedServer(NOSASL, answering(result)), Reads().service) as gate:
         peer = await gate.client()
         for number in range(9):
             request = fetch(FETCH_NEXT, 3, number)

@@ -17,7 +17,7 @@ from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, negotiation, refusal
-from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo, echo_of, gateway, login_bytes, until
+from tests.proxy.peers import LIMITS, Peer, ScriptedServer, Service, echo, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 
 MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
@@ -36,7 +36,7 @@ def message_of(reply: bytes) -> str | None:
 
 
 async def test_spark_checks_the_login_first() -> None:
-    spark = Spark(before_answer=asyncio.Event())
+    spark = ScriptedServer(before_answer=asyncio.Event())
     async with gateway(spark) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes())
@@ -50,7 +50,7 @@ async def test_spark_checks_the_login_first() -> None:
 
 
 async def test_a_refused_login_gets_sparks_message_and_no_request_runs() -> None:
-    async with gateway(Spark(refuse_with="who is ada?")) as gate:
+    async with gateway(ScriptedServer(refuse_with="who is ada?")) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
         assert await peer.closed() == refusal("who is ada?")
@@ -59,7 +59,7 @@ async def test_a_refused_login_gets_sparks_message_and_no_request_runs() -> None
 
 
 async def test_a_login_that_the_gateway_refuses_never_reaches_spark() -> None:
-    async with gateway(Spark(), lambda: Service(refuse_with="not you")) as gate:
+    async with gateway(ScriptedServer(), lambda: Service(refuse_with="not you")) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
         assert await peer.closed() == refusal("not you")
@@ -67,7 +67,7 @@ async def test_a_login_that_the_gateway_refuses_never_reaches_spark() -> None:
 
 
 async def test_an_unreachable_spark_is_named() -> None:
-    spark = Spark()
+    spark = ScriptedServer()
     async with gateway(spark) as gate:
         unused = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         spark.port = unused.sockets[0].getsockname()[1]
@@ -81,7 +81,9 @@ async def test_an_unreachable_spark_is_named() -> None:
 
 
 async def test_a_spark_that_does_not_answer_the_login_causes_an_error() -> None:
-    async with gateway(Spark(before_answer=asyncio.Event()), limits=replace(LIMITS, login_seconds=0.05)) as gate:
+    async with gateway(
+        ScriptedServer(before_answer=asyncio.Event()), limits=replace(LIMITS, login_seconds=0.05)
+    ) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes())
         assert b"did not answer the login within 0.05 seconds" in await peer.closed()
@@ -104,7 +106,7 @@ async def test_without_sasl_spark_is_connected_at_the_first_forwarded_request() 
 
 
 async def test_without_sasl_a_refusal_by_spark_is_noted() -> None:
-    async with gateway(Spark(refuse_with="who is ada?")) as gate:
+    async with gateway(ScriptedServer(refuse_with="who is ada?")) as gate:
         peer = await gate.client(NOSASL)
         peer.send(calls.open_session())
         assert message_of(await peer.message()) == "who is ada?"
@@ -134,7 +136,7 @@ async def test_bytes_are_forwarded_unchanged(client_mechanism: str, spark_mechan
             seen.append(await peer.message())
             peer.send(page if peek(seen[-1]).name == "FetchResults" else echo_of(seen[-1]))
 
-    async with gateway(Spark(spark_mechanism, script)) as gate:
+    async with gateway(ScriptedServer(spark_mechanism, script)) as gate:
         peer = await gate.client(client_mechanism)
         requests = [*calls.samples(), calls.execute("x" * 300_000), calls.fetch(), calls.status()]
         for request in requests:
@@ -213,7 +215,7 @@ async def test_pipelined_requests_keep_their_order(client_mechanism: str, spark_
         ]
         return kinds[peek(request).seqid % 4](request)
 
-    async with gateway(Spark(spark_mechanism), service(decide)) as gate:
+    async with gateway(ScriptedServer(spark_mechanism), service(decide)) as gate:
         peer = await gate.client(client_mechanism)
         requests = [calls.execute(f"select {n}", seqid=n) for n in range(200)]
         stream = b"".join(requests)
@@ -279,7 +281,7 @@ async def test_a_known_reply_is_sent_immediately_and_the_next_request_waits_for_
                 await answer.wait()
             peer.send(echo_of(request))
 
-    async with gateway(Spark(script=script)) as gate:
+    async with gateway(ScriptedServer(script=script)) as gate:
         peer = await gate.client(client_mechanism)
         peer.send(calls.status())
         await peer.message()
@@ -318,7 +320,7 @@ async def test_the_connection_to_spark_is_closed_after_the_reply_of_spark() -> N
     def decide(request: bytes) -> Decision:
         return replace(known(request), on_reply=noted.append)
 
-    async with gateway(Spark(script=script), service(decide)) as gate:
+    async with gateway(ScriptedServer(script=script), service(decide)) as gate:
         peer = await gate.client()
         peer.send(calls.close())
         assert await peer.message() == CLOSED
@@ -343,7 +345,7 @@ async def test_the_loss_of_spark_after_an_immediate_reply_is_hidden(goes: bool) 
         await lose.wait()
         peer.cut()
 
-    async with gateway(Spark(script=script), service(known)) as gate:
+    async with gateway(ScriptedServer(script=script), service(known)) as gate:
         peer = await gate.client()
         peer.send(calls.close())
         assert await peer.message() == CLOSED
@@ -368,7 +370,7 @@ async def test_a_reply_in_several_frames_is_forwarded() -> None:
                 peer.send(part)
                 await peer.writer.drain()
 
-    async with gateway(Spark(script=script)) as gate:
+    async with gateway(ScriptedServer(script=script)) as gate:
         peer = await gate.client()
         for request in (calls.status(), calls.fetch()):
             peer.send(request)
@@ -420,7 +422,7 @@ async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism:
             await peer.writer.drain()
             sent += 100_000
 
-    async with gateway(Spark(spark_mechanism, script)) as gate:
+    async with gateway(ScriptedServer(spark_mechanism, script)) as gate:
         peer = await gate.client(client_mechanism)
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         peer.send(calls.fetch())
@@ -485,7 +487,7 @@ async def test_a_client_that_does_not_read_gets_no_further_answers() -> None:
 
 @pytest.mark.parametrize("sent", [0, 3, 12, len(login_bytes())])
 async def test_a_client_leaves_during_the_login(sent: int) -> None:
-    spark = Spark(before_answer=asyncio.Event())
+    spark = ScriptedServer(before_answer=asyncio.Event())
     async with gateway(spark) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes()[:sent])
@@ -514,7 +516,7 @@ async def test_a_client_leaves(client_mechanism: str, how: str, phase: str) -> N
                 peer.send(echo_of(request))
 
     gone = asyncio.Event()
-    async with gateway(Spark(script=script), lambda: Service(client_lost_gate=gone)) as gate:
+    async with gateway(ScriptedServer(script=script), lambda: Service(client_lost_gate=gone)) as gate:
         peer = await gate.client(client_mechanism)
         peer.send(calls.fetch())
         await until(lambda: gate.has("FetchResults"))
@@ -572,7 +574,7 @@ async def test_the_loss_of_spark_before_a_reply_is_an_error_and_the_next_request
                 return
             peer.send(echo_of(request))
 
-    async with gateway(Spark(script=script)) as gate:
+    async with gateway(ScriptedServer(script=script)) as gate:
         peer = await gate.client(client_mechanism)
         peer.send(calls.open_session())
         assert await peer.message() == echo_of(calls.open_session())
@@ -623,7 +625,7 @@ async def test_the_loss_of_spark_within_a_reply_closes_the_client(
         await peer.writer.drain()
         peer.close()
 
-    async with gateway(Spark(spark_mechanism, script)) as gate:
+    async with gateway(ScriptedServer(spark_mechanism, script)) as gate:
         peer = await gate.client(client_mechanism)
         peer.send(calls.status())
         rest = await peer.closed()
@@ -637,7 +639,9 @@ async def test_the_loss_of_spark_within_a_collected_reply_is_an_error() -> None:
         await peer.writer.drain()
         peer.close()
 
-    async with gateway(Spark(script=script), service(lambda request: Forward(request, lambda reply: reply))) as gate:
+    async with gateway(
+        ScriptedServer(script=script), service(lambda request: Forward(request, lambda reply: reply))
+    ) as gate:
         peer = await gate.client()
         peer.send(calls.status())
         assert message_of(await peer.message()) == "Spark is gone"
@@ -679,7 +683,7 @@ async def test_a_loss_without_an_error_reply_closes_the_client() -> None:
     async def script(peer: Peer) -> None:
         await peer.message()
 
-    async with gateway(Spark(script=script), lambda: Service(reply_to_loss=False)) as gate:
+    async with gateway(ScriptedServer(script=script), lambda: Service(reply_to_loss=False)) as gate:
         peer = await gate.client()
         peer.send(calls.status())
         assert await peer.closed() == b""
@@ -697,7 +701,7 @@ async def test_unsolicited_bytes_of_spark_end_its_connection(client_mechanism: s
         known = peek(request).name == "OpenSession"
         return Forward(request, mend=bytes) if known else Answer(echo_of(request))
 
-    async with gateway(Spark(script=script), service(decide)) as gate:
+    async with gateway(ScriptedServer(script=script), service(decide)) as gate:
         peer = await gate.client(client_mechanism)
         for request in (calls.open_session(), calls.status()):
             peer.send(request)
@@ -718,7 +722,7 @@ async def test_a_reply_too_long_to_collect_is_an_error() -> None:
 
     limits = replace(LIMITS, reply_bytes_max=50_000)
     decide = service(lambda request: Forward(request, lambda reply: reply))
-    async with gateway(Spark(script=script), decide, limits) as gate:
+    async with gateway(ScriptedServer(script=script), decide, limits) as gate:
         peer = await gate.client()
         peer.send(calls.fetch())
         assert message_of(await peer.message()) == "Spark is gone"

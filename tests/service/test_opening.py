@@ -57,7 +57,7 @@ def opened() -> bytes:
 class Side:
     """A connection of the gateway's to Spark, whose replies come when the test lets them."""
 
-    def __init__(self, spark: Spark) -> None:
+    def __init__(self, spark: Opener) -> None:
         self.alive = True
         self.busy = False
         self._spark = spark
@@ -88,8 +88,8 @@ class Side:
         self.alive = False
 
 
-class Spark:
-    """Opens sessions over connections of the gateway's, and keeps them until they are closed, as it does over HTTP."""
+class Opener:
+    """Implements `side_connections.Upstream`. Opens sessions, and keeps them until they are closed, as over HTTP."""
 
     def __init__(self) -> None:
         self.answers = asyncio.Event()
@@ -115,12 +115,12 @@ class Spark:
 
 
 class Gateway:
-    """A gateway for `per_user_max` sessions of each user, before such a Spark."""
+    """A gateway for `per_user_max` sessions of each user, before an `Opener`."""
 
     def __init__(
         self, per_user_max: int = 1, router: object = None, mechanism: str = PLAIN, effects: object = None
     ) -> None:
-        self.spark = Spark()
+        self.spark = Opener()
         self.sessions = Sessions(per_user_max)
         self.lines = KeptLines()
         nothing = cast(Any, None)

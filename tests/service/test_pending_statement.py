@@ -42,7 +42,7 @@ async def test_a_failed_question_says_nothing() -> None:
 # --- unknown outcomes ------------------------------------------------------------------------------------------
 
 
-class Spark:
+class SessionAnswers:
     """Answers questions about one session, in this order: whether it is known, or that Spark is away."""
 
     def __init__(self, answers: list[bool | None]) -> None:
@@ -74,7 +74,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_statement, "LATE_SECONDS", 0.0)
 
 
-async def outlived(spark: Spark, *, synchronous: bool = True, **session: bool) -> None:
+async def outlived(spark: SessionAnswers, *, synchronous: bool = True, **session: bool) -> None:
     statement = PendingStatement(spark.session(**session))
     statement.sent(synchronous=synchronous)
     async with asyncio.timeout(10):
@@ -83,14 +83,14 @@ async def outlived(spark: Spark, *, synchronous: bool = True, **session: bool) -
 
 @pytest.mark.usefixtures("quick")
 async def test_a_synchronous_statement_is_over_after_its_session() -> None:
-    spark = Spark([True, None, True, False, True])
+    spark = SessionAnswers([True, None, True, False, True])
     await outlived(spark)
     assert spark.answers == [True]
 
 
 @pytest.mark.usefixtures("quick")
 async def test_an_asynchronous_statement_is_over_soon() -> None:
-    spark = Spark([True])
+    spark = SessionAnswers([True])
     await outlived(spark, synchronous=False)
     assert spark.answers == [True]
 
@@ -98,6 +98,6 @@ async def test_an_asynchronous_statement_is_over_soon() -> None:
 @pytest.mark.usefixtures("quick")
 async def test_a_session_that_outlives_its_connection_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_statement, "UNTIED_SECONDS", 0.0)
-    spark = Spark([True])
+    spark = SessionAnswers([True])
     await outlived(spark, tied=False)
     assert spark.answers == [True]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from fake_spark import Answer, FakeSide, FakeSpark, FakeSqlSession
+from fake_spark import Answer, FakeSpark, FakeSqlSession, SparkSession
 from raw_session import encoded
 from TCLIService import ttypes
 
@@ -30,13 +30,17 @@ FIXED = "spark.sql.fixed"
 _CHANGE = re.compile(r"(SET|RESET) `([^`]*)`(?:=`([^`]*)`)?")
 
 
-class Sql(FakeSqlSession):
-    """A session with settings; one of them cannot be changed."""
+class SparkWithSettings(FakeSpark):
+    """Its sessions have settings; one of them cannot be changed."""
 
-    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
-        assert isinstance(self.spark, Spark)
-        settings = self.spark.settings[self.session.handle.guid]
-        self.spark.asked_in[self.session.handle.guid].append(sql)
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[bytes, dict[str, str]] = defaultdict(lambda: {"a": "1", "b": "2"})
+        self.asked_in: dict[bytes, list[str]] = defaultdict(list)
+
+    async def run(self, session: SparkSession, sql: str, on_start: Callable[[str], None] | None) -> Answer:
+        settings = self.settings[session.handle.guid]
+        self.asked_in[session.handle.guid].append(sql)
         if sql == "SET":
             return Answer(sorted(settings.items()))
         if (change := _CHANGE.fullmatch(sql)) is not None:
@@ -45,21 +49,6 @@ class Sql(FakeSqlSession):
             settings.pop(change[2], None)
             settings |= {change[2]: change[3]} if change[1] == "SET" else {}
         return Answer([])
-
-
-class Spark(FakeSpark):
-    def __init__(self) -> None:
-        super().__init__()
-        self.settings: dict[bytes, dict[str, str]] = defaultdict(lambda: {"a": "1", "b": "2"})
-        self.asked_in: dict[bytes, list[str]] = defaultdict(list)
-
-    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
-        return Side(self)
-
-
-class Side(FakeSide):
-    def session(self, handle: Handle) -> SqlSession:
-        return Sql(self._spark, self._spark.sessions[handle.guid])
 
 
 class Texts:
@@ -80,18 +69,19 @@ class Texts:
 
 def own(reader: Reader) -> bytes:
     """The session at Spark of a reader."""
-    assert isinstance(reader.sql, Sql)
-    return reader.sql.session.handle.guid
+    assert isinstance(reader.sql, FakeSqlSession)
+    handle: Handle = reader.sql.session.handle
+    return handle.guid
 
 
-def client(spark: Spark) -> Session:
+def client(spark: SparkWithSettings) -> Session:
     found = opened(spark.hear(OPEN))
     assert found is not None
     return Session(found[0], 5, "ada", Login("ada", "x", NOSASL), open_session(OPEN), OPEN, Sides(spark, 60.0))
 
 
 async def test_the_embedded_engine_plans_in_the_session_itself() -> None:
-    spark = Spark()
+    spark = SparkWithSettings()
     session = client(spark)
     async with ProofSessions(Texts(in_place=True)).of(session, NAMESPACE) as planning:
         assert own(await planning.reader()) == session.upstream_handle.guid
@@ -99,7 +89,7 @@ async def test_the_embedded_engine_plans_in_the_session_itself() -> None:
 
 
 async def test_another_session_gets_the_settings_and_ends_afterwards() -> None:
-    spark, texts = Spark(), Texts()
+    spark, texts = SparkWithSettings(), Texts()
     session = client(spark)
     own = session.upstream_handle.guid
     spark.settings[own] = {"a": "3", "c": "4"}
@@ -117,7 +107,7 @@ async def test_another_session_gets_the_settings_and_ends_afterwards() -> None:
 
 
 async def test_nothing_is_planned_under_other_settings() -> None:
-    spark, texts = Spark(), Texts()
+    spark, texts = SparkWithSettings(), Texts()
     session = client(spark)
     spark.settings[session.upstream_handle.guid] = {"a": "1", "b": "2", FIXED: "x"}
     async with ProofSessions(texts).of(session, NAMESPACE) as planning:
@@ -126,7 +116,7 @@ async def test_nothing_is_planned_under_other_settings() -> None:
     assert not texts.sessions
 
 
-async def closed(spark: Spark, session: Session) -> None:
+async def closed(spark: SparkWithSettings, session: Session) -> None:
     """Its client has closed it, and it has ended at Spark."""
     await session.end()
     session.closed = session.over = True
@@ -135,7 +125,7 @@ async def closed(spark: Spark, session: Session) -> None:
 
 @pytest.mark.parametrize("in_place", [True, False])
 async def test_a_session_that_its_client_has_closed_is_replaced_by_one_like_it(in_place: bool) -> None:
-    spark = Spark()
+    spark = SparkWithSettings()
     sessions, session = ProofSessions(Texts(in_place=in_place)), client(spark)
     settings = {"a": "3", "c": "4"}
     spark.settings[session.upstream_handle.guid] = dict(settings)
@@ -149,13 +139,13 @@ async def test_a_session_that_its_client_has_closed_is_replaced_by_one_like_it(i
         assert spark.asked_in[twin][-1] == "USE `spark_catalog`.`shop`"
         assert spark.sessions[twin].user == "ada"
     async with sessions.spare(session, NAMESPACE) as spare:
-        assert isinstance(spare, Sql)
+        assert isinstance(spare, FakeSqlSession)
         assert spark.settings[spare.session.handle.guid] == settings
     assert spark.sessions == {}
 
 
 async def test_the_settings_of_a_session_are_those_of_every_session_that_was_set_alike() -> None:
-    spark = Spark()
+    spark = SparkWithSettings()
     sessions, first, second = ProofSessions(Texts(in_place=True)), client(spark), client(spark)
     await sessions.note(first)
     await sessions.note(second)
@@ -177,7 +167,7 @@ def was_set(session: Session) -> None:
 async def test_nothing_is_planned_if_the_settings_of_a_closed_session_are_not_known(
     change: Callable[[Session], None],
 ) -> None:
-    spark = Spark()
+    spark = SparkWithSettings()
     sessions, session = ProofSessions(Texts(in_place=True)), client(spark)
     await sessions.note(session)
     change(session)

@@ -45,7 +45,7 @@ class Side:
         pass
 
 
-class NoSpark:
+class NoUpstream:
     async def connect(self, login: Login, *, ask: bool = False) -> Any:
         raise AssertionError("nobody asks for it")
 
@@ -58,7 +58,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
         sessions = Sessions(loose_seconds=0.01, on_end=ended.append)
         for number, side in enumerate(sides):
             handle = Handle(bytes([number]) * 16, bytes(16))
-            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoSpark(), 0.0))
+            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoUpstream(), 0.0))
             session.anchor(side)
             session.used -= 1.0  # so that the first sweep has them all
             sessions.add(session, sessions.reserve("ada"), loose=True)

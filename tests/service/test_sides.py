@@ -41,7 +41,9 @@ class Side:
         self.closed.set()
 
 
-class Spark:
+class Connections:
+    """Implements `side_connections.Upstream`, and keeps what was connected."""
+
     def __init__(self) -> None:
         self.made: list[Side] = []
 
@@ -51,7 +53,7 @@ class Spark:
 
 
 async def test_it_serves_again_who_logs_in_alike() -> None:
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
@@ -63,7 +65,7 @@ async def test_it_serves_again_who_logs_in_alike() -> None:
 
 
 async def test_spark_is_asked_over_another_one_where_it_is_to_be_asked() -> None:
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
@@ -74,7 +76,7 @@ async def test_spark_is_asked_over_another_one_where_it_is_to_be_asked() -> None
 
 @pytest.mark.parametrize("flaw", ["broken", "busy"])
 async def test_one_that_is_no_good_is_closed(flaw: str) -> None:
-    sides = Sides(Spark(), 60.0)
+    sides = Sides(Connections(), 60.0)
     first = await sides.connect(ADA)
     assert isinstance(first, Side)
     first.alive = flaw != "broken"
@@ -85,7 +87,7 @@ async def test_one_that_is_no_good_is_closed(flaw: str) -> None:
 
 
 async def test_one_that_breaks_while_it_is_kept_is_passed_over() -> None:
-    sides = Sides(Spark(), 60.0)
+    sides = Sides(Connections(), 60.0)
     both = [await sides.connect(ADA) for _ in range(2)]
     for side in both:
         await sides.give_back(ADA, side)
@@ -96,7 +98,7 @@ async def test_one_that_breaks_while_it_is_kept_is_passed_over() -> None:
 
 async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_sides, "KEPT_SECONDS", 0.01)
-    sides = Sides(Spark(), 60.0)
+    sides = Sides(Connections(), 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
     assert isinstance(first, Side)
@@ -107,7 +109,7 @@ async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 async def test_none_serves_longer_than_its_password_is_trusted(seconds: float) -> None:
     """Also if it is given back again and again, until it is."""
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, seconds)
     first = await sides.connect(ADA)
     assert isinstance(first, Side)
@@ -121,7 +123,7 @@ async def test_none_serves_longer_than_its_password_is_trusted(seconds: float) -
 
 async def test_those_that_broke_hinder_nobody() -> None:
     """As all do when Spark is started again: the ends of some take a while, and others log in alike meanwhile."""
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, 60.0)
     lent = [await sides.connect(ADA) for _ in range(3)]
     for side in lent:
@@ -137,7 +139,7 @@ async def test_those_that_broke_hinder_nobody() -> None:
 
 
 async def test_few_are_kept() -> None:
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, 60.0)
     logins = [replace(ADA, user=str(number)) for number in range(KEPT_MAX)]
     lent = [(login, await sides.connect(login)) for login in [ADA] * (KEPT_MAX_PER_LOGIN + 1) + logins]
@@ -151,7 +153,7 @@ async def test_few_are_kept() -> None:
 
 async def test_few_wait_for_spark_at_one_time() -> None:
     """Each has one of its threads. What is given back serves the next one."""
-    spark = Spark()
+    spark = Connections()
     sides = Sides(spark, 60.0)
     going_on = asyncio.Event()
     lent = Counter[Side]()
@@ -173,7 +175,7 @@ async def test_few_wait_for_spark_at_one_time() -> None:
 
 
 async def test_what_comes_back_after_the_end_is_closed() -> None:
-    sides = Sides(Spark(), 60.0)
+    sides = Sides(Connections(), 60.0)
     first, second = await sides.connect(ADA), await sides.connect(ADA)
     await sides.give_back(ADA, first)
     await sides.close()

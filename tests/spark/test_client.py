@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 import uvloop
-from processes import Engine
+from processes import Engine, FixedEndpoint
 from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost
@@ -31,16 +31,6 @@ from tests.wire import calls
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
 NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # ends by itself if nobody cancels it
 DEADLINE_SECONDS = 60.0
-
-
-class FixedSpark:
-    """An endpoint source whose address the test sets."""
-
-    def __init__(self, address: Endpoint) -> None:
-        self.current = address
-
-    async def endpoint(self) -> Endpoint:
-        return self.current
 
 
 def at(engine: Engine) -> Endpoint:
@@ -460,7 +450,7 @@ def test_over_http_a_refused_login_fails_at_open_or_at_the_first_call() -> None:
 def test_the_pool_limits_its_sessions_and_replaces_lost_ones(engine: Engine) -> None:
     async def check() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
-            source = FixedSpark(address)
+            source = FixedEndpoint(address)
             pool = SessionPool(source, "service", 1, {"spark.sql.shuffle.partitions": "5"})
             async with pool.session() as first:
                 assert (await first.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "5"
@@ -491,7 +481,7 @@ class ServerlessPool(SessionPool):
         return ServerSession(cast(Connection, connection), Handle(b"g" * 16, b"s" * 16))
 
 
-class OverLostSpark:
+class LostSession:
     """A connection to a Kyuubi that has lost the Spark of the session: ExecuteStatement fails with `refusal`, or the
     started statement with `reason`."""
 
@@ -538,7 +528,7 @@ def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine,
         async def greet(session: ServerSession) -> None:
             greeted.append(str((await session.run(f"SET {name}")).rows[0][1]))
 
-        pool = SessionPool(FixedSpark(at(engine)), "service", 1, settings={name: value}, greet=greet)
+        pool = SessionPool(FixedEndpoint(at(engine)), "service", 1, settings={name: value}, greet=greet)
         async with asyncio.timeout(DEADLINE_SECONDS), pool.session() as session:
             assert (await session.run(f"SET {name}")).rows[0][1] == value
         await pool.close()
@@ -550,8 +540,8 @@ def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine,
 class PoolOf(SessionPool):
     """Opens sessions on the given connections, one after the other."""
 
-    def __init__(self, *connections: OverLostSpark, size: int = 1) -> None:
-        super().__init__(FixedSpark(Endpoint("nowhere", 1)), "service", size)
+    def __init__(self, *connections: LostSession, size: int = 1) -> None:
+        super().__init__(FixedEndpoint(Endpoint("nowhere", 1)), "service", size)
         self.unused = list(connections)
 
     async def _open(self) -> ServerSession:
@@ -560,7 +550,7 @@ class PoolOf(SessionPool):
 
 @pytest.mark.parametrize(("sqlstate", "sql"), [("08003", "INSERT INTO t VALUES (1)"), ("08007", "SHOW TABLES")])
 async def test_a_session_whose_spark_kyuubi_has_lost_is_opened_again(sqlstate: str, sql: str) -> None:
-    lost, well = OverLostSpark(SparkLost("connection does not exist", sqlstate)), OverLostSpark()
+    lost, well = LostSession(SparkLost("connection does not exist", sqlstate)), LostSession()
     pool = PoolOf(lost, well)
     async with pool.session() as session:
         await session.wait(await session.execute(sql))
@@ -568,7 +558,7 @@ async def test_a_session_whose_spark_kyuubi_has_lost_is_opened_again(sqlstate: s
 
 
 async def test_a_later_statement_of_a_loan_is_not_repeated_in_another_session() -> None:
-    lost, well = OverLostSpark(), OverLostSpark()
+    lost, well = LostSession(), LostSession()
     pool = PoolOf(lost, well)
     async with pool.session() as session:
         await session.execute("SET a=1")
@@ -579,7 +569,7 @@ async def test_a_later_statement_of_a_loan_is_not_repeated_in_another_session() 
 
 
 async def test_a_session_whose_spark_was_lost_while_rows_were_fetched_is_not_lent_again() -> None:
-    lost = OverLostSpark()
+    lost = LostSession()
     lost.failing = "GetResultSetMetadata"
     pool = PoolOf(lost)
     with pytest.raises(SparkLost):
@@ -589,7 +579,7 @@ async def test_a_session_whose_spark_was_lost_while_rows_were_fetched_is_not_len
 
 
 async def test_the_idle_sessions_of_a_lost_spark_are_not_lent_again() -> None:
-    lost, idle, well = OverLostSpark(), OverLostSpark(), OverLostSpark()
+    lost, idle, well = LostSession(), LostSession(), LostSession()
     pool = PoolOf(lost, idle, well, size=2)
     async with pool.session() as first:
         async with pool.session():
@@ -606,7 +596,7 @@ async def test_a_new_session_for_which_kyuubi_finds_no_spark_counts_as_a_lost_se
     async def greet(_: ServerSession) -> None:
         raise SparkLost("Connection reset", "08003")
 
-    pool = SessionPool(FixedSpark(at(engine)), "service", 1, greet=greet)
+    pool = SessionPool(FixedEndpoint(at(engine)), "service", 1, greet=greet)
     with pytest.raises(UpstreamLost, match="Connection reset"):
         await _same_session(pool)
     await pool.close()
@@ -615,8 +605,8 @@ async def test_a_new_session_for_which_kyuubi_finds_no_spark_counts_as_a_lost_se
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_session_whose_spark_was_lost_during_a_statement_is_not_lent_again(started: bool) -> None:
     reason = "Error operating ExecuteStatement: Socket for SessionHandle [x] is closed"
-    lost = OverLostSpark(reason=reason) if started else OverLostSpark(SparkLost(reason, "08007"))
-    pool = PoolOf(lost, well := OverLostSpark())
+    lost = LostSession(reason=reason) if started else LostSession(SparkLost(reason, "08007"))
+    pool = PoolOf(lost, well := LostSession())
     with pytest.raises(StatementFailed) as failed:
         async with pool.session() as session:
             await session.run("INSERT INTO t VALUES (1)")
@@ -631,7 +621,7 @@ async def _nothing() -> None: ...
 
 
 async def test_a_fresh_session_is_new_and_never_reused() -> None:
-    pool = ServerlessPool(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
+    pool = ServerlessPool(FixedEndpoint(Endpoint("nowhere", 1)), "service", 1)
     async with pool.session() as first:
         pass
     async with pool.session(fresh=True) as fresh:

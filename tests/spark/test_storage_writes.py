@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from processes import Engine, wait_until
+from processes import Engine, FixedEndpoint, wait_until
 from pyhive import hive
 from TCLIService.ttypes import TOperationState
 
@@ -29,16 +29,6 @@ TASKS = 2
 COLUMNS = ["id", "part", "waited"]
 BY_PART = StorageLayout("part", "bigint", holds_column=False)
 """Omits the view's own column from the layout, so that the rows stay the same."""
-
-
-class FixedSpark:
-    """A Spark at a fixed endpoint."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    async def endpoint(self) -> Endpoint:
-        return self._endpoint
 
 
 @dataclass
@@ -187,7 +177,7 @@ def habits_of(engine: Engine, configuration: dict[str, str]) -> Habits:
     """Returns the habits of a Spark with this configuration."""
 
     async def ask() -> Habits:
-        pool = SessionPool(FixedSpark(Endpoint(engine.host, engine.port)), "tester", 1, configuration)
+        pool = SessionPool(FixedEndpoint(Endpoint(engine.host, engine.port)), "tester", 1, configuration)
         habits = Habits()
         try:
             await habits.ask(pool)

@@ -67,7 +67,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
 PROTOCOLS = st.sampled_from([COLUMNAR, ROW_WISE])
 
 
-class Spark:
+class PagedRows:
     """Returns rows like Spark's Thrift server: an empty page is the end, and `hasMoreRows` is always false."""
 
     def __init__(self, rows: Sequence[Row], columns: Sequence[ResultColumn], protocol: int) -> None:
@@ -101,7 +101,7 @@ def _leave_nulls_out(rows: Any, page: Sequence[Row]) -> None:
                 next(each for each in vars(typed).values() if each is not None).value = None
 
 
-def fetch(listing: Listing, spark: Spark, rows_max: int, orientation: int = NEXT, seqid: int = 7) -> bytes:
+def fetch(listing: Listing, spark: PagedRows, rows_max: int, orientation: int = NEXT, seqid: int = 7) -> bytes:
     request = ttypes.TFetchResultsReq(calls.operation(), orientation, rows_max, 0)
     return asyncio.run(listing.fetch(spark.forward, calls.call("FetchResults", request, seqid)))
 
@@ -118,7 +118,7 @@ def read(page: bytes) -> list[Row]:
     ]
 
 
-def fetch_all(listing: Listing, spark: Spark, rows_max: int, orientation: int = NEXT) -> list[Row]:
+def fetch_all(listing: Listing, spark: PagedRows, rows_max: int, orientation: int = NEXT) -> list[Row]:
     """The rows of a client that fetches until a page is empty, and then once more."""
     found: list[Row] = []
     while page := read(fetch(listing, spark, rows_max, orientation)):
@@ -153,7 +153,7 @@ def test_tables_are_those_asked_for(rows: list[Row], types: list[str], protocol:
     listing = tables(types)
     request = calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "%", types))
     asked = messages.table_types(listing.request(request))
-    spark = Spark([row for row in rows if not asked or row[3] in asked], COLUMNS, protocol)
+    spark = PagedRows([row for row in rows if not asked or row[3] in asked], COLUMNS, protocol)
     assert fetch_all(listing, spark, rows_max) == expected_tables(rows, types)
     assert fetch_all(listing, spark, rows_max, FIRST) == expected_tables(rows, types)
 
@@ -162,7 +162,7 @@ def test_tables_are_those_asked_for(rows: list[Row], types: list[str], protocol:
 def test_the_rows_of_a_database_are_removed(rows: list[Row], column: int, protocol: int, rows_max: int) -> None:
     """The name of the database may be in any column."""
     listing = WithoutDatabase(STORAGE, column)
-    spark = Spark([row[1 - column :] for row in rows], COLUMNS[1 - column :], protocol)
+    spark = PagedRows([row[1 - column :] for row in rows], COLUMNS[1 - column :], protocol)
     assert fetch_all(listing, spark, rows_max) == [row[1 - column :] for row in rows if row[1] != STORAGE]
 
 
@@ -170,14 +170,14 @@ def test_the_rows_of_a_database_are_removed(rows: list[Row], column: int, protoc
 def test_a_page_without_changes_is_forwarded_unchanged(rows: list[Row], protocol: int) -> None:
     rows = [row for row in rows if row[1] != STORAGE]
     for listing in (WithoutDatabase(STORAGE, 1), tables(["TABLE", "VIEW"])):
-        spark = Spark(rows, COLUMNS, protocol)
+        spark = PagedRows(rows, COLUMNS, protocol)
         assert fetch(listing, spark, 100) == spark.replies[-1]
 
 
 @given(ROWS, PROTOCOLS, st.integers(0, 5))
 def test_a_changed_page_differs_only_in_its_rows(rows: list[Row], protocol: int, before: int) -> None:
     rows = [("", "a", "t", "TABLE", "", 1, True, 1.0)] * before + [("", STORAGE, *row[2:]) for row in rows] + rows
-    listing, spark = WithoutDatabase(STORAGE, 1), Spark(rows, COLUMNS, protocol)
+    listing, spark = WithoutDatabase(STORAGE, 1), PagedRows(rows, COLUMNS, protocol)
     if before:
         fetch(listing, spark, before)
     page = fetch(listing, spark, len(rows) + 1, seqid=-3)
@@ -191,7 +191,7 @@ def test_a_changed_page_differs_only_in_its_rows(rows: list[Row], protocol: int,
 @given(st.lists(st.sampled_from(["TABLE", "VIEW"]), unique=True), PROTOCOLS, st.integers(1, 4))
 def test_table_types_begin_with_materialized_view(types: list[str], protocol: int, rows_max: int) -> None:
     for orientation in (NEXT, FIRST):
-        listing, spark = TableTypes(), Spark([(each,) for each in types], [ResultColumn("TABLE_TYPE")], protocol)
+        listing, spark = TableTypes(), PagedRows([(each,) for each in types], [ResultColumn("TABLE_TYPE")], protocol)
         assert read(fetch(listing, spark, 0)) == []
         first = read(fetch(listing, spark, rows_max, orientation))
         assert len(first) <= rows_max
@@ -222,9 +222,9 @@ def test_the_storage_database_may_be_shown() -> None:
     materialized: Row = ("", "nyc", "delays", "VIEW", None, 1, True, 1.0)
     temporary: Row = (None, None, "t", "VIEW", None, 1, None, 1.0)
     rows: list[Row] = [("", STORAGE, "t", "TABLE", None, 1, True, 1.0), temporary, materialized]
-    spark = Spark(rows, COLUMNS, COLUMNAR)
+    spark = PagedRows(rows, COLUMNS, COLUMNAR)
     assert fetch_all(tables(["TABLE", "VIEW"], hidden=None), spark, 10) == rows
-    spark = Spark(rows, COLUMNS, COLUMNAR)
+    spark = PagedRows(rows, COLUMNS, COLUMNAR)
     assert fetch_all(tables([], hidden=None), spark, 10) == [
         *rows[:2],
         (*materialized[:3], "MATERIALIZED_VIEW", *materialized[4:]),
@@ -275,7 +275,7 @@ def test_a_view_created_or_dropped_during_the_call_is_recognized() -> None:
     known.views_now.clear()
     known.views_now.add(TableName("sales", "new"))
     rows: list[Row] = [("", "sales", name, "VIEW", None, 1, True, 1.0) for name in ("old", "new", "plain")]
-    found = read(fetch(listing, Spark(rows, COLUMNS, COLUMNAR), 10))
+    found = read(fetch(listing, PagedRows(rows, COLUMNS, COLUMNAR), 10))
     assert [row[3] for row in found] == ["MATERIALIZED_VIEW", "MATERIALIZED_VIEW", "VIEW"]
 
 
@@ -283,7 +283,7 @@ def test_a_view_created_or_dropped_during_the_call_is_recognized() -> None:
 def test_hidden_pages_are_skipped(orientation: int) -> None:
     hidden: list[Row] = [("", STORAGE, "t", "TABLE", None, 1, True, 1.0)] * 8
     shown: Row = ("", "sales", "t", "TABLE", None, 1, True, 1.0)
-    spark = Spark([*hidden, shown, *hidden], COLUMNS, COLUMNAR)
+    spark = PagedRows([*hidden, shown, *hidden], COLUMNS, COLUMNAR)
     listing = tables([])
     assert read(fetch(listing, spark, 2, orientation)) == [shown]
     assert [each.orientation for each in spark.asked] == [orientation, NEXT, NEXT, NEXT, NEXT]
@@ -292,14 +292,14 @@ def test_hidden_pages_are_skipped(orientation: int) -> None:
 
 def test_no_page_is_skipped_backwards() -> None:
     """Before the first page, a server may return the first page again."""
-    spark = Spark([("", STORAGE, "t", "TABLE", None, 1, True, 1.0)] * 4, COLUMNS, COLUMNAR)
+    spark = PagedRows([("", STORAGE, "t", "TABLE", None, 1, True, 1.0)] * 4, COLUMNS, COLUMNAR)
     assert read(fetch(tables([]), spark, 2, PRIOR)) == []
     assert len(spark.asked) == 1
 
 
 @pytest.mark.parametrize(("asked", "passed_on"), [(-1, -1), (0, 0), (5, 5), (ROWS_MAX + 1, ROWS_MAX)])
 def test_a_page_is_bounded(asked: int, passed_on: int) -> None:
-    spark = Spark([], COLUMNS, COLUMNAR)
+    spark = PagedRows([], COLUMNS, COLUMNAR)
     fetch(tables([]), spark, asked)
     assert spark.asked[0].rows_max == passed_on
 
