@@ -39,6 +39,7 @@ from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.query.resolution import NULL_SIDES, Column
 from sql.query.trees import (
+    alias_columns,
     holds_relation,
     is_named,
     is_star,
@@ -350,7 +351,7 @@ class _Reading:
                 raise CannotFollow(f"two CTEs are named {cte.alias}")
             if problem := strange_clause(cte, {"this", "alias"}):
                 raise CannotFollow(problem)
-            names = [column.name for column in cte.args["alias"].columns]
+            names = alias_columns(cte)
             if with_.args.get("recursive"):
                 # Within a recursive CTE its name means the CTE. In case it does not, the table of that name is counted.
                 table = TableName.resolve((name,), self._namespace)
@@ -461,11 +462,11 @@ class _Reading:
             scope = self._named(node, env)
         elif isinstance(node.this, exp.Query) and not holds_relation(node.this):
             inner = self._query(node.this, self._with(node, env))
-            scope = Scope.of_relation(inner.renamed(_names(alias)), _alias(alias))
+            scope = Scope.of_relation(inner.renamed(alias_columns(node)), _alias(alias))
         else:
             scope = self._item(node.this, env)
             if alias is not None:
-                inner = Relation(scope.columns, scope.reads, scope.complete).renamed(_names(alias))
+                inner = Relation(scope.columns, scope.reads, scope.complete).renamed(alias_columns(node))
                 scope = Scope.of_relation(inner, _alias(alias))
         return self._joined(scope, joins, env)
 
@@ -480,13 +481,13 @@ class _Reading:
             qualifiers = [(name.table,), (name.database, name.table), (name.catalog, name.database, name.table)]
         if alias is None:
             return Scope.of_relation(found, qualifiers)
-        return Scope.of_relation(found.renamed(_names(alias)), _alias(alias) or qualifiers)
+        return Scope.of_relation(found.renamed(alias_columns(node)), _alias(alias) or qualifiers)
 
     def _opaque(self, node: exp.Expr, env: _Env) -> Scope:
         """A relation of which only the alias and the tables read below it are known."""
         alias = node.args.get("alias")
         found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
-        return Scope.of_relation(found.renamed(_names(alias)), _alias(alias))
+        return Scope.of_relation(found.renamed(alias_columns(node)), _alias(alias))
 
     # --- outputs and expressions ---------------------------------------------------------------------
 
@@ -640,11 +641,6 @@ def _star(item: exp.Expr, scope: Scope) -> list[Traced] | None:
 
 def _alias(alias: exp.Expr | None) -> list[tuple[str, ...]]:
     return [(alias.name,)] if alias is not None and alias.name else []
-
-
-def _names(alias: exp.Expr | None) -> list[str]:
-    """The column names in an alias."""
-    return [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
 
 
 def _joined(left: Scope, right: Scope, join: exp.Join) -> Scope:

@@ -6,7 +6,7 @@ Tests: `test_increment_definitions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -14,14 +14,13 @@ from sqlglot import exp
 from sql.increments.reasons import NotIncremental
 from sql.increments.written import Edit, Written, refuse, spliced
 from sql.names import Namespace, TableName, quote
-from sql.query.trees import is_named
+from sql.query.trees import alias_columns, is_named, other_part
 
 CHARACTERS_MAX = 50_000
 """Of the whole text: views on views, each of which names the one below twice, grow exponentially."""
 NESTED_MAX = 32
 VIEW = "freshgate_view"
 """The alias of the query of a view."""
-_TABLE = frozenset({"this", "db", "catalog", "alias"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +149,10 @@ class _Text:
     def _brackets(self, cte: exp.CTE) -> tuple[int, int]:
         """The places of the brackets around the query of a CTE."""
         written = self._written
-        if any(value and name not in ("this", "alias") for name, value in cte.args.items()):
+        if other_part(cte, "this", "alias"):
             raise refuse("a CTE is not understood")
         place = written.place(cte.args["alias"].this) + 1
-        if written.symbol(place) == "(" and cte.args["alias"].args.get("columns"):
+        if written.symbol(place) == "(" and alias_columns(cte):
             place = written.partner[place] + 1
         place += 1 if written.word(place) == "as" else 0
         if written.symbol(place) != "(":
@@ -187,8 +186,7 @@ class _Text:
         end = pieces[written.place(table.parts[-1])].end
         cte = self._cte(table)
         if cte is not None:
-            columns = cte.args["alias"].args.get("columns") or ()
-            return self._derived(table, start, end, self._body(cte), tuple(each.name for each in columns))
+            return self._derived(table, start, end, self._body(cte), alias_columns(cte))
         name = _name(table, self._namespace)
         if name in self._queries:
             self._check_columns(name, table)
@@ -206,15 +204,15 @@ class _Text:
             self._bodies[id(cte)] = self._spliced(pieces[start + 1].start, pieces[end - 1].end)
         return self._bodies[id(cte)]
 
-    def _derived(self, table: exp.Table, start: int, end: int, body: str, columns: tuple[str, ...]) -> list[Edit]:
+    def _derived(self, table: exp.Table, start: int, end: int, body: str, columns: Sequence[str]) -> list[Edit]:
         """A query in place of a name."""
-        if strange := next((key for key, value in table.args.items() if value and key not in _TABLE), ""):
+        if strange := other_part(table, "this", "db", "catalog", "alias"):
             raise refuse(f"{table.name} has {strange.upper()}")
         listed = f"({', '.join(map(quote, columns))})" if columns else ""
         alias = table.args.get("alias")
         if alias is None or alias.this is None:
             return [Edit(start, end, f"({body}) AS {quote(table.name)}{listed}")]
-        if alias.args.get("columns") or not listed:
+        if alias_columns(table) or not listed:
             return [Edit(start, end, f"({body})")]
         after = self._written.pieces[self._written.place(alias.this)].end
         return [Edit(start, end, f"({body})"), Edit(after, after, listed)]

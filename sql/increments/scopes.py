@@ -18,9 +18,9 @@ from sql.increments.reasons import Reason
 from sql.increments.written import Edit, Written, refuse
 from sql.names import Namespace, TableName, quote
 from sql.query.resolution import HALF_JOINS, NULL_SIDES, Column, Scope, relation
-from sql.query.trees import is_star, join_label, own_name
+from sql.query.trees import alias_columns, is_star, join_label, other_part, own_name
 
-_SELECT = frozenset({"expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct"})
+_SELECT = ("expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct")
 _CLAUSE_NAMES = {
     "with_": "WITH in a subquery",
     "limit": "LIMIT",
@@ -32,11 +32,6 @@ _CLAUSE_NAMES = {
     "sample": "TABLESAMPLE",
     "kind": "SELECT AS",
 }
-_TABLE = frozenset({"this", "db", "catalog", "alias"})
-_JOIN = frozenset({"this", "side", "kind", "on", "using"})
-_LATERAL = frozenset({"this", "view", "outer", "alias", "ordinality"})
-_SUBQUERY = frozenset({"this", "alias"})
-_UNION = frozenset({"this", "expression", "distinct", "order"})
 Meaning: TypeAlias = tuple[str, ...]
 """The name of a relation and of its column, in lower case, and perhaps fields of structs."""
 
@@ -170,9 +165,8 @@ class RelationReader:
 
     def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> FromScope:
         """The relations of a SELECT; their places are noted."""
-        for name, value in select.args.items():
-            if value and name not in _SELECT:
-                raise refuse(f"it has {_CLAUSE_NAMES.get(name, name.upper().strip('_'))}")
+        if strange := other_part(select, *_SELECT):
+            raise refuse(f"it has {_CLAUSE_NAMES.get(strange, strange.upper().strip('_'))}")
         if select.args.get("from_") is None:
             raise refuse("it has a SELECT without FROM")
         distinct = select.args.get("distinct")
@@ -200,7 +194,7 @@ class RelationReader:
         label = join_label(join)
         if label not in NULL_SIDES:
             raise refuse(f"it has a join of the kind {label}")
-        if strange := next((name for name, value in join.args.items() if value and name not in _JOIN), ""):
+        if strange := other_part(join, "this", "side", "kind", "on", "using"):
             raise refuse(f"it has a join with {strange.upper()}")
         half, (null_left, null_right) = label.endswith(HALF_JOINS), NULL_SIDES[label]
         left, right = not null_left, not null_right and not half
@@ -237,7 +231,7 @@ class RelationReader:
 
     def _query(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> FromItem:
         """The relation that a query is: SELECTs that only project, filter and join, perhaps below UNION ALL."""
-        if isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+        if isinstance(query, exp.Subquery) and not other_part(query, "this"):
             return self._query(query.this, branch, grows=grows, where=where)
         if not isinstance(query, exp.Select | exp.Union):
             raise refuse(f"it has {where} of a kind that is not understood")
@@ -285,7 +279,7 @@ class RelationReader:
     def _table(self, node: exp.Table, branch: int, grows: bool) -> FromItem:
         if not isinstance(node.this, exp.Identifier):
             raise refuse("it reads from a table function")
-        if strange := next((name for name, value in node.args.items() if value and name not in _TABLE), ""):
+        if strange := other_part(node, "this", "db", "catalog", "alias"):
             raise refuse(f"a table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
         parts = tuple(part.name for part in node.parts)
         table = TableName.resolve(parts, self._namespace)
@@ -302,7 +296,7 @@ class RelationReader:
         return FromItem((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
 
     def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> FromItem:
-        if strange := next((name for name, value in node.args.items() if value and name not in _SUBQUERY), ""):
+        if strange := other_part(node, "this", "alias"):
             raise refuse(f"a derived table has {_CLAUSE_NAMES.get(strange, strange.upper())}")
         if isinstance(node.this, exp.Table):
             raise refuse("it has joined tables in brackets")
@@ -374,7 +368,7 @@ def parts_of(union: exp.Expr) -> Iterator[exp.Expr]:
     if not isinstance(union, exp.Union):
         yield union
         return
-    if strange := next((name for name, value in union.args.items() if value and name not in _UNION), ""):
+    if strange := other_part(union, "this", "expression", "distinct", "order"):
         raise refuse(f"UNION has {strange.upper().strip('_')}")
     if union.args.get("distinct"):
         raise refuse("it has UNION without ALL", Reason.AGGREGATE_NOT_ON_TOP)
@@ -383,23 +377,21 @@ def parts_of(union: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _constants(node: exp.Values) -> FromItem:
-    alias = node.args.get("alias")
-    if alias is None or alias.this is None or not alias.args.get("columns"):
+    columns = tuple(alias_columns(node))
+    if not columns or not node.alias:
         raise refuse("VALUES does not name its columns")
-    if any(value and name not in ("expressions", "alias") for name, value in node.args.items()):
+    if other_part(node, "expressions", "alias"):
         raise refuse("VALUES is not understood")
     if node.find(exp.Query) is not None:
         raise refuse("it has a scalar subquery")
-    columns = tuple(column.name for column in alias.args["columns"])
-    return FromItem(alias.name.lower(), columns, [], empties=False)
+    return FromItem(node.alias.lower(), columns, [], empties=False)
 
 
 def _lateral(node: exp.Expr) -> FromItem:
     """LATERAL VIEW explode(...), or LATERAL explode(...)."""
-    alias = node.args.get("alias")
     if not isinstance(node, exp.Lateral) or not isinstance(node.this, exp.Func):
         raise refuse("it has a LATERAL subquery")
-    if any(value and name not in _LATERAL for name, value in node.args.items()):
+    if other_part(node, "this", "view", "outer", "alias", "ordinality"):
         raise refuse("LATERAL is not understood")
     call = node.this
     if call.find(exp.Query) is not None:
@@ -407,20 +399,17 @@ def _lateral(node: exp.Expr) -> FromItem:
     name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
     if name.lower() not in GENERATORS and not isinstance(call, exp.Explode | exp.Posexplode | exp.Inline):
         raise refuse(f"it has LATERAL {name}")
-    if alias is None or not alias.args.get("columns"):
+    if not (columns := tuple(alias_columns(node))):
         raise refuse("LATERAL does not name its columns")
-    return FromItem(alias.name.lower(), tuple(column.name for column in alias.args["columns"]), [])
+    return FromItem(node.alias.lower(), columns, [])
 
 
 def _renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns by the names that the alias gives them."""
-    alias = node.args.get("alias")
-    names = alias.args.get("columns") if alias is not None else None
-    if not names:
-        return columns
-    if len(names) != len(columns):
+    names = tuple(alias_columns(node))
+    if names and len(names) != len(columns):
         raise refuse("an alias has another number of columns than its relation")
-    return tuple(name.name for name in names)
+    return names or columns
 
 
 def _outermost_queries(node: exp.Expr) -> Iterable[exp.Expr]:

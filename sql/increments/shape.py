@@ -24,7 +24,7 @@ from sql.increments.unwrapping import unwrapped, without_order
 from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, WINDOWS
 from sql.increments.written import Edit, Span, Written, refuse
 from sql.names import Namespace, TableName, quote
-from sql.query.trees import is_star
+from sql.query.trees import is_star, other_part
 from sql.scan import string_value
 
 __all__ = ["Kind", "Place", "Shape", "ShapeDraft", "analyse"]
@@ -48,8 +48,6 @@ _STRUCTURE = (
     *(exp.Ordered, exp.Table, exp.TableAlias, exp.Lateral, exp.Rollup, exp.Cube, exp.GroupingSets),
 )
 _STRANGE = (exp.Window, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Pivot, exp.TableSample, exp.Hint)
-_KNOWN = frozenset({"this", "expression", "with_", "distinct", "order"})
-"""The parts of a UNION."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,14 +385,14 @@ def _branches(written: Written) -> list[tuple[exp.Select, Span]]:
 
 def _selects(node: exp.Expr, *, top: bool = False) -> Iterator[exp.Select]:
     if isinstance(node, exp.Union):
-        if strange := next((name for name, value in node.args.items() if value and name not in _KNOWN), ""):
+        if strange := other_part(node, "this", "expression", "with_", "distinct", "order"):
             raise refuse(f"UNION has {strange.upper().strip('_')}")
         if node.args.get("distinct") or (not top and (node.args.get("with_") or node.args.get("order"))):
             raise refuse("it has UNION without ALL" if node.args.get("distinct") else "UNION is not understood")
         yield from _selects(node.this)
         yield from _selects(node.expression)
     elif isinstance(node, exp.Subquery):
-        if any(value for name, value in node.args.items() if name != "this"):
+        if other_part(node, "this"):
             raise refuse("a query in brackets has further clauses")
         yield from _selects(node.this)
     elif isinstance(node, exp.Select):
@@ -475,7 +473,7 @@ def _groups(
 
 def _check_group(written: Written, span: Span, group: exp.Group) -> None:
     """GROUPING SETS behind other keys would be taken for a part of the last one."""
-    behind = next((name for name, value in group.args.items() if value and name != "expressions"), "")
+    behind = other_part(group, "expressions")
     with_ = written.word(span.end - 2) == "with" and written.word(span.end - 1) == behind
     if behind and behind != "all" and not with_:
         raise refuse(f"it has keys and {behind.upper().replace('_', ' ')}")

@@ -1,6 +1,11 @@
 """Replaces a definition by a simpler one with the same rows: a query over groups by these groups with other items, and
 UNION by SELECT DISTINCT over UNION ALL.
 
+Rewriting merges other queries: `sql.rewriting.blocks` puts a derived table that only projects, filters and joins into
+the tree of the query above, and leaves groups as they are. Here such tables stay, because a mention of a table has to
+keep its place in the text (`scopes` reads through them), and groups are merged, because only those of the whole query
+can be stored.
+
 Tests: `test_increment_definitions`.
 """
 
@@ -15,14 +20,14 @@ from sqlglot import exp
 from sql.increments.expansion import VIEW
 from sql.increments.written import Clauses, Edit, Span, Written, refuse
 from sql.names import quote
-from sql.query.trees import is_star, own_name
+from sql.query.trees import alias_columns, is_star, other_part, own_name
 from sql.scan import identifier
 
-_ABOVE = frozenset({"expressions", "from_", "where", "order"})
+_ABOVE = ("expressions", "from_", "where", "order")
 """The clauses of a SELECT that can be merged with the query below."""
-_ITEMS = frozenset({"expressions", "from_"})
+_ITEMS = ("expressions", "from_")
 _STRANGE = frozenset({"select", "over"})
-_BELOW = frozenset({"expressions", "from_", "joins", "laterals", "where", "group", "having", "order"})
+_BELOW = ("expressions", "from_", "joins", "laterals", "where", "group", "having", "order")
 
 
 def unwrapped(written: Written, columns: Sequence[str], known: AbstractSet[str]) -> Written:
@@ -63,10 +68,10 @@ def _united(written: Written, columns: Sequence[str]) -> str | None:
 def _of_one_query(written: Written, known: AbstractSet[str]) -> str | None:
     """One SELECT for a SELECT over another one."""
     tree = written.tree
-    if not isinstance(tree, exp.Select) or _others(tree, _ABOVE):
+    if not isinstance(tree, exp.Select) or other_part(tree, *_ABOVE):
         return None
     below = tree.args["from_"].this if tree.args.get("from_") else None
-    if not isinstance(below, exp.Subquery) or _others(below, frozenset({"this", "alias"})):
+    if not isinstance(below, exp.Subquery) or other_part(below, "this", "alias"):
         return None
     if any((order := each.args.get("order")) and order.find(exp.Query) for each in (tree, below.this)):
         return None
@@ -76,15 +81,20 @@ def _of_one_query(written: Written, known: AbstractSet[str]) -> str | None:
         return None
     inside = Span(start + 1, written.partner[start])
     first = tree.expressions[0]
-    if len(tree.expressions) == 1 and isinstance(first, exp.Star) and not _others(first) and not tree.args.get("where"):
+    if (
+        len(tree.expressions) == 1
+        and isinstance(first, exp.Star)
+        and not other_part(first)
+        and not tree.args.get("where")
+    ):
         return written.slice(inside)
     if not isinstance(below.this, exp.Select) or below.this.args.get("from_") is None:
         return None
     return _Merge(written, above, below, inside, known).text()
 
 
-def _others(node: exp.Expr, known: AbstractSet[str] = frozenset()) -> list[str]:
-    return [name for name, value in node.args.items() if value and name not in known]
+def _is_plain_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) and not other_part(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +139,10 @@ class _Merge:
         select = self._select
         from_ = select.args["from_"].this if select.args.get("from_") else None
         grouped = bool(select.args.get("group")) and not select.args["group"].args.get("all")
-        if select.args.get("distinct") and not _others(select, _BELOW | {"distinct"}):
+        if select.args.get("distinct") and not other_part(select, *_BELOW, "distinct"):
             return self._passed()
-        passing = isinstance(from_, exp.Subquery) and from_.alias == VIEW and not _others(select, _ITEMS)
-        if not (grouped or passing) or _others(select, _BELOW) or any(map(is_star, select.expressions)):
+        passing = isinstance(from_, exp.Subquery) and from_.alias == VIEW and not other_part(select, *_ITEMS)
+        if not (grouped or passing) or other_part(select, *_BELOW) or any(map(is_star, select.expressions)):
             return None
         if not self._meant:
             return None
@@ -157,9 +167,7 @@ class _Merge:
 
     def _names(self, below: exp.Subquery) -> dict[str, str]:
         """What the names mean above."""
-        alias = below.args.get("alias")
-        listed = alias.args.get("columns") if alias is not None else None
-        names = [column.name.lower() for column in listed] if listed else [item.key for item in self._items]
+        names = [name.lower() for name in alias_columns(below)] or [item.key for item in self._items]
         if len(set(names)) != len(names) or len(names) != len(self._items) or not all(names):
             return {}
         return {name: item.text for name, item in zip(names, self._items, strict=True)}
@@ -182,7 +190,7 @@ class _Merge:
     def _shown(self) -> str | None:
         found = []
         for span, node in self._nodes():
-            if isinstance(node, exp.Star) and not _others(node):
+            if _is_plain_star(node):
                 found += [f"{text} AS {quote(name)}" for name, text in self._meant.items()]
                 continue
             item = self._item(span, node)

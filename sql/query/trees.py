@@ -58,16 +58,20 @@ def others(node: exp.Expr, but: Iterable[str]) -> list[exp.Expr]:
     return [child for place, value in node.args.items() if place not in known for child in _children(value)]
 
 
+def other_part(node: exp.Expr, *known: str) -> str:
+    """The argument name of a part of the node that is not one of `known`; empty if there is none."""
+    return next((place for place, value in node.args.items() if value and place not in known), "")
+
+
 def strange_clause(node: exp.Expr, known: Iterable[str]) -> str | None:
     """Describes a clause of the node that is not one of `known`; None if there is none."""
-    names = frozenset(known)
     if node.args.get("by_name"):
         return "UNION BY NAME"
     distinct = node.args.get("distinct")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         return "DISTINCT ON"
-    found = next((place for place, value in node.args.items() if value and place not in names), None)
-    return None if found is None else f"it is below {_CLAUSES.get(found, found.upper().strip('_'))}"
+    found = other_part(node, *known)
+    return f"it is below {_CLAUSES.get(found, found.upper().strip('_'))}" if found else None
 
 
 def own_parts(node: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
@@ -112,6 +116,19 @@ def own_name(item: exp.Expr) -> str | None:
     if isinstance(item, exp.Cast):
         item = item.this.unnest()
     return item.name if isinstance(item, exp.Column) else None
+
+
+def items_of(query: exp.Expr) -> list[exp.Expr]:
+    """The items that name the columns of a query: those of its first SELECT."""
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    return query.expressions if isinstance(query, exp.Select) else []
+
+
+def alias_columns(node: exp.Expr) -> list[str]:
+    """The names that an alias gives the columns of a relation; empty if it gives none."""
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
 
 
 def is_named(table: exp.Table) -> bool:

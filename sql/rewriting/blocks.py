@@ -1,5 +1,6 @@
 """Query blocks: one SELECT over base tables, with the derived tables and CTEs that it merely projects, filters and
-joins merged into it. All its columns are resolved to those of base tables.
+joins merged into it. All its columns are resolved to those of base tables. `sql.increments.unwrapping` merges queries
+over groups, in texts.
 
 Tests: `test_matching`.
 """
@@ -16,7 +17,7 @@ from sqlglot import exp
 from sql.names import Namespace, TableName
 from sql.query.aggregates import AGGREGATES
 from sql.query.resolution import Column, Scope, relation
-from sql.query.trees import is_star, join_label
+from sql.query.trees import alias_columns, is_star, items_of, join_label, other_part
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
 from sql.rewriting.labels import label_of
@@ -181,9 +182,7 @@ class BlockReader:
         return block
 
     def _block(self, select: exp.Select) -> Block:
-        if strange := next(
-            (place for place, value in select.args.items() if value and place not in _KNOWN_CLAUSES), ""
-        ):
+        if strange := other_part(select, *_KNOWN_CLAUSES):
             raise Doubt(f"it has the clause {strange.strip('_').upper()}")
         block = Block(select)
         source = select.args.get("from_")
@@ -250,8 +249,7 @@ class BlockReader:
         columns = self._columns_of(name)
         if columns is None:
             raise Doubt(f"the columns of {name} are not known")
-        alias = node.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
+        if alias_columns(node):
             raise Doubt("a table has other names for its columns")
         key, shown = self._free(str(name), self._keys, "#"), self._free(node.alias or name.table, self._aliases, "_")
         plain = exp.Table(**{place: value for place, value in node.args.items() if place not in ("alias", "joins")})
@@ -263,7 +261,7 @@ class BlockReader:
         query = node.this
         while isinstance(query, exp.Subquery) and not query.args.get("alias"):
             query = query.this
-        names = [each.name for each in node.args["alias"].args.get("columns") or ()] if node.args.get("alias") else []
+        names = alias_columns(node)
         qualifiers = [(node.alias,)] if node.alias else []
         inner = self._mergeable(query, left=left)
         if inner is not None:
@@ -353,11 +351,8 @@ def _equal_columns(conditions: Sequence[exp.Expr]) -> dict[str, list[str]]:
 
 def _names(query: exp.Expr) -> list[str | None]:
     """The names of the columns of a derived table; none if they are not known."""
-    while isinstance(query, exp.SetOperation | exp.Subquery):
-        query = query.this
-    if not isinstance(query, exp.Select) or any(is_star(item) for item in query.expressions):
-        return []
-    return [label_of(item) for item in query.expressions]
+    items = items_of(query)
+    return [] if any(map(is_star, items)) else [label_of(item) for item in items]
 
 
 def _aliases(block: Block) -> dict[str, exp.Expr]:
@@ -369,7 +364,7 @@ def _aliases(block: Block) -> dict[str, exp.Expr]:
 
 
 def _group_keys(group: exp.Group, block: Block, scope: _Scope, aliases: Mapping[str, exp.Expr]) -> Iterator[exp.Expr]:
-    if any(value for place, value in group.args.items() if place not in ("expressions", "all")):
+    if other_part(group, "expressions", "all"):
         raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
     if group.args.get("all"):
         yield from (each.value for each in block.outputs if next(aggregates_in(each.value), None) is None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sql.names import Namespace, TableName
-from sql.query.trees import is_star
+from sql.query.trees import is_star, items_of
 from sql.rewriting.dialect import identifier, view_relation
 from sql.rewriting.forms import form, holes_in, mapped
 from sql.rewriting.labels import label_of
@@ -48,10 +48,7 @@ def over_whole(query: exp.Expr, columns: tuple[str, ...], alias: str) -> exp.Sel
 
 
 def _names(query: exp.Expr) -> list[str]:
-    while isinstance(query, exp.SetOperation | exp.Subquery):
-        query = query.this
-    items = query.expressions if isinstance(query, exp.Select) else []
-    labels = [None if is_star(item) or holes_in(item) else label_of(item) for item in items]
+    labels = [None if is_star(item) or holes_in(item) else label_of(item) for item in items_of(query)]
     return [label for label in labels if label is not None]
 
 
