@@ -110,11 +110,12 @@ from gateway.service.executions import Terms
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
+from gateway.service.routing.examiner import Examiner
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.reads import Reads
-from gateway.service.routing.rewrites import Means, Rewrites
+from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.router import Router
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.underway import Effects
@@ -174,8 +175,8 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
-    means = means_of_rewriting(settings, spark, views, refreshes)
-    routing = routed(settings, spark, views, versions, refreshes, means, usages, unanswered, audit, results)
+    rewriting = rewriting_of(settings, spark, views, refreshes)
+    routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
@@ -522,7 +523,18 @@ class Routing:
     version_reads: VersionReads
 
 
-def means_of_rewriting(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Means:
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """The parts that know how views may answer queries."""
+
+    candidates: Candidates
+    measures: Measures
+    prover: Prover
+    partly_stale: PartlyStale
+    sessions: ProofSessions
+
+
+def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Rewriting:
     partly_stale = PartlyStale(
         views.catalog,
         views.inspector,
@@ -535,7 +547,7 @@ def means_of_rewriting(settings: Settings, spark: AtSpark, views: Views, refresh
     refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
     prover = Prover(spark.plans, refreshes.surroundings, refreshers)
     candidates = Candidates(views.catalog, views.schemas)
-    return Means(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans))
+    return Rewriting(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans))
 
 
 def routed(
@@ -544,7 +556,7 @@ def routed(
     views: Views,
     versions: KeptVersions,
     refreshes: Refreshes,
-    means: Means,
+    rewriting: Rewriting,
     usages: Usages,
     unanswered: Unanswered,
     audit: Audit,
@@ -574,9 +586,9 @@ def routed(
         spark.habits,
     )
     rights = Rights(settings.access.administrators)
-    suggestions = Suggestions(catalog, views.schemas, spark.metastore, means.candidates, unanswered)
+    suggestions = Suggestions(catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
-    tables = CatalogTables(catalog, views.schemas, means.measures, jobs, tasks, usages, suggestions, rights)
+    tables = CatalogTables(catalog, views.schemas, rewriting.measures, jobs, tasks, usages, suggestions, rights)
     rows = CatalogRows(
         tables,
         about=lambda: About(
@@ -585,9 +597,22 @@ def routed(
     )
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
-    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, means.sessions)
+    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, rewriting.sessions)
+    candidates = rewriting.candidates
+    examiner = Examiner(
+        catalog, scope, candidates, rewriting.measures, rewriting.prover, rewriting.sessions, usages.counts
+    )
     rewrites = Rewrites(
-        catalog, scope, standing, means, usages, canary, settings.rewrite.wait, settings.access.rights_seconds
+        catalog,
+        scope,
+        standing,
+        candidates,
+        rewriting.partly_stale,
+        examiner,
+        usages,
+        canary,
+        settings.rewrite.wait,
+        settings.access.rights_seconds,
     )
     effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)

@@ -62,7 +62,6 @@ from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.own_statements import OwnStatements
-from gateway.service.routing.rewrites import Means
 from gateway.wire import message
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
@@ -236,12 +235,12 @@ class Site:
     ) -> None:
         """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `terms` are those of the
         service."""
-        usual, rewriting = Settings(), rewrite or Rewrite(wait=10, canary=0)
+        usual = Settings()
         settings = replace(
             usual,
             storage=replace(usual.storage, database=STORAGE),
             access=replace(usual.access, administrators=("root",), rights_seconds=100.0),
-            rewrite=rewriting,
+            rewrite=rewrite or Rewrite(wait=10, canary=0),
         )
         audit, nothing = Audit(), cast(Any, SimpleNamespace())
         self.metastore = FakeMetastore()
@@ -272,11 +271,11 @@ class Site:
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))
-        means = cast(Any, Means)(candidates, FakeMeasures(), self.prover, self.partly_stale, sessions)
+        rewriting = cast(Any, assembly.Rewriting)(candidates, FakeMeasures(), self.prover, self.partly_stale, sessions)
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
-        self.usages, self.unanswered = Usages(100), Unanswered(counted if rewriting.advice else 0)
+        self.usages, self.unanswered = Usages(100), Unanswered(counted if settings.rewrite.advice else 0)
         routing = assembly.routed(
-            *(settings, spark, views, versions, refreshes, means),
+            *(settings, spark, views, versions, refreshes, rewriting),
             *(self.usages, self.unanswered, audit, self.results),
         )
         self.router, self.effects, self.scope = routing.router, routing.effects, routing.scope

@@ -10,20 +10,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.errors import FreshgateError, Overtaken
 from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import Freshness, MaterializedView
-from gateway.mv.ports import PlanUnavailable
 from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
-from gateway.mv.rewriting.proving import Prover, filled
 from gateway.mv.rewriting.usage import SHAPES_MAX, Usages, WhyMissed
 from gateway.mv.rewriting.verdicts import (
-    Consideration,
     Considered,
     Grounds,
     ProvedAnswer,
@@ -32,16 +29,13 @@ from gateway.mv.rewriting.verdicts import (
     Verdict,
     Verdicts,
 )
-from gateway.mv.versions.measures import Measures
-from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
 from gateway.service.routing.canary import Answered, Canary
+from gateway.service.routing.examiner import Examiner
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.ways import Hit, QueryMissed
-from sql.definition.bases import bases
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
-from sql.rewriting.matching import Miss, Proposal, propose
 from sql.rewriting.shape import Shape, shape_of
 from sql.statement import Glance
 from sql.words import Words
@@ -52,8 +46,6 @@ FIRST_WORDS = frozenset({"select", "with", "from", "", "explain"})
 """First words of queries, and of EXPLAIN of a query; empty: a bracket."""
 CHARACTERS_MAX = 10_000
 """Longer texts are not compared with views. The shape of one of this length takes half a millisecond."""
-RELATIONS_MAX = 50
-"""Of a query, as many are described. A text that is not understood may have more names."""
 WAITING_MAX = 100
 """Shapes that wait to be considered; further ones are considered when they come again."""
 CONSIDERED_SECONDS = 60.0
@@ -70,17 +62,6 @@ _FRESHNESS = {
 _ENDING_RIGHTS = frozenset({"grant", "revoke", "role", "roles"})
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """The parts that consider a query."""
-
-    candidates: Candidates
-    measures: Measures
-    prover: Prover
-    partly_stale: PartlyStale
-    sessions: ProofSessions
-
-
 class Rewrites:
     """Finds the view that answers a query."""
 
@@ -89,7 +70,9 @@ class Rewrites:
         catalog: Catalog,
         scope: Scope,
         standing: Standing,
-        means: Means,
+        candidates: Candidates,
+        partly_stale: PartlyStale,
+        examiner: Examiner,
         usages: Usages,
         canary: Canary,
         wait_seconds: float,
@@ -98,11 +81,9 @@ class Rewrites:
         self._catalog = catalog
         self._scope = scope
         self._standing = standing
-        self._candidates = means.candidates
-        self._measures = means.measures
-        self._prover = means.prover
-        self._sessions = means.sessions
-        self._partly_stale = means.partly_stale
+        self._candidates = candidates
+        self._partly_stale = partly_stale
+        self._examiner = examiner
         self._usages = usages
         self._canary = canary
         self._wait_seconds = wait_seconds
@@ -313,7 +294,7 @@ class Rewrites:
         if not named.words.isdisjoint(_ENDING_RIGHTS):
             named = replace(named, anything=True)
         self._verdicts.forget(named)
-        self._prover.forget(named)
+        self._examiner.forget(named)
 
     # --- considering -------------------------------------------------------------------------------
 
@@ -344,12 +325,12 @@ class Rewrites:
 
     async def _consider(self, key: ShapeKey, session: Session, shape: Shape, words: Words) -> Considered | str:
         """The outcome, or why there is none."""
-        await self._sessions.note(session)
+        await self._examiner.note(session)
         async with self._turn:
             begun = self._verdicts.begin()
             try:
                 async with asyncio.timeout(CONSIDERED_SECONDS):
-                    found = await self._considered(session, key.namespace, shape, words, begun)
+                    found = await self._examiner.examine(session, key.namespace, shape, words, begun)
             except (FreshgateError, TimeoutError) as error:
                 problem = str(error) or "no answer in time"
                 log.info("how views answer a query is not known: %s", problem)
@@ -362,77 +343,3 @@ class Rewrites:
             if session.settings.id == key.settings and not session.pending and not begun.overtaken:
                 self._verdicts.put(key, found)
             return found
-
-    async def _considered(
-        self, session: Session, namespace: Namespace, shape: Shape, words: Words, begun: Consideration
-    ) -> Considered:
-        """What each view is to the query. Raises FreshgateError."""
-        try:
-            return await self.considered(session, namespace, shape, words, begun)
-        except FreshgateError as error:
-            # The client may have closed its session meanwhile, which says nothing of the views.
-            log.info("how views answer a query is determined in another session: %s", error)
-            return await self.considered(session, namespace, shape, words, begun, apart=True)
-
-    async def considered(
-        self,
-        session: Session,
-        namespace: Namespace,
-        shape: Shape,
-        words: Words,
-        begun: Consideration,
-        *,
-        apart: bool = False,
-    ) -> Considered:
-        """What each view is to the query. `apart`: without the client's session. Raises FreshgateError."""
-        revision = self._catalog.revision
-        grounds = await self._grounds(shape, namespace, begun)
-        views = await self._candidates.fitting(words)
-        columns = {table: schema.names for table, schema in grounds.schemas.items()}
-        self.counts.considered += 1
-        answers: list[ProvedAnswer] = []
-        refusals: list[Refusal] = []
-        async with self._sessions.of(session, namespace, apart=apart) as planning:
-            for proposal in await asyncio.to_thread(propose, shape, namespace, views, columns.get):
-                if isinstance(proposal, Miss):
-                    refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
-                    continue
-                view = self._catalog.named(proposal.view)
-                if view is None:
-                    continue
-                self.counts.matched += 1
-                reason = await self._refutation(planning, shape, proposal, view)
-                if reason is not None:
-                    refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
-                    continue
-                self.counts.proved += 1
-                pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                answers.append(ProvedAnswer(view.id, view.name, proposal.template, pinned, Participant.of(view)))
-        answers = await self._smallest_first(answers)
-        return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
-
-    async def _grounds(self, shape: Shape, namespace: Namespace, begun: Consideration) -> Grounds:
-        """Raises FreshgateError."""
-        named = await asyncio.to_thread(bases, filled(shape, shape.literals), namespace)
-        relations = [name for name in named.relations if not name.path and not name.aspect][:RELATIONS_MAX]
-        begun.sources = await self._scope.sources([*relations, *named.functions]) | frozenset(relations)
-        participants = await self._candidates.participants(begun.sources)
-        return Grounds(await self._candidates.schemas(relations), begun.sources, participants)
-
-    async def _refutation(
-        self, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView
-    ) -> str | None:
-        """Raises FreshgateError."""
-        try:
-            reader = await planning.reader()
-        except PlanUnavailable as error:
-            return str(error)
-        return await self._prover.refutation(reader, shape, proposal, view)
-
-    async def _smallest_first(self, answers: list[ProvedAnswer]) -> list[ProvedAnswer]:
-        if len(answers) < 2:
-            return answers
-        entries = [entry for answer in answers if (entry := self._catalog.find(answer.view_id)) is not None]
-        measured = await self._measures.of([entry.view for entry in entries])
-        sizes = {view_id: sum(each.bytes for each in found.values()) for view_id, found in measured.items()}
-        return sorted(answers, key=lambda answer: sizes.get(answer.view_id, 0))
