@@ -56,6 +56,8 @@ WITHOUT_PARENTHESES = frozenset(
 )
 """Functions that can also be called without parentheses, unless a column has that name."""
 SAMPLE = "tablesample"
+OPTIMIZED = "== Optimized Logical Plan =="
+"""What follows the analyzed plan in the output of EXPLAIN EXTENDED."""
 METADATA = "_metadata"
 """The hidden column with the name and time of the file that a row was read from."""
 MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
@@ -100,7 +102,7 @@ def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozen
     is not a call if the query has it only within a string. It shows DATE 'today' as a plain date, so the query itself
     is searched for such literals, and so are the texts of the views that it reads (`below`).
     """
-    analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+    analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition(OPTIMIZED)[0]
     found = {name.lower() for name in _CALL.findall(analyzed)} & _ALL
     pieces = Lexed(query).pieces
     strings = "".join(piece.text.lower() for piece in pieces if piece.kind == "string")

@@ -14,6 +14,10 @@ from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
 from tiers import EVERYTHING, sampled
 
+from gateway.errors import DefinitionRefused
+from gateway.mv.statements.admission import check_whole
+from sql.names import TableName
+
 
 def refused(database: Database, sql: str) -> tuple[str, str]:
     """Runs a statement that must be refused; returns SQLSTATE and message."""
@@ -148,6 +152,16 @@ def test_an_expression_that_changes_without_a_write_is_refused(unchanged: Databa
     sqlstate, message = refused(unchanged, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
     assert sqlstate == "42P16"
     assert "nonDeterministic" in message
+
+
+def test_a_plan_of_which_spark_shows_only_the_beginning_is_refused(unchanged: Database) -> None:
+    unchanged.run("SET spark.sql.maxPlanStringLength=200")
+    ((plan,),) = rows(unchanged.cursor, "EXPLAIN EXTENDED SELECT a, a + 1 AS b, rand() AS r FROM t")
+    unchanged.run("RESET spark.sql.maxPlanStringLength")
+    with pytest.raises(DefinitionRefused, match="not show it whole"):
+        check_whole(TableName("db", "m"), plan)
+    ((plan,),) = rows(unchanged.cursor, "EXPLAIN EXTENDED SELECT a, a + 1 AS b FROM t")
+    check_whole(TableName("db", "m"), plan)
 
 
 @pytest.mark.thorough

@@ -246,12 +246,28 @@ changes what a refresh stores, apart from the meaning. None that a reader has ch
 settings that are guilty."""
 
 
+def _shown(check: Check) -> Check:
+    """The same check, which tells what it tries and finds, so that a run that is stopped has told what it knows."""
+
+    def shown(settings: Sequence[str], keys: Collection[str]) -> Found:
+        began = time.monotonic()
+        found = check(settings, keys)
+        tried = settings[0] if len(settings) == 1 else f"{len(settings)} values"
+        took = f"{time.monotonic() - began:.0f} s"
+        print(f"  {tried}, {len(keys)} queries, {took}: {', '.join(found) or 'nothing'}", file=sys.stderr, flush=True)
+        return found
+
+    return shown
+
+
 def _check(net: Net, name: str) -> None:
     tried, guilty, began = 0, dict[str, Found](), time.monotonic()
     for settings, check, keys in _groups(net, name):
         tried += len(settings)
-        guilty |= wrong(divided(settings, check, keys))
-        print(f"{name}: {tried} values after {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        found = wrong(divided(settings, _shown(check), keys))
+        guilty |= found
+        took = f"{time.monotonic() - began:.0f} s"
+        print(f"{name}: {tried} values after {took}, guilty: {found}", file=sys.stderr, flush=True)
     print(json.dumps({"check": name, "tried": tried, "guilty": guilty}, ensure_ascii=False), flush=True)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 from gateway.errors import DefinitionRefused
 from gateway.mv.ports import Relation
-from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, UNSEEDED
+from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, OPTIMIZED, SAMPLE, UNSEEDED
 from sql.grammar import view_properties
 from sql.names import TableName
 from sql.statement import CreateClauses, CreateMaterializedView
@@ -23,6 +24,18 @@ NAMED = {
     **{moment: f"'{moment}'" for moment in MOMENTS - {"now"}},
 }
 """How messages name expressions that are not functions."""
+_CUT = re.compile(r"\.\.\. \d+ more characters\s*\Z")
+"""The end of a plan of which Spark shows only the beginning."""
+
+
+def check_whole(name: TableName, plan: str) -> None:
+    """`plan`: the output of EXPLAIN EXTENDED. A part that Spark has left out could hold any expression."""
+    if _CUT.search(plan[-40:]) and OPTIMIZED not in plan:
+        raise DefinitionRefused(
+            f"Spark's plan of the definition of materialized view {name} is so long that Spark does not show it whole. "
+            f"So whether its rows are always the same cannot be checked. Make materialized views of parts of it.",
+            sqlstate="54001",
+        )
 
 
 def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, found: frozenset[str]) -> None:
