@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -104,6 +106,14 @@ def candidates(name: str, own: str) -> Iterator[str]:
     yield from (value for value in given if value != own)
 
 
+def rounds(tried: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The values of each setting, given as NAME=VALUE, in sets that are tried together: what is turned off hides what
+    other settings do, so it has a set of its own."""
+    off = [each[0] for each in tried if each and each[0].endswith("=false")]
+    first = [each[0] for each in tried if each and each[0] not in off]
+    return [each for each in (first, off, [each[1] for each in tried if len(each) > 1]) if each]
+
+
 _TABLE = re.compile(r"(?:CREATE TABLE|INSERT INTO) (\w+)")
 
 
@@ -173,10 +183,25 @@ def wrong(guilty: dict[str, Found]) -> dict[str, Found]:
     return {each: found for each, found in kept.items() if found}
 
 
+def _telling(check: Check) -> Check:
+    """The same check, which tells what it tries and finds, so that a run that is stopped has told what it knows."""
+
+    def telling(settings: Sequence[str], keys: Collection[str]) -> Found:
+        began = time.monotonic()
+        found = check(settings, keys)
+        tried = settings[0] if len(settings) == 1 else f"{len(settings)} values"
+        took = f"{time.monotonic() - began:.0f} s"
+        told = {key: text[:150] for key, text in found.items()} or "nothing"
+        print(f"  {tried}, {len(keys)} queries, {took}: {told}", file=sys.stderr, flush=True)
+        return found
+
+    return telling
+
+
 def divided(settings: Sequence[str], check: Check, keys: Collection[str]) -> dict[str, Found]:
     """Those of the settings because of which something is found. What one does does not hide what others do: they are
     tried again without it. Nor does a query that fails because of one (FAILS)."""
-    guilty, rest = dict[str, Found](), list(settings)
+    guilty, rest, check = dict[str, Found](), list(settings), _telling(check)
     while rest and (found := check(rest, keys)):
         parts = _halved(rest, check, found)
         named = {each for name in parts for each in name.split(WITH)}

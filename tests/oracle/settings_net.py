@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oracle.settings_corpus import FAILS, QUERIES, Check, Found, candidates, divided, make, wrong
+from oracle.settings_corpus import FAILS, QUERIES, Check, Found, candidates, divided, make, rounds, wrong
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -119,10 +119,9 @@ class Net:
         return found[:2]
 
     def settings(self, given: Iterable[str]) -> list[list[str]]:
-        """First other values of these settings, and second ones."""
+        """Other values of these settings, in sets that are tried together."""
         here = sorted(name for name in given if name in self.known and not self.known[name].static)
-        tried = [self.others(name) for name in here]
-        return [[each[nth] for each in tried if len(each) > nth] for nth in (0, 1)]
+        return rounds([self.others(name) for name in here])
 
     def session(self, settings: Iterable[str]) -> SparkSession:
         session = self.spark.newSession()
@@ -161,7 +160,9 @@ class Net:
             if not view.version:
                 self._refresh(self.spark.newSession(), view)
             rows, wanted = answer(session, view.shown), answer(self.spark, view.shown)
-            if rows != wanted:
+            if isinstance(rows, Failed) and isinstance(answer(session, view.meant), Failed):
+                found[key] = f"{FAILS}{rows.reason}"
+            elif rows != wanted:
                 found[key] = f"{rows} instead of {wanted}"
         return found
 
@@ -218,18 +219,18 @@ ELSEWHERE = frozenset({"spark.sql.defaultCatalog"})
 def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[str]]]:
     """The settings that a check tries together."""
     if name == "sharp":
-        yield net.settings(GUILTY_OF_READING)[0], net.read, FEW
-        yield net.settings(GUILTY_OF_WRITING)[0], net.refreshed, FEW
+        for given, check in ((GUILTY_OF_READING, net.read), (GUILTY_OF_WRITING, net.refreshed)):
+            for settings in net.settings(given):
+                yield settings, check, FEW
     elif name == "harmless":
         for table in (HOW_FAST, WHAT_IS_SHOWN, HOW_IT_IS_WRITTEN):
-            for reason, text in table.items():
-                for settings in net.settings(names({reason: text}) - ELSEWHERE):
-                    yield settings, net.read, QUERIES
+            for settings in net.settings(names(table) - ELSEWHERE):
+                yield settings, net.read, QUERIES
     elif name == "refreshed":
         # Queries that always fail would make every setting one with which they fail.
         answered = [key for key, rows in net.plain.items() if not isinstance(rows, Failed)]
-        for group in (HOW_FAST, *({reason: text} for table in (MEANING, OFFERED) for reason, text in table.items())):
-            for settings in net.settings(names(group)):
+        for table in (HOW_FAST, MEANING, OFFERED):
+            for settings in net.settings(names(table)):
                 yield settings, net.refreshed, answered
     else:
         check = {"created": net.created, "shown": net.shown}[name]
@@ -246,28 +247,14 @@ changes what a refresh stores, apart from the meaning. None that a reader has ch
 settings that are guilty."""
 
 
-def _shown(check: Check) -> Check:
-    """The same check, which tells what it tries and finds, so that a run that is stopped has told what it knows."""
-
-    def shown(settings: Sequence[str], keys: Collection[str]) -> Found:
-        began = time.monotonic()
-        found = check(settings, keys)
-        tried = settings[0] if len(settings) == 1 else f"{len(settings)} values"
-        took = f"{time.monotonic() - began:.0f} s"
-        print(f"  {tried}, {len(keys)} queries, {took}: {', '.join(found) or 'nothing'}", file=sys.stderr, flush=True)
-        return found
-
-    return shown
-
-
 def _check(net: Net, name: str) -> None:
     tried, guilty, began = 0, dict[str, Found](), time.monotonic()
     for settings, check, keys in _groups(net, name):
         tried += len(settings)
-        found = wrong(divided(settings, _shown(check), keys))
+        found = wrong(divided(settings, check, keys))
         guilty |= found
         took = f"{time.monotonic() - began:.0f} s"
-        print(f"{name}: {tried} values after {took}, guilty: {found}", file=sys.stderr, flush=True)
+        print(f"{name}: {tried} values after {took}, guilty: {', '.join(found) or 'none'}", file=sys.stderr, flush=True)
     print(json.dumps({"check": name, "tried": tried, "guilty": guilty}, ensure_ascii=False), flush=True)
 
 
