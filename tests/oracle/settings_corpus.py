@@ -114,6 +114,17 @@ def rounds(tried: Sequence[Sequence[str]]) -> list[list[str]]:
     return [each for each in (first, off, [each[1] for each in tried if len(each) > 1]) if each]
 
 
+def usable(values: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> tuple[list[str], list[str]]:
+    """These values without those with which Spark fails at the simplest view, alone or together with others, and those.
+    `fails`: whether it does with some values. To find that out with each query would take long."""
+
+    def check(settings: Sequence[str], keys: Collection[str]) -> Found:
+        return dict.fromkeys(keys, "fails") if fails(settings) else {}
+
+    without = {name.split(WITH)[-1] for name in divided(values, check, ["the simplest view"])}
+    return [each for each in values if each not in without], sorted(without)
+
+
 _TABLE = re.compile(r"(?:CREATE TABLE|INSERT INTO) (\w+)")
 
 

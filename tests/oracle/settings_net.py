@@ -4,7 +4,8 @@
 JSON for each: what it changes in each of CHECKS. Names that are no settings of Spark's are `NAME=VALUE`.
 
 `python settings_net.py DIRECTORY CHECK ...` gives the settings of a check other values, many at once, and divides those
-because of which something is found until each is known. It prints these, and how many values were tried, as JSON.
+because of which something is found until each is known. It prints these, how many values were tried, and with which
+Spark fails at everything (`unusable`), as JSON.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import itertools
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oracle.settings_corpus import FAILS, QUERIES, Check, Found, candidates, divided, make, rounds, wrong
+from oracle.settings_corpus import FAILS, QUERIES, Check, Found, candidates, divided, make, rounds, usable, wrong
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -106,6 +108,8 @@ class Net:
         self._numbers = itertools.count(1)
         self._views = dict[str, View | Failed]()
         """Views that a session without settings has created."""
+        self.unusable = defaultdict[str, list[str]](list)
+        """By check, values with which a session can do nothing."""
 
     # --- values ----------------------------------------------------------------------------------------
 
@@ -130,6 +134,20 @@ class Net:
             with contextlib.suppress(PySparkException, Py4JJavaError):  # It may not go with another one.
                 session.conf.set(name, value)
         return session
+
+    def cannot_create(self, settings: Iterable[str]) -> bool:
+        """Whether the simplest view fails in a session with the settings."""
+        return self._fails(settings, "CREATE OR REPLACE VIEW simplest AS SELECT id FROM words")
+
+    def cannot_read(self, settings: Iterable[str]) -> bool:
+        return self._fails(settings, "SELECT id FROM words")
+
+    def _fails(self, settings: Iterable[str], text: str) -> bool:
+        try:
+            self.session(settings).sql(text).collect()
+        except (PySparkException, Py4JJavaError):
+            return True
+        return False
 
     # --- what settings do ------------------------------------------------------------------------------
 
@@ -233,10 +251,12 @@ def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[
             for settings in net.settings(names(table)):
                 yield settings, net.refreshed, answered
     else:
-        check = {"created": net.created, "shown": net.shown}[name]
+        check, fails = {"created": (net.created, net.cannot_create), "shown": (net.shown, net.cannot_read)}[name]
         for settings in net.settings(net.known.keys() - ELSEWHERE):
             for first in range(0, len(settings), GROUP):
-                yield settings[first : first + GROUP], check, FEW
+                good, without = usable(settings[first : first + GROUP], fails)
+                net.unusable[name] += without
+                yield good, check, FEW
 
 
 GUILTY_OF_READING = frozenset({"spark.sql.icu.caseMappings.enabled", "spark.sql.hive.manageFilesourcePartitions"})
@@ -255,7 +275,8 @@ def _check(net: Net, name: str) -> None:
         guilty |= found
         took = f"{time.monotonic() - began:.0f} s"
         print(f"{name}: {tried} values after {took}, guilty: {', '.join(found) or 'none'}", file=sys.stderr, flush=True)
-    print(json.dumps({"check": name, "tried": tried, "guilty": guilty}, ensure_ascii=False), flush=True)
+    result = {"check": name, "tried": tried, "unusable": net.unusable[name], "guilty": guilty}
+    print(json.dumps(result, ensure_ascii=False), flush=True)
 
 
 def _each(net: Net, given: Sequence[str]) -> None:
