@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from oracle.settings_corpus import FAILS, QUERIES, Found, candidates, divided, make, rounds, wrong
+from oracle.settings_corpus import FAILS, QUERIES, Found, candidates, divided, make, rounds, usable, wrong
 from processes import Gateway
 from pyhive import hive
 from seen_gateway import Seen, told
@@ -92,6 +92,8 @@ UNUSABLE = {"spark.sql.defaultCatalog", "spark.sql.catalog.spark_catalog"} | {
 }
 """In another catalog there are no tables, and with the other resolver not even RESET."""
 FAILED = "SQLSTATE"
+PLAIN = ("freshgate.rewrite=off", "freshgate.result_cache=off")
+"""With these, rows are Spark's own."""
 Values = Mapping[str, Sequence[str]]
 GROUP = 100
 """How many settings are tried together."""
@@ -166,16 +168,15 @@ def test_a_reader_has_the_rows_of_plain_spark(gateway: Gateway, plain: Found, se
         found = [answer(odd, each) for each in (text, text, read, read)]
         with session(gateway, [setting]) as alike:
             found += [answer(alike, each) for each in (text, read)]
-        rows(odd, "SET freshgate.rewrite=off")
-        rows(odd, "SET freshgate.result_cache=off")
+        for each in PLAIN:
+            rows(odd, f"SET {each}")
         of_spark, of_view = answer(odd, text), answer(odd, read)
     assert found == [of_spark, of_spark, of_view, of_view, of_spark, of_view]
     assert of_view == plain[key]
 
 
 def test_readers_with_harmless_settings_are_answered_from_views(gateway: Gateway, plain: Found) -> None:
-    with session(gateway, HARMLESS) as odd, session(gateway) as off:
-        rows(off, "SET freshgate.rewrite=off")
+    with session(gateway, HARMLESS) as odd, session(gateway, PLAIN) as off:
         for key in ("words", "numbers", "of_times", "parts"):
             assert "CHOSEN" in told(odd, f"v_{key}", TEXTS[key]), key
             assert answer(odd, TEXTS[key]) == answer(off, TEXTS[key]), key
@@ -189,7 +190,7 @@ def created(gateway: Gateway, settings: Sequence[str], keys: Collection[str]) ->
     refreshes have of the settings."""
     found = {}
     meaning = [setting for setting in settings if spark_settings.has_meaning(name_of(setting))]
-    with session(gateway, settings) as creator, session(gateway, meaning) as wanted, session(gateway) as bob:
+    with session(gateway, settings) as creator, session(gateway, [*meaning, *PLAIN]) as wanted, session(gateway) as bob:
         for key in keys:
             made = answer(creator, f"CREATE VIEW spark_{key} AS {TEXTS[key]}")
             built = answer(creator, f"CREATE MATERIALIZED VIEW own_{key} AS {TEXTS[key]}")
@@ -238,12 +239,16 @@ def others(values: Values, names: Iterable[str]) -> Iterator[list[str]]:
         yield from (each[first : first + GROUP] for first in range(0, len(each), GROUP))
 
 
+def fails(gateway: Gateway, text: str, settings: Sequence[str]) -> bool:
+    with session(gateway, settings) as cursor:
+        return answer(cursor, text).startswith(FAILED)
+
+
 @pytest.mark.thorough
 def test_each_harmless_setting_leaves_answers_to_views(gateway: Gateway, plain: Found, values: Values) -> None:
     def changed(settings: Sequence[str], keys: Collection[str]) -> Found:
         found = {}
-        with session(gateway, settings) as odd, session(gateway) as off:
-            rows(off, "SET freshgate.rewrite=off")
+        with session(gateway, settings) as odd, session(gateway, PLAIN) as off:
             for key in keys:
                 said, own = told(odd, f"v_{key}", TEXTS[key]), answer(odd, TEXTS[key])
                 if ("CHOSEN" not in said and key not in UNPROVED) or own != answer(off, TEXTS[key]):
@@ -279,13 +284,15 @@ def test_no_setting_of_a_reader_changes_what_a_view_shows(gateway: Gateway, plai
             for key in keys:
                 if (own := answer(reader, shown(f"v_{key}", key))) == plain[key]:
                     continue
-                fails = own.startswith(FAILED) and answer(reader, shown(f"s_{key}", key)).startswith(FAILED)
-                found[key] = f"{FAILS if fails else ''}{own}"
+                sparks = answer(reader, shown(f"s_{key}", key))
+                both_fail = own.startswith(FAILED) and sparks.startswith(FAILED)
+                found[key] = f"{FAILS if both_fail else ''}{own}"
         return found
 
     guilty: dict[str, Found] = {}
     for settings in others(values, values):
-        guilty |= wrong(divided(settings, changed, VIEWS))
+        good, _ = usable(settings, partial(fails, gateway, "SELECT id FROM words"))
+        guilty |= wrong(divided(good, changed, VIEWS))
     assert guilty == {}
 
 
@@ -293,5 +300,6 @@ def test_no_setting_of_a_reader_changes_what_a_view_shows(gateway: Gateway, plai
 def test_each_setting_of_a_creator(gateway: Gateway, values: Values) -> None:
     guilty: dict[str, Found] = {}
     for settings in others(values, values):
-        guilty |= wrong(divided(settings, partial(created, gateway), VIEWS))
+        good, _ = usable(settings, partial(fails, gateway, "CREATE OR REPLACE VIEW simplest AS SELECT id FROM words"))
+        guilty |= wrong(divided(good, partial(created, gateway), VIEWS))
     assert guilty == {}
