@@ -12,6 +12,7 @@ from pathlib import Path
 VALUES = {
     "adaptive.autoBroadcastJoinThreshold": "-1",
     "adaptive.coalescePartitions.initialPartitionNum": "7",
+    "adaptive.customCostEvaluatorClass": "org.apache.spark.sql.execution.adaptive.SimpleCostEvaluator",
     "autoBroadcastJoinThreshold": "-1",
     "avro.compression.codec": "deflate",
     "binaryOutputStyle": "HEX",
@@ -114,15 +115,17 @@ def rounds(tried: Sequence[Sequence[str]]) -> list[list[str]]:
     return [each for each in (first, off, [each[1] for each in tried if len(each) > 1]) if each]
 
 
-def usable(values: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> tuple[list[str], list[str]]:
-    """These values without those with which Spark fails at the simplest view, alone or together with others, and those.
-    `fails`: whether it does with some values. To find that out with each query would take long."""
+def usable(values: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> tuple[list[list[str]], list[str]]:
+    """These values in sets with which Spark does not fail at the simplest query, and those with which it always does.
+    `fails`: whether it does with some values. To find that with the queries themselves would take long."""
 
     def check(settings: Sequence[str], keys: Collection[str]) -> Found:
         return dict.fromkeys(keys, "fails") if fails(settings) else {}
 
-    without = {name.split(WITH)[-1] for name in divided(values, check, ["the simplest view"])}
-    return [each for each in values if each not in without], sorted(without)
+    found = [name.split(WITH) for name in divided(values, check, ["the simplest query"])]
+    without = {each[-1] for each in found}
+    apart = [each[-1:] for each in found if len(each) > 1]
+    return [[each for each in values if each not in without], *apart], [each[0] for each in found if len(each) == 1]
 
 
 _TABLE = re.compile(r"(?:CREATE TABLE|INSERT INTO) (\w+)")
@@ -215,6 +218,7 @@ def divided(settings: Sequence[str], check: Check, keys: Collection[str]) -> dic
     guilty, rest, check = dict[str, Found](), list(settings), _telling(check)
     while rest and (found := check(rest, keys)):
         parts = _halved(rest, check, found)
+        print(f"  found: {', '.join(parts)}", file=sys.stderr, flush=True)
         named = {each for name in parts for each in name.split(WITH)}
         guilty |= parts
         rest = [each for each in rest if each not in named]

@@ -256,7 +256,7 @@ def _groups(net: Net, name: str) -> Iterator[tuple[list[str], Check, Collection[
             for first in range(0, len(settings), GROUP):
                 good, without = usable(settings[first : first + GROUP], fails)
                 net.unusable[name] += without
-                yield good, check, FEW
+                yield from ((each, check, FEW) for each in good)
 
 
 GUILTY_OF_READING = frozenset({"spark.sql.icu.caseMappings.enabled", "spark.sql.hive.manageFilesourcePartitions"})

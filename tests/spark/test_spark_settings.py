@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from clients import start_jvm
-from oracle.settings_corpus import Found, divided
+from oracle.settings_corpus import Found, divided, usable
 from setting_lists import listed, of_release, of_this_jvm
 from spark_releases import LOCKED, RELEASES, home_of
 
@@ -201,6 +201,14 @@ def test_the_net_names_the_guilty_ones(bad: list[set[int]], named: list[str]) ->
         return {key: "odd" for key in keys if any(each <= set(map(int, settings)) for each in bad)}
 
     assert sorted(divided([str(number) for number in range(10)], check, ["a", "b"])) == named
+
+
+def test_what_fails_only_together_is_tried_apart() -> None:
+    def fails(settings: Sequence[str]) -> bool:
+        return "3" in settings or {"2", "7"} <= set(settings)
+
+    kept = [number for number in "0123456789" if number not in "37"]
+    assert usable(list("0123456789"), fails) == ([kept, ["7"]], ["3"])
 
 
 @pytest.mark.spark
