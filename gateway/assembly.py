@@ -106,7 +106,6 @@ from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
-from gateway.service.executions import Terms
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
@@ -171,7 +170,8 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     views = known_views(settings, spark, fence_of(settings, spark), audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
-    results = ResultStore(settings.result_cache.bytes, ENTRY_BYTES_MAX, settings.access.rights_seconds)
+    kept = settings.result_cache
+    results = ResultStore(kept.bytes, ENTRY_BYTES_MAX, settings.access.rights_seconds, shared=kept.shared)
     subscribe(views, versions, refreshes, results)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
@@ -640,14 +640,6 @@ def serve(
     )
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
-    terms = Terms(
-        statement_bytes_max=limits.statement_bytes,
-        healing=healed,
-        reads_ahead=lambda: spark.habits.collects_whole,
-        goes_back=lambda: spark.habits.collects_whole,
-        spark=lambda: spark.habits.application,
-        equal_rights=settings.result_cache.shared,
-    )
     return Service(
         views.catalog,
         routing.router,
@@ -655,7 +647,9 @@ def serve(
         own,
         sides,
         logins,
-        terms,
+        spark.habits,
+        healed,
+        limits.statement_bytes,
         sessions,
         audit,
         results,

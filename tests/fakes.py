@@ -53,12 +53,12 @@ from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.measures import Measure
 from gateway.mv.versions.readers import Readers
 from gateway.service.answers.commands import Commands
+from gateway.service.answers.healing import Healing
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Session
 from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch
-from gateway.service.executions import Terms
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.own_statements import OwnStatements
@@ -231,10 +231,14 @@ class Site:
     """A gateway in front of a fake Spark, whose clients are `Client`s."""
 
     def __init__(
-        self, rewrite: Rewrite | None = None, *, result_bytes: int = 0, counted: int = 10, **terms: Any
+        self,
+        rewrite: Rewrite | None = None,
+        *,
+        result_bytes: int = 0,
+        counted: int = 10,
+        healing: Healing | None = None,
     ) -> None:
-        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `terms` are those of the
-        service."""
+        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries."""
         usual = Settings()
         settings = replace(
             usual,
@@ -284,7 +288,7 @@ class Site:
         own = OwnStatements(cast(Commands, self.commands), self.rewrites, routing.version_reads)
         engine = cast(Any, SimpleNamespace(cancel_statement=lambda _: None))
         served = assembly.serve(settings, engine, spark, audit, views, routing, own, self.results)
-        self.service = replace(served, terms=Terms(**terms))
+        self.service = replace(served, healing=healing or Healing())
         self.sides, self.sessions = self.service.sides, self.service.sessions
 
     # --- tables and views

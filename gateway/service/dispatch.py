@@ -15,6 +15,7 @@ from functools import partial
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Lines
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
@@ -25,7 +26,7 @@ from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
-from gateway.service.executions import Execution, Executions, Terms, follow
+from gateway.service.executions import Execution, Executions, follow
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
     Asked,
@@ -65,7 +66,10 @@ class Service:
     own: OwnStatements
     sides: Sides
     logins: Logins
-    terms: Terms = field(default_factory=Terms)
+    habits: Habits
+    healing: healing.Healing = field(default_factory=healing.Healing)
+    """Which of Spark's faults are corrected."""
+    statement_bytes_max: int = 1 << 30
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
     results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
@@ -77,12 +81,18 @@ class Dispatch:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._terms = service.terms
+        self._healing = service.healing
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
         self._executions = Executions(
-            service.sessions, service.terms, service.router, service.effects, service.background, service.results
+            service.sessions,
+            service.habits,
+            service.healing,
+            service.router,
+            service.effects,
+            service.background,
+            service.results,
         )
         self._opening = Opening(
             service.sessions,
@@ -91,7 +101,7 @@ class Dispatch:
             service.logins.authenticator,
             service.audit,
             service.background,
-            close_left=service.terms.healing.leaked_sessions,
+            close_left=service.healing.leaked_sessions,
         )
         self._users = self._opening.users
         self._reader = object()
@@ -211,7 +221,7 @@ class Dispatch:
             return self._after_loss(session, head, call, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
-        if head.name == "GetInfo" and self._terms.healing.get_info:
+        if head.name == "GetInfo" and self._healing.get_info:
             answer = healing.info(head, payload, session.user)
             if answer is not None:
                 return Answer(answer)
@@ -246,9 +256,9 @@ class Dispatch:
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """A metadata call: Spark makes the list, and `Listing` changes it for the client."""
-        if (refusal := too_many(session, self._terms.operations_max)) is not None:
+        if (refusal := too_many(session, self._sessions.operations_max)) is not None:
             return Answer(failure(head, refusal))
-        payload = healing.metadata_call(self._terms.healing, head.name, payload, session.namespace)
+        payload = healing.metadata_call(self._healing, head.name, payload, session.namespace)
         listing = listing_of(head.name, payload, self._service.catalog)
 
         def on_reply(answer: bytes) -> None:
@@ -270,7 +280,7 @@ class Dispatch:
         if (refusal := self._refusal(session, call)) is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
-        if healing.lists_names(self._terms.healing.show_tables, session.call, known):
+        if healing.lists_names(self._healing.show_tables, session.call, known):
             statement.taken_for_command()
             return self._execute_own(execution, Own(ListNames(known.text)))
         send = self._service.router.plain(session, known)
@@ -282,7 +292,7 @@ class Dispatch:
         """Why this statement, or every statement, is refused; None if it is not."""
         if self._sessions.stopping:
             return stopping()
-        return too_many(session, self._terms.operations_max) or too_long(call, self._terms.statement_bytes_max)
+        return too_many(session, self._sessions.operations_max) or too_long(call, self._service.statement_bytes_max)
 
     async def _considered(self, execution: Execution) -> Forward | Answer:
         """A statement that may be the gateway's own, or may mention tables that materialized views depend on."""
@@ -441,14 +451,14 @@ class Dispatch:
             if operation.outcome_matters and not operation.ended:
                 return self._rows_of_pending(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
-        if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:
+        if head.name == "GetResultSetMetadata" and self._healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
     def _rows(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
         if operation.reading is not None:
             return self._page(session, operation, operation.reading, head, payload)
-        page_bytes = self._terms.healing.page_bytes
+        page_bytes = self._healing.page_bytes
         if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
         if operation.may_lack_columns:

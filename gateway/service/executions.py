@@ -9,13 +9,14 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 from gateway.errors import FreshgateError, Overtaken, StatementFailed, UpstreamLost
 from gateway.loops import BackgroundTasks
+from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers import healing
 from gateway.service.clients.audit import Statement
@@ -37,25 +38,6 @@ from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from sql.understood import Understood
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms on which clients are served."""
-
-    statement_bytes_max: int = 1 << 30
-    operations_max: int = 10_000
-    """Most open operations of one session, so that a client that closes none cannot exhaust memory; 0: unlimited."""
-    healing: healing.Healing = field(default_factory=healing.Healing)
-    """Which of Spark's faults are corrected."""
-    reads_ahead: Callable[[], bool] = bool
-    """Whether rows may be requested from Spark before the client asks for them."""
-    goes_back: Callable[[], bool] = bool
-    """Whether Spark can go back in a result without computing it again."""
-    spark: Callable[[], str] = str
-    """Identifies the running Spark."""
-    equal_rights: bool = False
-    """Whether all users see the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +66,16 @@ class Executions:
     def __init__(
         self,
         sessions: Sessions,
-        terms: Terms,
+        habits: Habits,
+        healed: healing.Healing,
         router: Router,
         effects: Effects,
         background: BackgroundTasks,
         results: ResultStore,
     ) -> None:
         self._sessions = sessions
-        self._terms = terms
+        self._habits = habits
+        self._healing = healed
         self._router = router
         self._effects = effects
         self._background = background
@@ -104,15 +88,15 @@ class Executions:
         source, session = send.repeatable, execution.session
         if execution.call.overlaid:
             return None
-        if source is None or not self._results.active or session.collects_in_parts or not self._terms.goes_back():
+        if source is None or not self._results.active or session.collects_in_parts or not self._habits.collects_whole:
             return None
         if session.protocol < COLUMNAR_PROTOCOL or session.settings.changes != source.changes:
             return None
-        user = "" if self._terms.equal_rights else session.user
+        user = "" if self._results.shared else session.user
         # Its digest stands for the text, which may be long.
         text = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).digest()
         read = text, source.namespace, source.versions
-        key = (*read, user, session.settings.id, session.protocol, self._terms.spark())
+        key = (*read, user, session.settings.id, session.protocol, self._habits.application)
         return None if self._results.is_too_large(key) else key
 
     async def _known(
@@ -164,7 +148,7 @@ class Executions:
                 return None, operation
         if not keeps:
             return None, operation
-        limit = self._terms.healing.page_bytes or self._results.entry_bytes_max
+        limit = self._healing.page_bytes or self._results.entry_bytes_max
         try:
             status = operation.final_status or b""
             recorded = await record(side, operation.handle, status, min(limit, self._results.entry_bytes_max))
@@ -325,15 +309,15 @@ class Executions:
         if statement is not None:
             statement.started(handle)
         underway.started(operation)
-        operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
+        operation.may_lack_columns = self._healing.ddl_columns and healing.may_lack_columns(execution.known)
         if self._may_read_ahead(execution.session, operation):
             operation.reading = ResultReading()
         return operation
 
     def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
         """Whether pages pass unchanged, and Spark never has to go back to earlier rows."""
-        as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
-        whole = self._terms.reads_ahead() and not session.collects_in_parts
+        as_they_are = not operation.may_lack_columns and not self._healing.page_bytes
+        whole = self._habits.collects_whole and not session.collects_in_parts
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
 

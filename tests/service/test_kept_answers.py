@@ -14,7 +14,8 @@ READ = "SELECT n FROM s.mv"
 
 
 async def stage() -> Site:
-    site = Site(result_bytes=1 << 24, goes_back=lambda: True)
+    site = Site(result_bytes=1 << 24)
+    site.habits.collects_whole = True
     site.table("s.t")
     await site.view("s.mv", "SELECT count(*) n FROM s.t")
     site.spark.value = lambda _: 1
@@ -141,8 +142,9 @@ async def test_settings_one_after_the_other_are_known() -> None:
 
 
 async def test_nothing_is_kept_if_sessions_of_spark_share_their_settings() -> None:
-    """`Habits.collects_whole` is then false, as with an incremental collection."""
-    site = Site(result_bytes=1 << 24, goes_back=lambda: False)
+    """As with an incremental collection."""
+    site = Site(result_bytes=1 << 24)
+    assert not site.habits.collects_whole
     site.table("s.t")
     await site.view("s.mv", "SELECT count(*) n FROM s.t")
     site.spark.value = lambda _: 1

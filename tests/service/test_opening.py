@@ -19,6 +19,7 @@ from gateway.errors import StatementFailed, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.habits import Habits
 from gateway.service.clients import opening as service_opening
 from gateway.service.clients import session as service_session
 from gateway.service.clients.audit import Audit
@@ -131,6 +132,7 @@ class Gateway:
             cast(OwnStatements, nothing),
             Sides(self.spark, 60.0),
             Logins(Handover(mechanism)),
+            Habits(),
             sessions=self.sessions,
             audit=Audit(self.lines.keep),
         )

@@ -150,7 +150,8 @@ class History:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_each_answer_is_sparks(seed: int) -> None:
-    site = Site(result_bytes=1 << 24, goes_back=lambda: True)
+    site = Site(result_bytes=1 << 24)
+    site.habits.collects_whole = True
     for database in "sr":
         site.table(f"{database}.t")
         await site.view(f"{database}.mv", f"SELECT count(*) AS n FROM {database}.t")

@@ -733,7 +733,8 @@ async def test_the_jobs_of_a_statement_that_has_ended_are_let_be() -> None:
 
 
 async def test_a_session_that_closes_nothing_is_refused_more() -> None:
-    site = Site(operations_max=3)
+    site = Site()
+    site.sessions.operations_max = 3
     site.table("s.t")
     bob = await site.client("bob")
     open_ones = [await bob.execute("SELECT 1") for _ in range(3)]

@@ -40,7 +40,8 @@ WORDS = frozenset({"insert", "t"})
 
 
 async def stage() -> Site:
-    site = Site(result_bytes=1 << 20, goes_back=lambda: True)
+    site = Site(result_bytes=1 << 20)
+    site.habits.collects_whole = True
     site.table("s.t")
     await site.view("s.mv", "SELECT count(*) n FROM s.t")
     return site

@@ -372,7 +372,8 @@ class Sessions:
 
     `per_user_max`: most sessions of a user that are open or being opened; 0: unlimited. A loose session does not end
     with a client's connection, and has its own connection to Spark. `loose_seconds`: how long it may be unused; 0:
-    unlimited. `loose_max`: most loose sessions; 0: unlimited.
+    unlimited. `loose_max`: most loose sessions; 0: unlimited. `operations_max`: most open operations of one session, so
+    that a client that closes none cannot exhaust memory; 0: unlimited.
     """
 
     def __init__(
@@ -380,6 +381,7 @@ class Sessions:
         per_user_max: int = 0,
         loose_seconds: float = 0.0,
         loose_max: int = 0,
+        operations_max: int = 10_000,
         *,
         on_end: Callable[[Session], None] = lambda _: None,
         cancel_jobs: Callable[[str], None] = lambda _: None,
@@ -392,6 +394,7 @@ class Sessions:
         self._per_user_max = per_user_max
         self._loose_seconds = loose_seconds
         self._loose_max = loose_max
+        self.operations_max = operations_max
         self._loose: dict[bytes, Session] = {}
         self._of_user: Counter[str] = Counter()
         self._of_all: Counter[str] = Counter()

@@ -85,12 +85,20 @@ class ResultStore:
     if room is needed before, the least recently used one goes first."""
 
     def __init__(
-        self, bytes_max: int, entry_bytes_max: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        bytes_max: int,
+        entry_bytes_max: int,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        shared: bool = False,
     ) -> None:
         """`bytes_max` 0: nothing is kept. Results that are being recorded, and dropped ones that clients still read,
-        may take as much again: beyond that, results are not recorded."""
+        may take as much again: beyond that, results are not recorded. `shared`: whether all users see the same rows.
+        """
         self.counts = ResultCounts()
         self.entry_bytes_max = min(entry_bytes_max, bytes_max)
+        self.shared = shared
         self.bytes = 0
         """Of all results that are kept."""
         self._alive = 0
