@@ -23,9 +23,10 @@ from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login import exposure, methods
+from gateway.monitoring import metrics
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import MetricSources
+from gateway.monitoring.metrics import MetricsPage
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.confirmation import Confirmation
@@ -69,7 +70,7 @@ from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
-from gateway.mv.rewriting.usage import SHAPES_MAX, Usages
+from gateway.mv.rewriting.usage import SHAPES_MAX, Counts, Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
@@ -180,23 +181,11 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     own = OwnStatements(commands, routing.rewrites, routing.version_reads)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     listener = listen(settings, spark, partial(Dispatch, service), traffic)
-    readiness = Readiness(partial(probe.ask, spark.probes))
-    sources = MetricSources(
-        listener=listener,
-        traffic=traffic,
-        counts=service.audit.counts,
-        sessions=service.sessions,
-        catalog=views.catalog,
-        tasks=refreshes.tasks,
-        janitor=versions.janitor,
-        fence=views.fence,
-        readiness=readiness,
-        lag=LoopLag(),
-        rewrites=usages.counts,
-        results=results,
-        audit=audit_file,
-    )
-    monitor = monitoring(settings, sources) if settings.metrics.port else None
+    readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
+    monitor = None
+    if settings.metrics.port:
+        page = metrics_page(views, versions, refreshes, service, listener, readiness, lag, usages.counts, audit_file)
+        monitor = monitoring(settings, page, lag, readiness, views.fence)
     watch = watch_of_spark(settings, engine, spark)
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
 
@@ -701,10 +690,35 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
     return Listener(Entrance(ports, wire_limits.login_seconds), wire_limits, open_client, connect, traffic)
 
 
-def monitoring(settings: Settings, sources: MetricSources) -> Monitor:
+def metrics_page(
+    views: Views,
+    versions: KeptVersions,
+    refreshes: Refreshes,
+    service: Service,
+    listener: Listener,
+    readiness: Readiness,
+    lag: LoopLag,
+    rewrites: Counts,
+    audit_file: AuditFile | None,
+) -> MetricsPage:
+    catalog, tasks, counts = views.catalog, refreshes.tasks, service.audit.counts
+    families = (
+        partial(metrics.clients, listener, counts, service.sessions),
+        partial(metrics.statements, counts, listener.traffic),
+        partial(metrics.refreshes, tasks),
+        partial(metrics.views, catalog, counts, versions.janitor, views.fence),
+        partial(metrics.rewrites, rewrites),
+        partial(metrics.results, service.results),
+        partial(metrics.upstream, listener.traffic, readiness),
+        partial(metrics.own, lag, audit_file),
+    )
+    return MetricsPage(families, catalog, tasks.tally)
+
+
+def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: Readiness, fence: Fence) -> Monitor:
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
-    return Monitor(place.host, place.port, sources, hosts.refusal)
+    return Monitor(place.host, place.port, page, lag, readiness, fence, hosts.refusal)
 
 
 def _audit_file(target: str) -> AuditFile | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -19,7 +19,7 @@ from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.refresh.tasks import RefreshTally, Tasks
 from gateway.mv.rewriting.usage import Counts, WhyMissed
 from gateway.mv.versions.janitor import Janitor
 from gateway.proxy.listener import Listener
@@ -41,38 +41,21 @@ class LostLines(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSources:
-    """The objects that the metrics are read from."""
-
-    listener: Listener
-    traffic: Traffic
-    counts: StatementCounts
-    sessions: Sessions
-    catalog: Catalog
-    tasks: Tasks
-    janitor: Janitor
-    fence: Fence
-    readiness: Readiness
-    lag: LoopLag
-    rewrites: Counts
-    results: ResultStore
-    audit: LostLines | None
-
-    @property
-    def missing(self) -> list[str]:
-        """Why clients should not connect, as sentences; empty if they may."""
-        return [*self.readiness.missing, *([] if self.fence.lost is None else [self.fence.lost])]
+Families = Callable[[], Iterable[Metric]]
+"""Reads the metrics of one subject."""
 
 
 class MetricsPage:
-    """A separate registry with the metrics of the process and the gateway."""
+    """A separate registry with the metrics of the process and the gateway. `families`: all but those with a row for
+    each view."""
 
-    def __init__(self, sources: MetricSources) -> None:
-        self._sources = sources
+    def __init__(self, families: Iterable[Families], catalog: Catalog, tally: RefreshTally) -> None:
+        self._catalog = catalog
+        self._tally = tally
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Gateway(sources))
+        for each in families:
+            self._registry.register(_Subject(each))
         self._one = asyncio.Lock()
 
     async def text(self) -> bytes:
@@ -83,12 +66,12 @@ class MetricsPage:
             for family in list(self._registry.collect()):
                 pieces.append(generate_latest(_Family(family)))
                 await asyncio.sleep(0)
-            catalog, tally = self._sources.catalog, self._sources.tasks.tally
+            catalog = self._catalog
             for each in view_metrics.FAMILIES:
                 ids = [view.id for view in catalog.views()]
                 for start in range(0, max(1, len(ids)), VIEWS_TOGETHER):
                     await asyncio.sleep(0)
-                    rows = each.metric(catalog, tally, ids[start : start + VIEWS_TOGETHER])
+                    rows = each.metric(catalog, self._tally, ids[start : start + VIEWS_TOGETHER])
                     pieces.append(_rows(rows, first=start == 0))
             pieces.append(generate_latest(_Family(view_metrics.damaged(catalog))))
             return b"".join(pieces)
@@ -112,162 +95,155 @@ def _rows(family: Metric, *, first: bool) -> bytes:
     return b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(b"#"))
 
 
-class _Gateway(Collector):
-    """The gateway's families, except those with a row per view."""
+class _Subject(Collector):
+    """The families of one subject."""
 
-    def __init__(self, sources: MetricSources) -> None:
-        self._sources = sources
-        self._version = importlib.metadata.version("freshgate")
+    def __init__(self, families: Families) -> None:
+        self._families = families
 
     def describe(self) -> Iterable[Metric]:
         return []  # Otherwise the registry would collect once during the registration.
 
-    def collect(self) -> Iterator[Metric]:
-        yield from self._clients()
-        yield from self._statements()
-        yield from self._refreshes()
-        yield from self._rewrites()
-        yield from self._results()
-        yield from self._upstream()
-        yield from self._own()
+    def collect(self) -> Iterable[Metric]:
+        return self._families()
 
-    def _clients(self) -> Iterator[Metric]:
-        sources, traffic, counts = self._sources, self._sources.traffic, self._sources.counts
-        yield _gauge("client_connections", "Open client connections", sources.listener.clients)
-        yield _counter("client_connections_accepted", "Accepted client connections", traffic.accepted)
-        yield _counter(
-            "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
-        )
-        yield _counter(
-            "client_connections_starved",
-            "Client connections refused, or left waiting, because too few file descriptors were left",
-            traffic.starved,
-        )
-        yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
-        yield _counter("client_received_bytes", "Bytes received from clients", traffic.from_clients)
-        yield _counter("client_sent_bytes", "Bytes sent to clients", traffic.to_clients)
-        logins = CounterMetricFamily("freshgate_logins", "Logins by outcome", labels=["outcome"])
-        logins.add_metric(["accepted"], counts.logins_accepted)
-        logins.add_metric(["refused"], counts.logins_refused)
-        yield logins
-        yield _gauge("sessions", "Open sessions", len(sources.sessions))
-        yield _counter("sessions_opened", "Opened sessions", counts.sessions)
-        yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
-        yield _gauge("operations", "Open operations", sources.sessions.operations)
 
-    def _statements(self) -> Iterator[Metric]:
-        counts, traffic = self._sources.counts, self._sources.traffic
-        requests = CounterMetricFamily("freshgate_requests", "Requests from clients by method", labels=["method"])
-        for method, number in counts.requests.items():
-            requests.add_metric([method], number + (traffic.repeated if method == "GetOperationStatus" else 0))
-        yield requests
-        yield _counter("repeated_answers", "Status requests answered by repeating the last answer", traffic.repeated)
-        yield _counter("pages_ahead", "Pages of rows read ahead from Spark", traffic.pages_ahead)
-        yield _counter(
-            "pages_ahead_taken", "Pages read ahead that the client then asked for", traffic.pages_ahead_taken
-        )
-        statements = CounterMetricFamily(
-            "freshgate_statements",
-            "Ended statements by what they were taken for and by outcome",
-            labels=["taken_for", "outcome"],
-        )
-        for (taken_for, outcome), number in counts.statements.items():
-            statements.add_metric([taken_for, outcome], number)
-        yield statements
-        yield _histogram(
-            "statement_duration_seconds",
-            "Time from a statement's arrival until its outcome was known",
-            counts.statement_seconds,
-        )
+# --- subjects ------------------------------------------------------------------------------------------
 
-    def _refreshes(self) -> Iterator[Metric]:
-        sources, tasks = self._sources, self._sources.tasks
-        refreshes = CounterMetricFamily(
-            "freshgate_refreshes",
-            "Ended refreshes by outcome and by what they recomputed",
-            labels=["outcome", "method"],
-        )
-        for (status, mode), number in tasks.tally.ended.items():
-            refreshes.add_metric([status.lower(), mode.lower()], number)
-        yield refreshes
-        yield _histogram(
-            "refresh_duration_seconds", "Time at Spark of refreshes that had something to do", tasks.tally.seconds
-        )
-        yield _gauge("refreshes_running", "Running refreshes", tasks.running)
-        yield _gauge("refreshes_waiting", "Refreshes that wait for another refresh of their view", tasks.waiting)
-        yield _gauge("materialized_views", "Materialized views in the catalog", len(sources.catalog))
-        yield _counter(
-            "views_restored",
-            "Materialized views restored after a statement had dropped or forged them",
-            sources.counts.views_restored,
-        )
-        yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", sources.janitor.waiting)
-        yield _gauge(
-            "superseded", "1 if another gateway refreshes the views of this storage", sources.fence.lost is not None
-        )
 
-    def _rewrites(self) -> Iterator[Metric]:
-        counts = self._sources.rewrites
-        yield _counter(
-            "rewrite_considered", "Shapes of queries that were compared with materialized views", counts.considered
-        )
-        yield _counter("rewrite_matched", "Proposals of how a view answers the queries of a shape", counts.matched)
-        yield _counter("rewrite_proved", "Proposals that were proved to give the same rows", counts.proved)
-        yield _counter(
-            "rewrite_compared", "Answers from views compared with those of clients' texts", counts.answers_compared
-        )
-        yield _counter("rewrite_differed", "Compared answers that differed", counts.answers_differed)
-        yield _counter("rewrite_used", "Queries on base tables that were answered from a view", counts.used)
-        yield _counter(
-            "rewrite_failed", "Texts on views that failed at Spark, so that the client's own text ran", counts.failed
-        )
-        refused = CounterMetricFamily(
-            "freshgate_rewrite_refused",
-            "Queries on base tables of views that take part, but forwarded unchanged, by reason",
-            labels=["reason"],
-        )
-        for reason in WhyMissed:
-            refused.add_metric([reason], counts.refused[reason])
-        yield refused
-        yield _counter(
-            "rewrite_saved_seconds", "Estimated time that answers from views have saved", counts.saved_seconds
-        )
+def clients(listener: Listener, counts: StatementCounts, sessions: Sessions) -> Iterator[Metric]:
+    traffic = listener.traffic
+    yield _gauge("client_connections", "Open client connections", listener.clients)
+    yield _counter("client_connections_accepted", "Accepted client connections", traffic.accepted)
+    yield _counter(
+        "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
+    )
+    yield _counter(
+        "client_connections_starved",
+        "Client connections refused, or left waiting, because too few file descriptors were left",
+        traffic.starved,
+    )
+    yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
+    yield _counter("client_received_bytes", "Bytes received from clients", traffic.from_clients)
+    yield _counter("client_sent_bytes", "Bytes sent to clients", traffic.to_clients)
+    logins = CounterMetricFamily("freshgate_logins", "Logins by outcome", labels=["outcome"])
+    logins.add_metric(["accepted"], counts.logins_accepted)
+    logins.add_metric(["refused"], counts.logins_refused)
+    yield logins
+    yield _gauge("sessions", "Open sessions", len(sessions))
+    yield _counter("sessions_opened", "Opened sessions", counts.sessions)
+    yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
+    yield _gauge("operations", "Open operations", sessions.operations)
 
-    def _results(self) -> Iterator[Metric]:
-        results = self._sources.results
-        counts = results.counts
-        yield _counter("result_cache_hits", "Reads that were answered from memory", counts.hits)
-        yield _counter(
-            "result_cache_shared", "Reads that got the answer of an equal one at the same time", counts.shared
-        )
-        yield _counter("result_cache_misses", "Reads whose answer could be kept, but was not in memory", counts.misses)
-        yield _counter("result_cache_evictions", "Results that had to make room for others", counts.evictions)
-        yield _gauge("result_cache_entries", "Results in memory", len(results))
-        yield _gauge("result_cache_bytes", "Bytes of the results in memory", results.bytes)
 
-    def _upstream(self) -> Iterator[Metric]:
-        traffic = self._sources.traffic
-        yield _gauge("upstream_up", "Whether Spark has just answered", self._sources.readiness.spark_problem is None)
-        yield _counter(
-            "upstream_connects", "Connections to Spark for clients, including failed attempts", traffic.connects
-        )
-        yield _counter(
-            "upstream_connect_failures", "Connections to Spark for clients that failed", traffic.connects_failed
-        )
-        yield _histogram(
-            "upstream_connect_duration_seconds", "Time to connect to Spark and log in", traffic.connect_seconds
-        )
-        yield _counter("upstream_received_bytes", "Bytes received from Spark for clients", traffic.from_spark)
-        yield _counter("upstream_sent_bytes", "Bytes sent to Spark for clients", traffic.to_spark)
+def statements(counts: StatementCounts, traffic: Traffic) -> Iterator[Metric]:
+    requests = CounterMetricFamily("freshgate_requests", "Requests from clients by method", labels=["method"])
+    for method, number in counts.requests.items():
+        requests.add_metric([method], number + (traffic.repeated if method == "GetOperationStatus" else 0))
+    yield requests
+    yield _counter("repeated_answers", "Status requests answered by repeating the last answer", traffic.repeated)
+    yield _counter("pages_ahead", "Pages of rows read ahead from Spark", traffic.pages_ahead)
+    yield _counter("pages_ahead_taken", "Pages read ahead that the client then asked for", traffic.pages_ahead_taken)
+    statements = CounterMetricFamily(
+        "freshgate_statements",
+        "Ended statements by what they were taken for and by outcome",
+        labels=["taken_for", "outcome"],
+    )
+    for (taken_for, outcome), number in counts.statements.items():
+        statements.add_metric([taken_for, outcome], number)
+    yield statements
+    yield _histogram(
+        "statement_duration_seconds",
+        "Time from a statement's arrival until its outcome was known",
+        counts.statement_seconds,
+    )
 
-    def _own(self) -> Iterator[Metric]:
-        lag, audit = self._sources.lag, self._sources.audit
-        yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
-        yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
-        yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
-        info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
-        info.add_metric([self._version], 1)
-        yield info
+
+def refreshes(tasks: Tasks) -> Iterator[Metric]:
+    refreshes = CounterMetricFamily(
+        "freshgate_refreshes",
+        "Ended refreshes by outcome and by what they recomputed",
+        labels=["outcome", "method"],
+    )
+    for (status, mode), number in tasks.tally.ended.items():
+        refreshes.add_metric([status.lower(), mode.lower()], number)
+    yield refreshes
+    yield _histogram(
+        "refresh_duration_seconds", "Time at Spark of refreshes that had something to do", tasks.tally.seconds
+    )
+    yield _gauge("refreshes_running", "Running refreshes", tasks.running)
+    yield _gauge("refreshes_waiting", "Refreshes that wait for another refresh of their view", tasks.waiting)
+
+
+def views(catalog: Catalog, counts: StatementCounts, janitor: Janitor, fence: Fence) -> Iterator[Metric]:
+    yield _gauge("materialized_views", "Materialized views in the catalog", len(catalog))
+    yield _counter(
+        "views_restored",
+        "Materialized views restored after a statement had dropped or forged them",
+        counts.views_restored,
+    )
+    yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", janitor.waiting)
+    yield _gauge("superseded", "1 if another gateway refreshes the views of this storage", fence.lost is not None)
+
+
+def rewrites(counts: Counts) -> Iterator[Metric]:
+    yield _counter(
+        "rewrite_considered", "Shapes of queries that were compared with materialized views", counts.considered
+    )
+    yield _counter("rewrite_matched", "Proposals of how a view answers the queries of a shape", counts.matched)
+    yield _counter("rewrite_proved", "Proposals that were proved to give the same rows", counts.proved)
+    yield _counter(
+        "rewrite_compared", "Answers from views compared with those of clients' texts", counts.answers_compared
+    )
+    yield _counter("rewrite_differed", "Compared answers that differed", counts.answers_differed)
+    yield _counter("rewrite_used", "Queries on base tables that were answered from a view", counts.used)
+    yield _counter(
+        "rewrite_failed", "Texts on views that failed at Spark, so that the client's own text ran", counts.failed
+    )
+    refused = CounterMetricFamily(
+        "freshgate_rewrite_refused",
+        "Queries on base tables of views that take part, but forwarded unchanged, by reason",
+        labels=["reason"],
+    )
+    for reason in WhyMissed:
+        refused.add_metric([reason], counts.refused[reason])
+    yield refused
+    yield _counter("rewrite_saved_seconds", "Estimated time that answers from views have saved", counts.saved_seconds)
+
+
+def results(store: ResultStore) -> Iterator[Metric]:
+    counts = store.counts
+    yield _counter("result_cache_hits", "Reads that were answered from memory", counts.hits)
+    yield _counter("result_cache_shared", "Reads that got the answer of an equal one at the same time", counts.shared)
+    yield _counter("result_cache_misses", "Reads whose answer could be kept, but was not in memory", counts.misses)
+    yield _counter("result_cache_evictions", "Results that had to make room for others", counts.evictions)
+    yield _gauge("result_cache_entries", "Results in memory", len(store))
+    yield _gauge("result_cache_bytes", "Bytes of the results in memory", store.bytes)
+
+
+def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:
+    yield _gauge("upstream_up", "Whether Spark has just answered", readiness.spark_problem is None)
+    yield _counter("upstream_connects", "Connections to Spark for clients, including failed attempts", traffic.connects)
+    yield _counter("upstream_connect_failures", "Connections to Spark for clients that failed", traffic.connects_failed)
+    yield _histogram(
+        "upstream_connect_duration_seconds", "Time to connect to Spark and log in", traffic.connect_seconds
+    )
+    yield _counter("upstream_received_bytes", "Bytes received from Spark for clients", traffic.from_spark)
+    yield _counter("upstream_sent_bytes", "Bytes sent to Spark for clients", traffic.to_spark)
+
+
+def own(lag: LoopLag, audit: LostLines | None) -> Iterator[Metric]:
+    yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
+    yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
+    yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
+    info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
+    info.add_metric([_version()], 1)
+    yield info
+
+
+@cache
+def _version() -> str:
+    return importlib.metadata.version("freshgate")
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

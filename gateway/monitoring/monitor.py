@@ -6,7 +6,10 @@ import json
 from http import HTTPStatus
 
 from gateway.monitoring.http_server import Admission, HttpServer, Response
-from gateway.monitoring.metrics import CONTENT_TYPE, MetricSources, MetricsPage
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.metrics import CONTENT_TYPE, MetricsPage
+from gateway.monitoring.readiness import Readiness
+from gateway.mv.catalog.fence import Fence
 
 JSON = "application/json"
 
@@ -14,9 +17,20 @@ JSON = "application/json"
 class Monitor:
     """Serves /metrics, /healthz and /readyz from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, sources: MetricSources, admission: Admission = lambda *_: None) -> None:
-        self._sources = sources
-        self._metrics = MetricsPage(sources)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        metrics: MetricsPage,
+        lag: LoopLag,
+        readiness: Readiness,
+        fence: Fence,
+        admission: Admission = lambda *_: None,
+    ) -> None:
+        self._metrics = metrics
+        self._lag = lag
+        self._readiness = readiness
+        self._fence = fence
         handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}
         self._server = HttpServer(host, port, handlers, admission)
 
@@ -28,12 +42,12 @@ class Monitor:
     async def start(self) -> None:
         """Starts measuring and listening. Raises OSError if it cannot listen."""
         await self._server.start()
-        self._sources.lag.loop.start()
-        self._sources.readiness.loop.start()
+        self._lag.loop.start()
+        self._readiness.loop.start()
 
     async def stop(self) -> None:
-        await self._sources.lag.loop.stop()
-        await self._sources.readiness.loop.stop()
+        await self._lag.loop.stop()
+        await self._readiness.loop.stop()
         await self._server.close()
 
     async def _text(self) -> Response:
@@ -44,7 +58,7 @@ class Monitor:
         return _json(HTTPStatus.OK, {"status": "alive"})
 
     async def _ready(self) -> Response:
-        missing = self._sources.missing
+        missing = [*self._readiness.missing, *([] if self._fence.lost is None else [self._fence.lost])]
         if missing:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "missing": missing})
         return _json(HTTPStatus.OK, {"status": "ready"})

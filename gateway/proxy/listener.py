@@ -41,7 +41,7 @@ class Listener:
         self._limits = limits
         self._open_client = open_client
         self._connect_upstream = connect_upstream
-        self._traffic = traffic if traffic is not None else Traffic()
+        self.traffic = traffic if traffic is not None else Traffic()
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -130,26 +130,26 @@ class Listener:
     def _is_full(self, taken: int) -> bool:
         if taken < self._limits.connections_max:
             return False
-        self._traffic.refused += 1
+        self.traffic.refused += 1
         log.warning("a client was refused: %d connections are open (limits.connections)", taken)
         return True
 
     def starve(self, error: OSError) -> None:
         """Implements `entrance.Host`."""
-        self._traffic.starved += 1
+        self.traffic.starved += 1
         self._room.report(f"a client waits, because it cannot be accepted ({error.strerror or error})")
 
     def serve(self, port: Port) -> asyncio.Protocol:
         """Implements `entrance.Host`."""
         if not self._serving:
-            return Farewell(port.open_wire(), STARTING, self._traffic)
+            return Farewell(port.open_wire(), STARTING, self.traffic)
         return Relay(
             self._open_client,
             self._connect_upstream,
             port.open_wire(),
             self._limits,
             self,
-            self._traffic,
+            self.traffic,
             port.proxies,
         )
 
@@ -158,12 +158,12 @@ class Listener:
         if self._closing:
             return "The gateway is being stopped. Connect again later."
         if self._room.is_short(relay.descriptor):
-            self._traffic.starved += 1
+            self.traffic.starved += 1
             self._room.report("a client was refused")
             return "The gateway has too many open files and sockets to serve another client. Try again later."
         if self._is_full(len(self._relays)):
             return f"Too many connections: the gateway serves {self._limits.connections_max}. Try again later."
-        self._traffic.accepted += 1
+        self.traffic.accepted += 1
         self._relays.add(relay)
         self._empty.clear()
         return None

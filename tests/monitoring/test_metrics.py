@@ -8,6 +8,7 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,9 +16,9 @@ from kept_lines import KeptLines
 from prometheus_client.parser import text_string_to_metric_families
 from views import view_of
 
+from gateway import assembly
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.metrics import MetricSources, MetricsPage
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
@@ -50,21 +51,13 @@ class _Tasks:
         self.tally = RefreshTally()
 
 
-class _Rest:
-    """Replaces the listener, the janitor and the fence."""
-
-    clients = 5
-    waiting = 4
-    lost: str | None = None
-
-
 async def _answers(seconds: float) -> None:
     assert seconds > 0
 
 
 def catalog_of(count: int) -> Catalog:
     """This many views, built an hour ago. Every third one misses a write, and the first one was never built."""
-    catalog = Catalog("s", cast(Any, _Rest()))
+    catalog = Catalog("s", cast(Any, SimpleNamespace(lost=None)))
     built = (time.time_ns() // 1_000_000) - 3_600_000
     for number in range(count):
         version = Version.whole(1 if number else NEVER_BUILT, built, built, {})
@@ -76,26 +69,31 @@ def catalog_of(count: int) -> Catalog:
     return catalog
 
 
-def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -> MetricSources:
-    rest = cast(Any, _Rest())
-    sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8})())
-    readiness = Readiness(_answers, 5)
-    counts = audit.counts
-    return MetricSources(
-        rest,
-        traffic or Traffic(),
-        counts,
-        sessions,
-        catalog,
-        cast(Any, _Tasks()),
-        rest,
-        rest,
-        readiness,
-        LoopLag(),
-        RewriteCounts(),
-        ResultStore(1 << 20, 1 << 20, 60.0),
-        None,
-    )
+class Stage:
+    """A gateway of which the metrics are read."""
+
+    def __init__(self, catalog: Catalog, audit: Audit | None = None, traffic: Traffic | None = None) -> None:
+        sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8})())
+        self.tasks = _Tasks()
+        self.readiness = Readiness(_answers, 5)
+        self.lag = LoopLag()
+        self.fence: Any = SimpleNamespace(lost=None)
+        self.rewrites = RewriteCounts()
+        results = ResultStore(1 << 20, 1 << 20, 60.0)
+        self.page = assembly.metrics_page(
+            cast(Any, SimpleNamespace(catalog=catalog, fence=self.fence)),
+            cast(Any, SimpleNamespace(janitor=SimpleNamespace(waiting=4))),
+            cast(Any, SimpleNamespace(tasks=self.tasks)),
+            cast(Any, SimpleNamespace(audit=audit or Audit(), sessions=sessions, results=results)),
+            cast(Any, SimpleNamespace(clients=5, traffic=traffic or Traffic())),
+            self.readiness,
+            self.lag,
+            self.rewrites,
+            None,
+        )
+
+    def text(self) -> str:
+        return asyncio.run(self.page.text()).decode()
 
 
 def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -115,7 +113,7 @@ def session_of(user: str) -> Session:
 def test_views_have_staleness_and_refresh_time() -> None:
     catalog = catalog_of(NAMES)
     catalog.entry("v4")._drift = NOT_LOOKED
-    text = asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode()
+    text = Stage(catalog).text()
     samples = samples_of(text)
     age, refreshed = "freshgate_view_staleness_seconds", "freshgate_view_last_refresh_timestamp_seconds"
     for name in (age, refreshed):
@@ -143,7 +141,7 @@ def test_a_broken_view_is_shown_after_a_restart() -> None:
     for number, (ago, status) in enumerate(hours):
         catalog.entry("v1").history.tasks.append((number, task_of(status, now_ms - ago * 3_600_000)))
     catalog.entry("v3").history.tasks.append((1, task_of(TaskStatus.SUCCESS, now_ms)))
-    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode())
+    samples = samples_of(Stage(catalog).text())
     labels = [(("database", "d"), ("view", f"v{number}")) for number in range(4)]
     assert samples["freshgate_view_staleness_seconds", labels[1]] == pytest.approx(7200, abs=300)
     failed = [samples["freshgate_view_last_refresh_failed", each] for each in labels]
@@ -153,38 +151,38 @@ def test_a_broken_view_is_shown_after_a_restart() -> None:
 def test_damaged_views_are_shown() -> None:
     catalog = catalog_of(2)
     catalog.report_damage(catalog.entry("v1"), "its storage table was dropped")
-    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog, Audit())).text()).decode())
+    samples = samples_of(Stage(catalog).text())
     damaged = {labels: value for (name, labels), value in samples.items() if name == "freshgate_view_damaged"}
     assert damaged == {(("database", "d"), ("view", "v1")): 1}
 
 
 def test_refreshes_are_counted_by_view() -> None:
     catalog = catalog_of(3)
-    sources = sources_of(catalog, Audit())
-    tally = sources.tasks.tally
+    stage = Stage(catalog)
+    tally = stage.tasks.tally
     for number, status in enumerate([TaskStatus.SUCCESS, TaskStatus.SUCCESS, TaskStatus.FAILED]):
         entry = catalog.entry("v1")
         entry.history.tasks.append((number, task_of(status, 1)))
         tally.add(entry, number)
         tally.add(entry, 99)
-    samples = samples_of(asyncio.run(MetricsPage(sources).text()).decode())
+    samples = samples_of(stage.text())
     name = "freshgate_view_refreshes_total"
     found = {dict(labels)["outcome"]: value for (each, labels), value in samples.items() if each == name}
     assert found == {"success": 2, "failed": 1}
 
 
 def test_without_views_there_are_no_samples_of_views() -> None:
-    samples = samples_of(asyncio.run(MetricsPage(sources_of(catalog_of(0), Audit())).text()).decode())
+    samples = samples_of(Stage(catalog_of(0)).text())
     assert samples["freshgate_materialized_views", ()] == 0
     assert not any(name.startswith("freshgate_view_") for name, _ in samples)
 
 
 def test_readiness_names_the_gateway_that_took_over() -> None:
     async def scenario() -> None:
-        sources = sources_of(catalog_of(0), Audit())
-        sources.readiness.catalog_loaded = True
-        await sources.readiness.check()
-        monitor = Monitor("127.0.0.1", 0, sources)
+        stage = Stage(catalog_of(0))
+        stage.readiness.catalog_loaded = True
+        await stage.readiness.check()
+        monitor = Monitor("127.0.0.1", 0, stage.page, stage.lag, stage.readiness, stage.fence)
         await monitor.start()
 
         async def ready() -> str:
@@ -195,7 +193,7 @@ def test_readiness_names_the_gateway_that_took_over() -> None:
             return answer.decode()
 
         assert " 200 " in (await ready()).splitlines()[0]
-        sources.fence.lost = "Another gateway (there) does it now."
+        stage.fence.lost = "Another gateway (there) does it now."
         answer = await ready()
         assert " 503 " in answer.splitlines()[0]
         assert json.loads(answer.splitlines()[-1])["missing"] == ["Another gateway (there) does it now."]
@@ -226,12 +224,12 @@ def test_every_count_is_shown() -> None:
     refused = audit.begin(session_of("a"), "p", Understood("SELECT 1"))
     refused.refuse(NotAllowed("no"))
     audit.login("eve", "p", NotAllowed("no"))
-    sources = sources_of(catalog_of(1), audit, traffic)
-    rewrites = sources.rewrites
+    stage = Stage(catalog_of(1), audit, traffic)
+    rewrites = stage.rewrites
     rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
     rewrites.refused[WhyMissed.NOT_FRESH] = 26
     rewrites.saved_seconds = 27.5
-    samples = samples_of(asyncio.run(MetricsPage(sources).text()).decode())
+    samples = samples_of(stage.text())
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
     expected = {
@@ -276,7 +274,7 @@ def test_every_count_is_shown() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    text = asyncio.run(MetricsPage(sources_of(catalog_of(NAMES), Audit())).text()).decode()
+    text = Stage(catalog_of(NAMES)).text()
     ours = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
     assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == ours
 
