@@ -296,6 +296,12 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
     guard = guard_of(settings, engine)
     spark = Spark(engine, account, traffic, habits.speaking, guard.signed)
 
+    async def meet(connection: Connection) -> None:
+        if guard.secret and not guard.has_met and not isinstance(engine, EmbeddedEngine):
+            session = await connection.open_session(user=account.user)
+            await session.close()
+            guard.meet(session.told)
+
     async def greet(session: ServerSession) -> None:
         await guard.greet(session)
         await habits.greet(session)
@@ -308,6 +314,7 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
             {**configuration, **guard.session},
             password=account.password,
             settings=settings,
+            meet=meet,
             greet=greet,
             dialect=habits.speaking,
         )

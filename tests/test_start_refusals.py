@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from answering_server import Served
 from processes import environment
 
 
@@ -161,3 +162,16 @@ def test_the_upstream_may_be_a_jdbc_url(tmp_path: Path) -> None:
     assert (
         f"Spark at {address} sent an invalid reply: the upstream server answered with HTTP status 404" in ended.stderr
     )
+
+
+def test_a_kyuubi_does_not_get_the_secret_of_a_guard(tmp_path: Path) -> None:
+    with contextlib.closing(Served()) as kyuubi:
+        kyuubi.sessions.told = {"kyuubi.session.engine.launch.handle.guid": "eA=="}
+        place = f"jdbc:hive2://127.0.0.1:{kyuubi.server_port}/;transportMode=http;httpPath=cliservice"
+        ended = serve(tmp_path, "--port", "0", "--set", f"upstream.guard_secret={'s' * 64}", upstream=place)
+        seen = kyuubi.sessions
+    assert ended.returncode == 1
+    assert "remove upstream.guard_secret" in ended.stderr
+    assert seen.configurations != []
+    assert "s" * 64 not in repr((seen.configurations, seen.statements))
+    assert seen.open == set()

@@ -180,7 +180,7 @@ class Connection:
             settings["use:database"] = database
         request = ttypes.TOpenSessionReq(protocol.PROTOCOL, user or None, None, settings)
         reply = await self.call("OpenSession", request)
-        return ServerSession(self, protocol.handle_of(reply.sessionHandle))
+        return ServerSession(self, protocol.handle_of(reply.sessionHandle), reply.configuration or {})
 
     def session(self, handle: Handle) -> ServerSession:
         """Returns a session that was opened elsewhere, over any connection."""
@@ -272,9 +272,11 @@ class Connection:
 class ServerSession:
     """A session on the server, used over one connection."""
 
-    def __init__(self, connection: Connection, handle: Handle) -> None:
+    def __init__(self, connection: Connection, handle: Handle, told: Mapping[str, str] | None = None) -> None:
+        """`told`: what the server said about the session when it was opened."""
         self.connection = connection
         self.handle = handle
+        self.told: Mapping[str, str] = told or {}
         self._session_catalog: str | None = None
 
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> RowList:
@@ -522,14 +524,17 @@ class SessionPool:
         *,
         password: str = "",
         settings: Mapping[str, str] | None = None,
+        meet: Callable[[Connection], Awaitable[None]] | None = None,
         greet: Callable[[ServerSession], Awaitable[None]] | None = None,
         dialect: Speaking = lambda: NEWEST,
     ) -> None:
         """`configuration` is that of OpenSession. `settings` are set by statements afterwards: Kyuubi starts a Spark
-        with the configuration of the session that needs it first, and it would hold for all other sessions. `greet` is
-        called with each new session before it is lent."""
+        with the configuration of the session that needs it first, and it would hold for all other sessions. `meet`
+        is called with each new connection before its session is opened, `greet` with each new session before it is
+        lent."""
         self._spark = spark
         self._dialect = dialect
+        self._meet = meet
         self._greet = greet
         self._user = user
         self._configuration = dict(configuration or {})
@@ -580,6 +585,8 @@ class SessionPool:
             await self._spark.endpoint(), self._user, self._password, dialect=self._dialect
         )
         try:
+            if self._meet is not None:
+                await self._meet(connection)
             session = await connection.open_session(self._configuration, user=self._user)
             for name, value in self._settings.items():
                 await session.run(f"SET {name}={value}")

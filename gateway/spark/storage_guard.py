@@ -33,6 +33,8 @@ DATABASE = "spark.freshgate.guard.database"
 """The setting of a whole Spark that holds the name of the storage database."""
 EXTENSION = "freshgate.StorageGuard"
 """The class, for `spark.sql.extensions`."""
+KYUUBI = "kyuubi."
+"""How the settings begin that Kyuubi tells about each new session."""
 SECRET_CHARACTERS = 64
 """Of a random secret."""
 
@@ -93,6 +95,8 @@ class StorageGuard:
     state: GuardState = field(default=GuardState.UNKNOWN, init=False)
     reason: str | None = field(default=None, init=False)
     """Why it is not active."""
+    has_met: bool = field(default=False, init=False)
+    """Whether the server may get the secret."""
     _told: str = field(default="", init=False)
 
     @property
@@ -107,6 +111,12 @@ class StorageGuard:
 
     def signed(self, text: str) -> str:
         return signed(self.secret, text) if self.secret else text
+
+    def meet(self, told: Mapping[str, str]) -> None:
+        """Judges the server by what it said about a session that was opened without the secret. Raises GuardRefuses."""
+        if any(name.startswith(KYUUBI) for name in told):
+            raise GuardRefuses(_REFUSALS["kyuubi"])
+        self.has_met = True
 
     async def greet(self, session: SqlSession) -> None:
         """Asks the guard, in a new session of the gateway. Raises GuardRefuses, and what Spark raises."""
@@ -139,6 +149,9 @@ class StorageGuard:
 
 
 _REFUSALS = {
+    "kyuubi": "Apache Kyuubi starts Sparks with the settings of the sessions that need them, so every user could read "
+    "upstream.guard_secret there. The guard of materialized views does not work behind it: remove "
+    f"upstream.guard_secret from the gateway's settings, and {EXTENSION} from spark.sql.extensions.",
     "unasked": f"Spark has a guard of materialized views ({HASH} is set), which would refuse every refresh, because "
     "the gateway has no secret. Set upstream.guard_secret to the one whose SHA-256 Spark has.",
     "unknown gateway": f"Spark's guard of materialized views does not recognize the gateway: {HASH} in Spark's "

@@ -43,9 +43,10 @@ class Place:
     directory: Path
     _numbers: Iterator[int]
 
-    def gateway(self, storage: str = "") -> Gateway:
+    def gateway(self, storage: str = "", **settings: Any) -> Gateway:
         number = next(self._numbers)
         wanted: dict[str, Any] = {"storage.database": storage or f"storage_{number}", "staleness.probe_interval": 0}
+        wanted |= settings
         log = self.directory / f"gateway-{number}.log"
         return Gateway(log, upstream=f"{self.kyuubi.host}:{self.kyuubi.port}", **wanted)
 
@@ -185,6 +186,13 @@ def test_a_restart_loads_the_views(place: Place) -> None:
         rows(cursor, "DROP MATERIALIZED VIEW kept.m")
         wait_until(lambda: rows(cursor, "SHOW TABLES IN storage_restarted") == [], 60, "the storage to be empty")
     second.stop()
+
+
+def test_the_secret_of_a_guard_is_kept_from_the_sparks(place: Place) -> None:
+    secret = "s" * 64
+    with pytest.raises(AssertionError, match="does not work behind it"):
+        place.gateway(**{"upstream.guard_secret": secret})
+    assert [each for each in place.kyuubi.sparks() if secret in " ".join(each.cmdline())] == []
 
 
 def test_a_view_outlives_the_sparks(place: Place) -> None:

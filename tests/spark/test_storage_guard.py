@@ -149,6 +149,15 @@ async def test_a_guard_that_would_refuse_the_gateway_ends_the_start(
         await guard(secret).greet(Told(**settings))
 
 
+def test_a_kyuubi_does_not_get_the_secret() -> None:
+    ours = guard()
+    with pytest.raises(GuardRefuses, match="guard of materialized views does not work behind it"):
+        ours.meet({"kyuubi.session.engine.launch.handle.guid": "x", "hive.server2.thrift.resultset": "1"})
+    assert not ours.has_met
+    ours.meet({"hive.server2.thrift.resultset.default.fetch.size": "1000"})
+    assert ours.has_met
+
+
 async def test_a_restarted_spark_is_asked_anew(caplog: pytest.LogCaptureFixture) -> None:
     ours = guard()
     await ours.greet(Told(**{STATE: "active freshgate_storage"}))
