@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
 STANDING_BY_SECONDS = 5.0
-"""Interval of looks at the mark of the gateway that has superseded this one."""
+"""Interval of looks at the gateway that has superseded this one."""
 UPSTREAM_SECONDS = 120.0
 """How long a start waits for a Thrift Server that is not up yet; a service manager then starts the gateway again."""
 SURVEY_SECONDS = 600.0
@@ -149,7 +149,7 @@ class Server:
         except Superseded:
             pass  # The fence has logged it.
         except FreshgateError as error:
-            log.info("could not look after the mark of this gateway, will try again: %s", error)
+            log.info("could not look after the epoch of this gateway, will try again: %s", error)
 
     async def _stand_by(self) -> None:
         """Serves again once the other gateway has ended, or gives no sign of life."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fnmatch
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -142,8 +143,9 @@ class MetastorePort(ABC, Generic[H]):
     async def tables(self, database: str) -> frozenset[str]:
         return await self._ask("tables", database, lambda held: frozenset(held.names(database)))
 
-    async def views(self, database: str) -> frozenset[str]:
-        return await self._ask("views", database, lambda held: frozenset(held.view_names(database)))
+    async def views(self, database: str, pattern: str = "*") -> frozenset[str]:
+        found = await self._ask("views", database, lambda held: frozenset(held.view_names(database)))
+        return frozenset(fnmatch.filter(found, pattern))
 
     async def function(self, name: TableName) -> Function | None:
         return None

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from fake_spark import Answer, FakePlans, named
@@ -192,7 +193,7 @@ def _tables(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     return [
         (name.database, name.table, False)
         for name, thing in warehouse.things.items()
-        if name.database == found[2] and wanted in thing.kind and found[3] in {None, name.table}
+        if name.database == found[2] and wanted in thing.kind and fnmatchcase(name.table, found[3] or "*")
     ]
 
 
@@ -203,12 +204,7 @@ def _create_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -
 def _describe_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     if found[1] not in warehouse.databases:
         raise StatementFailed(f"[SCHEMA_NOT_FOUND] {found[1]}", "42704")
-    pairs = ",".join(f"({key},{value})" for key, value in warehouse.databases[found[1]].items())
-    return [("Properties", f"({pairs})")]
-
-
-def _set_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
-    warehouse.databases[found[1]].update(_pairs(found[2]))
+    return [("Location", f"file:/w/{found[1]}.db")]
 
 
 def _files(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
@@ -233,7 +229,6 @@ _STATEMENTS: list[tuple[str, Callable[[Warehouse, re.Match[str], Namespace], Row
     (rf"SHOW TBLPROPERTIES {_NAME}", lambda warehouse, found, _: list(warehouse.thing(found)[1].properties.items())),
     (r"CREATE DATABASE IF NOT EXISTS `spark_catalog`\.`(.*)`", _create_database),
     (r"DESCRIBE DATABASE EXTENDED `spark_catalog`\.`(.*)`", _describe_database),
-    (r"ALTER DATABASE `spark_catalog`\.`(.*?)` SET DBPROPERTIES \((.*)\)", _set_database),
     (r"SELECT left\(path.*binaryFile\.`file:/w/(.*?)`.*", _files),
     (r"SET ([\w.]+)", lambda _, found, __: [(found[1], "0")]),
     (r"EXPLAIN SELECT 1 FROM .* WHERE freshgate_version .*", _storage),

@@ -175,8 +175,9 @@ class Metastore(Protocol):
         """The tables and views of the database; empty if there is no such database."""
         ...
 
-    async def views(self, database: str) -> frozenset[str]:
-        """The Spark views of the database, without temporary ones; empty if there is no such database."""
+    async def views(self, database: str, pattern: str = "*") -> frozenset[str]:
+        """The Spark views of the database whose names match the pattern, in which `*` is any text, without temporary
+        ones; empty if there is no such database."""
         ...
 
     async def function(self, name: TableName) -> Function | None:

@@ -110,8 +110,9 @@ class SparkMetastore:
     async def tables(self, database: str) -> frozenset[str]:
         return await self._names(f"SHOW TABLES IN {quoted_database(database)}", database)
 
-    async def views(self, database: str) -> frozenset[str]:
-        return await self._names(f"SHOW VIEWS IN {quoted_database(database)}", database)
+    async def views(self, database: str, pattern: str = "*") -> frozenset[str]:
+        like = "" if pattern == "*" else f" LIKE '{pattern}'"
+        return await self._names(f"SHOW VIEWS IN {quoted_database(database)}{like}", database)
 
     async def _names(self, sql: str, database: str) -> frozenset[str]:
         """The names in a result of (namespace, name, isTemporary)."""

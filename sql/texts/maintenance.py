@@ -151,17 +151,6 @@ def describe_database(database: str) -> str:
     return f"DESCRIBE DATABASE EXTENDED {quoted_database(database)}"
 
 
-def set_database_properties(database: str, properties: Mapping[str, str]) -> str:
-    return f"ALTER DATABASE {quoted_database(database)} SET DBPROPERTIES ({_pairs(properties)})"
-
-
-def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]) -> dict[str, str]:
-    """The properties with these names in the answer to `describe_database`. Their values consist of word characters."""
-    text = next((row[1] for row in rows if row[0] == "Properties"), "")
-    found = {name: re.search(rf"\({re.escape(name)},(\w*)\)", text) for name in names}
-    return {name: match[1] for name, match in found.items() if match}
-
-
 def read_database_location(rows: Iterable[Sequence[str]]) -> str | None:
     """The directory of the database's tables in the answer to `describe_database`."""
     return next((row[1] for row in rows if row[0] == "Location" and row[1]), None)
@@ -175,7 +164,7 @@ def create_definition(
 ) -> str:
     """The view that holds the definition. The user's query is not changed."""
     listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
-    kept = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    kept = f" TBLPROPERTIES ({property_list(properties)})" if properties else ""
     return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''}{kept} AS {query}"
 
 
@@ -200,9 +189,9 @@ def create_storage(
         selected += f", {_key(layout)} AS {quote(PARTITION_COLUMN)}"
     return (
         f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
-        f"{f'OPTIONS ({_pairs(_STAGED_TABLE)}) ' if staged else ''}"
+        f"{f'OPTIONS ({property_list(_STAGED_TABLE)}) ' if staged else ''}"
         f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
-        f"TBLPROPERTIES ({_pairs(properties)}) "
+        f"TBLPROPERTIES ({property_list(properties)}) "
         f"AS SELECT {_stored(columns, layout)}, {selected} FROM {definition.quoted} LIMIT 0"
     )
 
@@ -237,7 +226,7 @@ def create_public_view(
     layout: StorageLayout = UNPARTITIONED,
 ) -> str:
     """The view that users read, over the rows that a version shows. Column comments come from the storage table."""
-    listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    listed = f" TBLPROPERTIES ({property_list(properties)})" if properties else ""
     return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {shown_rows(storage, columns, shown, layout)}"
 
 
@@ -685,17 +674,17 @@ def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
     """Sets at least one property."""
     if not properties:
         raise ValueError("no property to set")
-    return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+    return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({property_list(properties)})"
 
 
 def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
     """Sets properties and comment of the public view. The metastore stores the comment as a property."""
-    return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
+    return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({property_list({**properties, 'comment': comment or ''})})"
 
 
 def set_definition_properties(definition: TableName, properties: Mapping[str, str]) -> str:
     """Sets at least one property."""
-    return f"ALTER VIEW {definition.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+    return f"ALTER VIEW {definition.quoted} SET TBLPROPERTIES ({property_list(properties)})"
 
 
 def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:
@@ -733,5 +722,6 @@ def _comment(text: str | None) -> str:
     return "" if text is None else f" COMMENT {string_token(text)}"
 
 
-def _pairs(properties: Mapping[str, str]) -> str:
+def property_list(properties: Mapping[str, str]) -> str:
+    """What stands between the parentheses of TBLPROPERTIES."""
     return ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties.items())

@@ -34,6 +34,7 @@ from gateway.wire.connection import PLAIN
 from gateway.wire.endpoint import Endpoint
 from sql.names import TableName
 from sql.texts import descriptions, maintenance, observation
+from sql.texts.epochs import create_epoch, epoch_view
 from sql.texts.maintenance import UNPARTITIONED, Shown, StorageLayout
 
 BY_D = StorageLayout("d", "string", "{}", holds_column=True)
@@ -355,11 +356,19 @@ def _properties(place: Place, name: TableName) -> dict[str, str]:
     return dict(place.run(f"SHOW TBLPROPERTIES {name.quoted}"))
 
 
-def test_a_database_keeps_the_mark_that_was_put_last(place: Place) -> None:
-    for mark in ("a1", "b2"):
-        place.run(maintenance.set_database_properties(place.database, {"freshgate.gateway": mark}))
-    rows = place.run(maintenance.describe_database(place.database))
-    assert maintenance.read_database_properties(rows, ["freshgate.gateway"]) == {"freshgate.gateway": "b2"}
+def test_an_epoch_is_created_once_and_keeps_what_is_said_last(place: Place) -> None:
+    epoch = epoch_view(place.database, 7)
+    place.run(create_epoch(epoch, {"freshgate.gateway": "a1"}))
+    with pytest.raises(FreshgateError) as refused:
+        place.run(create_epoch(epoch, {"freshgate.gateway": "b2"}))
+    assert refused.value.sqlstate == "42P07"
+    place.run(maintenance.set_definition_properties(epoch, {"freshgate.gateway_alive": "b2"}))
+    found = _properties(place, epoch)
+    assert (found["freshgate.gateway"], found["freshgate.gateway_alive"]) == ("a1", "b2")
+    place.run(maintenance.drop_view(epoch))
+    with pytest.raises(FreshgateError) as refused:
+        place.run(maintenance.set_definition_properties(epoch, {"freshgate.gateway_alive": "b3"}))
+    assert refused.value.sqlstate == "42P01"
 
 
 @pytest.mark.parametrize(

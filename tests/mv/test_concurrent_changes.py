@@ -13,9 +13,11 @@ from warehouse import House, Warehouse
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv.catalog import naming
-from gateway.mv.catalog.fence import GATEWAY, Superseded
+from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.refresh.tasks import RefreshLimits
-from sql.names import Namespace
+from gateway.spark.metastore import SparkMetastore
+from sql.names import Namespace, TableName
+from sql.texts.epochs import is_epoch
 
 CHAIN = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)+")
 CREATE = "CREATE MATERIALIZED VIEW spark_catalog.s.m AS SELECT a FROM s.t"
@@ -26,6 +28,11 @@ def house() -> House:
     warehouse = Warehouse()
     warehouse.table("s.t")
     return House(warehouse)
+
+
+def left_in(made: House) -> set[TableName]:
+    """All tables and views but the gateway's epoch."""
+    return {name for name in made.warehouse.things if not is_epoch(name.table)}
 
 
 async def built() -> House:
@@ -122,11 +129,11 @@ async def test_a_name_in_another_catalog_is_told_where_views_live() -> None:
 
 async def test_a_create_that_spark_refuses_leaves_nothing() -> None:
     made = house()
-    before = dict(made.warehouse.things)
+    before = left_in(made)
     made.warehouse.failing["INSERT"] = StatementFailed("no space", "53100")
     with pytest.raises(StatementFailed, match="was not created; nothing has changed"):
         await made.run(CREATE)
-    assert made.warehouse.things == before
+    assert left_in(made) == before
     assert made.catalog.idle
 
 
@@ -136,7 +143,7 @@ async def test_a_drop_by_another_user_is_refused_and_drops_nothing() -> None:
         await made.run("DROP MATERIALIZED VIEW s.m", user="mallory")
     assert refused.value.sqlstate == "42501"
     await made.run("DROP MATERIALIZED VIEW s.m")
-    assert [str(name) for name in made.warehouse.things] == ["s.t"]
+    assert left_in(made) == {named("s.t")}
     with pytest.raises(NoSuchView):
         await made.run("DROP MATERIALIZED VIEW s.m")
 
@@ -155,7 +162,7 @@ async def test_a_view_is_dropped_whatever_is_missing_of_it(missing: tuple[str, .
         with suppress(FreshgateError):
             await made.run("REFRESH MATERIALIZED VIEW s.m")
     await made.run("DROP MATERIALIZED VIEW s.m")
-    assert [str(name) for name in made.warehouse.things] == ["s.t"]
+    assert left_in(made) == {named("s.t")}
     assert made.catalog.idle
     await made.run(CREATE)
 
@@ -216,7 +223,7 @@ async def test_a_gateway_that_was_superseded_during_a_slow_call_changes_no_view(
     await hold.reached.wait()
     for _ in range(100):  # What is asked beside it has its answers.
         await asyncio.sleep(0)
-    made.warehouse.databases[made.catalog.storage_database][GATEWAY] = "another"
+    await Fence(SparkMetastore(made.warehouse), made.catalog.storage_database, "elsewhere").take()
     monkeypatch.setattr(fence, "_asked_at", float("-inf"))
     before, said = made.warehouse.shown("s.m"), len(made.warehouse.texts)
     hold.go.set()

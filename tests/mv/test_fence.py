@@ -1,62 +1,58 @@
-"""Of several gateways the one that has put its mark last may write; none starts while another one is alive."""
+"""Of several gateways the one whose epoch stands may write; none starts while another one is alive."""
 
 from __future__ import annotations
 
 import asyncio
-import re
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from views import view_of
+from warehouse import Warehouse
 
-from gateway.errors import StatementFailed
+from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.catalog.fence import LATELY, Fence, OtherGateway, Superseded
 from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
 from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.spark.metastore import SparkMetastore
+from sql.names import Namespace
 
 
-@dataclass
-class Answer:
-    rows: list[tuple[Any, ...]]
-    columns: tuple[str, ...] = ()
+def database() -> Warehouse:
+    """A metastore with an empty storage database."""
+    found = Warehouse()
+    found.databases["s"] = {}
+    return found
 
 
-@dataclass
-class Database:
-    """A metastore with one database, or none."""
+def recreate(warehouse: Warehouse) -> None:
+    drop(warehouse)
+    warehouse.databases["s"] = {}
 
-    properties: dict[str, str] | None = field(default_factory=dict)
 
-    async def run(self, sql: str) -> Answer:
-        if self.properties is None:
-            raise StatementFailed("there is no such database", sqlstate="42704")
-        if sql.startswith("ALTER"):
-            self.properties |= dict(re.findall(r"'([\w.]+)' = '(\w*)'", sql))
-        shown = ", ".join(f"({name},{value})" for name, value in sorted(self.properties.items()))
-        return Answer([("Namespace Name", "s"), ("Properties", f"({shown})" if shown else "")])
-
-    async def databases(self) -> frozenset[str]:
-        return frozenset({"default", *(["s"] if self.properties is not None else [])})
+def drop(warehouse: Warehouse) -> None:
+    warehouse.databases.pop("s", None)
+    warehouse.things.clear()
 
 
 def fence(
-    database: Database,
+    warehouse: Warehouse,
     here: str = "here",
     clock: Callable[[], float] = time.monotonic,
     process: Process | None = None,
 ) -> Fence:
-    return Fence(database, "s", here, clock, process)  # type: ignore[arg-type]  # it is asked nothing else
+    return Fence(SparkMetastore(warehouse), "s", here, clock, process)
 
 
 def test_the_later_one_wins_and_says_where_it_is() -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database, "host a"), fence(database, "host b")
+        warehouse = database()
+        first, second = fence(warehouse, "host a"), fence(warehouse, "host b")
         assert not await first.take()
         await first.check()
         assert await second.take()
@@ -74,13 +70,12 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
 
 def test_its_mark_says_where_it_takes_relayed_clients() -> None:
     async def story() -> None:
-        database = Database()
-        watching = fence(database)
-        await fence(database).take()
+        warehouse = database()
+        watching = fence(warehouse)
+        await fence(warehouse).take()
         assert (found := await watching.other()) is not None
         assert found.relay == ""
-        leading = Fence(database, "s", "here", relay="[::1]:10009")  # type: ignore[arg-type]  # it is asked nothing else
-        await leading.take()
+        await Fence(SparkMetastore(warehouse), "s", "here", relay="[::1]:10009").take()
         assert (found := await watching.other()) is not None
         assert found.relay == "[::1]:10009"
 
@@ -89,20 +84,14 @@ def test_its_mark_says_where_it_takes_relayed_clients() -> None:
 
 def test_it_is_said_once_however_many_ask_at_the_same_time(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database), fence(database)
+        warehouse = database()
+        first, second = fence(warehouse), fence(warehouse)
         await first.take()
         await second.take()
-        answer, asked = asyncio.Event(), database.run
-
-        async def slow(sql: str) -> Answer:
-            await answer.wait()
-            return await asked(sql)
-
-        database.run = slow  # type: ignore[method-assign]
+        held = warehouse.hold("SHOW TBLPROPERTIES")
         asking = [asyncio.create_task(first.check()) for _ in range(3)]
-        await asyncio.sleep(0)
-        answer.set()
+        await held.reached.wait()
+        held.go.set()
         found = await asyncio.gather(*asking, return_exceptions=True)
         assert [type(each) for each in found] == [Superseded] * 3
 
@@ -112,14 +101,14 @@ def test_it_is_said_once_however_many_ask_at_the_same_time(caplog: pytest.LogCap
 
 def test_an_orderly_end_needs_no_waiting() -> None:
     async def story() -> None:
-        database = Database()
-        first = fence(database)
+        warehouse = database()
+        first = fence(warehouse)
         await first.take()
         await first.release()
-        second = fence(database)
+        second = fence(warehouse)
         assert not await second.take()
         await second.check()
-        assert await fence(database).take()
+        assert await fence(warehouse).take()
 
     asyncio.run(story())
 
@@ -128,16 +117,16 @@ def test_a_database_that_is_made_later_or_anew() -> None:
     """The mark is put when there is a place for it; another's mark found then is respected."""
 
     async def story() -> None:
-        database = Database(None)
-        first, second = fence(database), fence(database)
+        warehouse = Warehouse()
+        first, second = fence(warehouse), fence(warehouse)
         assert not await first.take()
         assert not await second.take()
         await first.check()
-        database.properties = {}
+        recreate(warehouse)
         await first.check()
         with pytest.raises(Superseded):
             await second.check()
-        database.properties = {}
+        recreate(warehouse)
         await first.check()
         await first.check()
 
@@ -146,8 +135,8 @@ def test_a_database_that_is_made_later_or_anew() -> None:
 
 def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -> None:
     async def story() -> None:
-        database, nobody, time_now = Database(), cast(Any, None), 0.0
-        first, second = fence(database, clock=lambda: time_now), fence(database)
+        warehouse, nobody, time_now = database(), cast(Any, None), 0.0
+        first, second = fence(warehouse, clock=lambda: time_now), fence(warehouse)
         numbers = VersionNumbers(nobody, first)
         version = Version.whole(1, 0, 0, {})
         entry = Entry(replace(view_of(version), versions_reserved=9))
@@ -188,8 +177,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_none_starts_while_another_one_is_alive(clock: Clock) -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database, "host a", clock), fence(database, "host b", clock)
+        warehouse = database()
+        first, second = fence(warehouse, "host a", clock), fence(warehouse, "host b", clock)
         await first.take()
 
         async def live(now: float) -> None:
@@ -207,9 +196,9 @@ def test_none_starts_while_another_one_is_alive(clock: Clock) -> None:
 
 def test_a_gateway_without_a_sign_of_life_is_waited_for(clock: Clock) -> None:
     async def story() -> None:
-        database = Database()
-        await fence(database, clock=clock).take()
-        await fence(database, clock=clock).wait_for_other()
+        warehouse = database()
+        await fence(warehouse, clock=clock).take()
+        await fence(warehouse, clock=clock).wait_for_other()
         assert SILENT_SECONDS < clock.now < SILENT_SECONDS + 3
 
     asyncio.run(story())
@@ -217,8 +206,8 @@ def test_a_gateway_without_a_sign_of_life_is_waited_for(clock: Clock) -> None:
 
 def test_a_gateway_that_is_being_stopped_is_waited_for(clock: Clock) -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database, clock=clock), fence(database, clock=clock)
+        warehouse = database()
+        first, second = fence(warehouse, clock=clock), fence(warehouse, clock=clock)
         await first.take()
         await first.leave()
 
@@ -235,9 +224,9 @@ def test_a_gateway_that_is_being_stopped_is_waited_for(clock: Clock) -> None:
 @pytest.mark.parametrize("how", ["none", "ended", "killed"])
 def test_nothing_is_waited_for_without_need(how: str, clock: Clock) -> None:
     async def story() -> None:
-        database = Database(None if how == "none" else {})
+        warehouse = Warehouse() if how == "none" else database()
         dead = replace(Process.own(), started=1)
-        first, second = fence(database, clock=clock, process=dead), fence(database, clock=clock)
+        first, second = fence(warehouse, clock=clock, process=dead), fence(warehouse, clock=clock)
         await first.take()
         if how == "ended":
             await first.release()
@@ -249,8 +238,8 @@ def test_nothing_is_waited_for_without_need(how: str, clock: Clock) -> None:
 
 def test_the_mark_can_be_taken_back() -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database, "host a"), fence(database, "host b")
+        warehouse = database()
+        first, second = fence(warehouse, "host a"), fence(warehouse, "host b")
         await first.take()
         await second.take()
         with pytest.raises(Superseded):
@@ -275,14 +264,14 @@ def test_the_mark_can_be_taken_back() -> None:
 
 def test_a_database_that_is_dropped_has_no_mark_of_another_one() -> None:
     async def story() -> None:
-        database = Database()
-        first, second = fence(database), fence(database)
+        warehouse = database()
+        first, second = fence(warehouse), fence(warehouse)
         await first.take()
         await second.take()
         with pytest.raises(Superseded):
             await first.check()
         assert not await first.holds()
-        database.properties = None
+        drop(warehouse)
         assert await first.other() is None
         await first.take()
         assert await first.holds()
@@ -292,11 +281,85 @@ def test_a_database_that_is_dropped_has_no_mark_of_another_one() -> None:
 
 def test_no_sign_of_life_is_given_without_a_place_for_it() -> None:
     async def story() -> None:
-        database = Database()
-        some = fence(database)
+        warehouse = database()
+        some = fence(warehouse)
         await some.take()
-        database.properties = None
+        drop(warehouse)
         await some.beat()
-        assert database.properties is None
+        assert warehouse.databases.keys() == {"default"}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("late", ["SHOW VIEWS", "CREATE VIEW", "DROP VIEW"])
+def test_of_two_that_take_over_at_the_same_moment_one_may_write(late: str) -> None:
+    """The slow one waits where it is told to, and the other one does all that it does meanwhile."""
+
+    async def story() -> None:
+        warehouse = database()
+        dead, slow, fast = fence(warehouse), fence(warehouse, "host a"), fence(warehouse, "host b")
+        await dead.take()
+        hold = warehouse.hold(late)
+        taking = asyncio.create_task(slow.take())
+        await hold.reached.wait()
+        took = await asyncio.gather(fast.take(), return_exceptions=True)
+        hold.go.set()
+        took += await asyncio.gather(taking, return_exceptions=True)
+        assert [type(each) for each in took].count(Superseded) <= 1
+        holders = [each for each in (slow, fast, dead) if await each.holds()]
+        assert len(holders) == 1
+        assert dead not in holders
+        await holders[0].check()
+
+    asyncio.run(story())
+
+
+def test_an_epoch_that_was_created_although_spark_reports_an_error_is_taken() -> None:
+    async def story() -> None:
+        warehouse = database()
+        some = fence(warehouse)
+        create = warehouse.answer
+
+        def lost(sql: str, namespace: Namespace) -> Any:
+            answer = create(sql, namespace)
+            if sql.startswith("CREATE VIEW"):
+                raise UpstreamLost("the connection broke")
+            return answer
+
+        warehouse.answer = lost  # type: ignore[method-assign]
+        await some.take()
+        await some.check()
+        assert await fence(warehouse).other() is not None
+
+    asyncio.run(story())
+
+
+def test_numbers_are_never_used_again() -> None:
+    """Otherwise a gateway that was paused for long could take the next one's epoch for its own."""
+
+    async def story() -> None:
+        warehouse = database()
+        for _ in range(3):
+            some = fence(warehouse)
+            await some.take()
+            await some.release()
+        assert [name.table for name in warehouse.things] == ["freshgate_epoch_3"]
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_the_metastore_ends_no_term() -> None:
+    """It reports what it cannot read as missing."""
+
+    async def story() -> None:
+        warehouse = database()
+        some = fence(warehouse)
+        await some.take()
+        for faults in (["SHOW TBLPROPERTIES"], ["SHOW TBLPROPERTIES", "DESCRIBE DATABASE"]):
+            for pattern in faults:
+                warehouse.failing[pattern] = StatementFailed("it cannot be found", sqlstate="42P01")
+            with contextlib.suppress(StatementFailed):
+                await some.check()
+            await some.check()
 
     asyncio.run(story())

@@ -21,7 +21,7 @@ class Metastore:
     async def databases(self) -> frozenset[str]:
         return frozenset({"shop"})
 
-    async def views(self, _: str) -> frozenset[str]:
+    async def views(self, _: str, pattern: str = "*") -> frozenset[str]:
         self.asked.set()
         await self.answer.wait()
         return frozenset({"orders_of_today"})

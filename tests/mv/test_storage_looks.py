@@ -200,7 +200,7 @@ async def test_a_look_of_a_read_asks_for_each_thing_once_and_lists_files_once(st
         await look()
         asked = [" ".join(text.split()[:2]) for text in texts if not text.startswith("SET")]
         assert sorted(asked) == [
-            *("DESCRIBE DATABASE", "DESCRIBE TABLE", "DESCRIBE TABLE", "EXPLAIN SELECT", "SELECT left(path,")
+            *("DESCRIBE TABLE", "DESCRIBE TABLE", "EXPLAIN SELECT", "SELECT left(path,", "SHOW TBLPROPERTIES")
         ]
 
 

@@ -74,10 +74,6 @@ def _describe_database(running: Statement, found: re.Match[str]) -> Answer:
     return [("Location", f"file:/w/{found[1]}.db"), ("Properties", f"({pairs})")]
 
 
-def _set_database(running: Statement, found: re.Match[str]) -> None:
-    running.metastore.databases[found[1]].update(_pairs(found[2]))
-
-
 def _create_database(running: Statement, found: re.Match[str]) -> None:
     running.metastore.databases.setdefault(found[1], {})
 
@@ -86,6 +82,14 @@ def _create_view(running: Statement, found: re.Match[str]) -> None:
     columns = _columns(running, found[4])
     thing = running.metastore.add(_name(found), columns, found[4])
     thing.properties.update(_pairs(found[3] or ""))
+
+
+def _create_epoch(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.add(_name(found), (), "SELECT 1").properties.update(_pairs(found[3]))
+
+
+def _drop_epoch(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.remove(_name(found))
 
 
 def _columns(running: Statement, text: str) -> Columns:
@@ -582,9 +586,12 @@ def _nothing(*_: object) -> None: ...
 
 
 _PROPERTIES = r"TBLPROPERTIES \((.*)\)"
+_EPOCH = r"\S+`freshgate_epoch_\d+`"
 _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("fence", r"DESCRIBE DATABASE EXTENDED `spark_catalog`\.`(\w+)`", _describe_database),
-    ("fence", r"ALTER DATABASE `spark_catalog`\.`(\w+)` SET DBPROPERTIES \((.*)\)", _set_database),
+    ("fence", rf"CREATE VIEW {NAME} {_PROPERTIES} AS SELECT 1 AS freshgate_epoch", _create_epoch),
+    ("fence", rf"ALTER VIEW (?={_EPOCH}){NAME} SET {_PROPERTIES}", _set),
+    ("fence", rf"DROP VIEW IF EXISTS (?={_EPOCH}){NAME}", _drop_epoch),
     ("create", r"CREATE DATABASE IF NOT EXISTS `spark_catalog`\.`(\w+)`", _create_database),
     ("create", rf"CREATE VIEW {NAME}(?: COMMENT '.*?')?(?: {_PROPERTIES})? AS (SELECT .*)", _create_view),
     (

@@ -1,10 +1,12 @@
-"""Decides which of several gateways may change the views of one metastore: the one that has put its mark last.
+"""Decides which of several gateways may change the views of one metastore: the one whose epoch stands.
 
-Spark's SQL offers no compare-and-set with which two gateways could write safely. So a gateway stores its own mark in
-the storage database when it starts, unless it finds that of another gateway that is alive, and checks before it
-publishes or drops anything that the mark is still its own. A gateway that finds another mark writes nothing, because
-its catalog in memory may be out of date, until the other one has gone: then it puts its own mark again, and reads the
-catalog anew.
+An epoch is a view in the storage database that belongs to one gateway. `CREATE VIEW` is a compare-and-set: of several
+gateways that create the epoch with the next number, one succeeds. It drops the epochs before its own, and that is what
+ends the term of the gateway before. A gateway creates an epoch when it starts, unless it finds that of another one that
+is alive, and checks before it publishes or drops anything that its own stands. That is positive evidence: a metastore
+with a fault reports things as missing, and never shows what is not there. A gateway that has lost its epoch writes
+nothing, because its catalog in memory may be out of date, until the other one has gone: then it creates the next epoch,
+and reads the catalog anew.
 """
 
 from __future__ import annotations
@@ -14,30 +16,30 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.presence import SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
 from gateway.mv.ports import Metastore
-from sql.texts import maintenance
+from sql.names import TableName
+from sql.texts import epochs, maintenance
 
 log = logging.getLogger(__name__)
 
 LATELY = 0.5
 """For how many seconds a check protects rows of a reserved version: less than a successor waits."""
 LOOK_SECONDS = 1.0
-"""Interval of looks at the mark of another gateway, at the start."""
+"""Interval of looks at the epoch of another gateway, at the start."""
 GATEWAY = "freshgate.gateway"
 WHERE = "freshgate.gateway_at"
 RELAY = "freshgate.gateway_relay"
 PROCESS = "freshgate.gateway_process"
 BEAT = "freshgate.gateway_alive"
 LEAVING = "freshgate.gateway_leaving"
-"""The mark of the last gateway that has begun to shut down."""
+"""Its gateway has begun to shut down."""
 RELEASED = "freshgate.gateway_ended"
-"""The mark of the last gateway that was shut down properly."""
-NAMES = (GATEWAY, WHERE, RELAY, PROCESS, BEAT, LEAVING, RELEASED)
-NO_SUCH_DATABASE = frozenset({"42704", "42P01"})
+"""Its gateway was shut down properly."""
+NO_SUCH_VIEW = frozenset({"42704", "42P01"})
 
 
 class Superseded(FreshgateError):
@@ -53,7 +55,7 @@ class OtherGateway(FreshgateError):
 
 
 class Fence:
-    """This gateway's mark in the storage database."""
+    """This gateway's epoch in the storage database."""
 
     def __init__(
         self,
@@ -73,7 +75,9 @@ class Fence:
         self._clock = clock
         self._process = Process.own() if process is None else process
         self._mark = secrets.token_hex(8)
-        self._taken = False
+        self._epoch: TableName | None = None
+        """None: there was no database in which one could stand."""
+        self._taking = asyncio.Lock()
         self._beats = 0
         self._asked_at = -math.inf
         """When the last successful check began, by the monotonic clock."""
@@ -113,59 +117,78 @@ class Fence:
             log.info("the other gateway has ended, or has given no sign of life for %.0f s", vigil.silent_seconds)
 
     async def other(self) -> PresenceMark | None:
-        """The mark of another gateway; None if there is none."""
-        found = await self._read()
-        mark = found.get(GATEWAY, "") if found is not None else ""
-        if not found or not mark or mark == self._mark:
-            return None
-        return PresenceMark(
-            mark,
-            _place(found.get(WHERE, "")),
-            Process.parse(found.get(PROCESS, "")),
-            found.get(BEAT, ""),
-            leaving=found.get(LEAVING) == mark,
-            ended=found.get(RELEASED) == mark,
-            relay=_decoded(found.get(RELAY, "")),
-        )
+        """The mark of another gateway; None if there is none.
+
+        Of several epochs, that is the first one: a gateway that creates the next one has not taken over before it has
+        dropped those before it.
+        """
+        for epoch in await self._epochs():
+            if (found := await self._properties(epoch)) is not None and found.get(GATEWAY) != self._mark:
+                return _presence(found)
+        return None
 
     async def take(self) -> bool:
-        """Stores the mark if the storage database exists; otherwise the mark is stored when the database is created.
-        A gateway that may not write stays so until `regain`.
+        """Creates the next epoch if the storage database exists; otherwise it is created with the database. A gateway
+        that may not write stays so until `regain`. Raises Superseded if another gateway does the same.
 
-        Returns whether the database has the mark of a gateway that was not shut down properly: it was killed, or still
+        Returns whether the database has the epoch of a gateway that was not shut down properly: it was killed, or still
         runs.
         """
-        found = await self._read()
-        if found is None:
+        async with self._taking:
+            return await self._take()
+
+    async def _take(self) -> bool:
+        if not await self._has_database():
+            self._epoch = None
             return False
+        before = await self._epochs()
+        last = await self._properties(before[-1]) if before else None
+        epoch = epochs.epoch_view(self._database, epochs.number_of(before[-1]) + 1 if before else 1)
+        await self._create(epoch)
+        for each in before:
+            await self._metastore.run(maintenance.drop_view(each))
+        # A gateway that was late may have created one that was dropped long ago, or another one has the next.
+        if (await self._epochs())[-1:] != [epoch]:
+            raise Superseded(_superseded(await self._place_of_last()))
+        self._epoch = epoch
+        return last is not None and RELEASED not in last
+
+    async def _create(self, epoch: TableName) -> None:
+        """Raises Superseded if another gateway has created it at the same moment."""
         place = f"{self._here}, started {time.strftime('%F %T', time.gmtime())} UTC"
-        await self._put(
-            {
-                GATEWAY: self._mark,
-                WHERE: place.encode().hex(),
-                RELAY: self._relay.encode().hex(),
-                PROCESS: str(self._process),
-                BEAT: self._next_beat(),
-            }
-        )
-        self._taken = True
-        return bool(found.get(GATEWAY)) and found.get(RELEASED) != found.get(GATEWAY)
+        said = {
+            GATEWAY: self._mark,
+            WHERE: place.encode().hex(),
+            RELAY: self._relay.encode().hex(),
+            PROCESS: str(self._process),
+            BEAT: self._next_beat(),
+        }
+        try:
+            await self._metastore.run(epochs.create_epoch(epoch, said))
+        except FreshgateError:
+            # Spark may have created it although it reports an error.
+            if (found := await self._properties(epoch)) is None:
+                raise
+            if found.get(GATEWAY) != self._mark:
+                raise Superseded(_superseded(_place(found.get(WHERE, "")))) from None
 
     async def beat(self) -> None:
-        """Gives a sign of life, if this gateway has put its mark. Raises Superseded."""
+        """Gives a sign of life, if this gateway has an epoch. Raises Superseded."""
         if await self._confirm():
-            await self._put({BEAT: self._next_beat()})
+            await self._set({BEAT: self._next_beat()})
+            await self._has_database()
 
     async def leave(self) -> None:
         """Records that this gateway is being stopped, so that the next one waits for its end."""
-        if self._taken and self.lost is None:
-            await self._put({LEAVING: self._mark})
+        if self.lost is None:
+            await self._set({LEAVING: "true"})
 
     async def holds(self) -> bool:
-        """Whether the mark is this gateway's, whether it may write or not. True without a database, which then has no
-        mark of another one."""
-        found = await self._read()
-        return found is None or found.get(GATEWAY) == self._mark
+        """Whether the epoch of this gateway stands, whether it may write or not. True without a database, in which
+        there is none of another one."""
+        if self._epoch is not None and await self._stands(self._epoch):
+            return True
+        return not await self._has_database()
 
     def regain(self) -> None:
         """From now on this gateway may write again: `take` has put its mark, and the catalog is read anew."""
@@ -182,28 +205,44 @@ class Fence:
         return self.lost is None and self._clock() - self._asked_at <= max(LATELY, seconds)
 
     async def check(self) -> None:
-        """Returns if this gateway may write. Raises Superseded if another gateway has stored its mark."""
+        """Returns if this gateway may write. Raises Superseded if another gateway has taken over."""
         await self._confirm()
 
     async def _confirm(self) -> bool:
-        """As `check`; returns whether there is a database, which then has the mark of this gateway."""
+        """As `check`; returns whether there is a database, in which then the epoch of this gateway stands."""
         self.raise_if_lost()
         asked_at = self._clock()
-        found = await self._read()
-        if found is None:
+        epoch = self._epoch
+        if epoch is None or not await self._stands(epoch):
+            async with self._taking:
+                # A concurrent check may have reported it already, or created one.
+                self.raise_if_lost()
+                if self._epoch == epoch and not await self._retake():
+                    return False
+        self._asked_at = asked_at
+        return True
+
+    async def _retake(self) -> bool:
+        """Creates an epoch where there is none: the database is new or was recreated. Returns whether there is a
+        database. Raises Superseded if another gateway has one."""
+        if not await self._has_database():
+            self._epoch = None
             return False
-        mark = found.get(GATEWAY)
-        if mark == self._mark:
-            self._asked_at = asked_at
-        elif not mark:
-            # The database is new or was recreated.
-            await self.take()
-        else:
-            # A concurrent check may have reported it already.
-            self.raise_if_lost()
-            self.lost = _superseded(_place(found.get(WHERE, "")))
+        standing = await self._epochs()
+        if self._epoch is not None and self._epoch in standing:
+            # The metastore had a fault, unless the database was recreated.
+            if (found := await self._properties(self._epoch)) is None:
+                raise FreshgateError(f"Spark lists {self._epoch}, and cannot find it. Try again later.")
+            if found.get(GATEWAY) == self._mark:
+                return True
+        try:
+            if standing:
+                raise Superseded(_superseded(await self._place_of_last()))
+            await self._take()
+        except Superseded as error:
+            self.lost = str(error)
             log.error("%s", self.lost)
-            self.raise_if_lost()
+            raise
         return True
 
     def raise_if_lost(self) -> None:
@@ -212,29 +251,66 @@ class Fence:
             raise Superseded(self.lost)
 
     async def release(self) -> None:
-        """Records a proper shutdown, so that the next gateway need not wait for unfinished statements of this one."""
-        if self._taken and self.lost is None:
-            await self._put({RELEASED: self._mark})
+        """Records a proper shutdown, so that the next gateway need not wait for unfinished statements of this one. The
+        epoch stays, because otherwise its number would be used again."""
+        if self.lost is None:
+            await self._set({RELEASED: "true"})
 
     def _next_beat(self) -> str:
         self._beats += 1
         return f"{self._mark}_{self._beats}"
 
-    async def _put(self, properties: dict[str, str]) -> None:
-        await self._metastore.run(maintenance.set_database_properties(self._database, properties))
+    async def _set(self, properties: Mapping[str, str]) -> None:
+        if self._epoch is not None:
+            await self._metastore.run(maintenance.set_definition_properties(self._epoch, properties))
 
-    async def _read(self) -> dict[str, str] | None:
-        """Freshgate's properties of the storage database; None if there is no such database."""
+    async def _stands(self, epoch: TableName) -> bool:
+        found = await self._properties(epoch)
+        return found is not None and found.get(GATEWAY) == self._mark
+
+    async def _properties(self, epoch: TableName) -> Mapping[str, str] | None:
+        """None: it cannot be found."""
+        try:
+            return await self._metastore.properties(epoch)
+        except StatementFailed as error:
+            if error.sqlstate not in NO_SUCH_VIEW:
+                raise
+            return None
+
+    async def _epochs(self) -> list[TableName]:
+        """In the order of their numbers."""
+        return epochs.epochs_in(self._database, await self._metastore.views(self._database, epochs.PATTERN))
+
+    async def _place_of_last(self) -> str:
+        for epoch in reversed(await self._epochs()):
+            if (found := await self._properties(epoch)) is not None:
+                return _place(found.get(WHERE, ""))
+        return _place("")
+
+    async def _has_database(self) -> bool:
+        """Whether the storage database exists; notes its location."""
         try:
             rows = (await self._metastore.run(maintenance.describe_database(self._database))).rows
         except StatementFailed as error:
             # A metastore with a temporary fault may also report this, but it does not list databases then.
-            if error.sqlstate in NO_SUCH_DATABASE and self._database not in await self._metastore.databases():
-                return None
+            if error.sqlstate in NO_SUCH_VIEW and self._database not in await self._metastore.databases():
+                return False
             raise
         if (location := maintenance.read_database_location(rows)) is not None:
             self.locations.add(location)
-        return maintenance.read_database_properties(rows, NAMES)
+        return True
+
+
+def _presence(found: Mapping[str, str]) -> PresenceMark:
+    return PresenceMark(
+        found.get(GATEWAY, ""),
+        _place(found.get(WHERE, "")),
+        Process.parse(found.get(PROCESS, "")),
+        found.get(BEAT, ""),
+        leaving=LEAVING in found,
+        ended=RELEASED in found,
+        relay=_decoded(found.get(RELAY, "")),
+    )
 
 
 def _place(where: str) -> str:

@@ -19,6 +19,7 @@ from gateway.mv.model.view import Leftover
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import descriptions
+from sql.texts.epochs import is_epoch
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ class Loading:
 
 def _storages(names: Iterable[str]) -> set[str]:
     """The storage tables to which the objects of the storage database belong, whether they exist or not."""
-    return {name.removesuffix(DEFINITION_SUFFIX) for name in names}
+    return {name.removesuffix(DEFINITION_SUFFIX) for name in names if not is_epoch(name)}
 
 
 def _pieces(tables: Sequence[str]) -> Iterator[Sequence[str]]:
