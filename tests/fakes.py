@@ -71,7 +71,8 @@ from sql.names import Namespace, TableName
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import Shape
 from sql.statement import Command
-from sql.texts.maintenance import StorageLayout, shown_rows
+from sql.texts.maintenance import shown_rows
+from sql.texts.storage_layout import StorageLayout
 
 STORAGE = "storage"
 ROOT = Rights({"root"})

@@ -9,7 +9,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses
-from sql.texts.maintenance import StorageLayout
+from sql.texts.storage_layout import StorageLayout
 
 SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
 

@@ -24,8 +24,8 @@ from gateway.spark.row_list import RowList
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.lexed import Cursor, Lexed
 from sql.releases import Dialect
-from sql.texts.maintenance import VERSION_COLUMN
 from sql.texts.rewrite import string_token
+from sql.texts.storage_layout import VERSION_COLUMN
 
 Run = Callable[[str], Awaitable[RowList]]
 

@@ -9,123 +9,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
 from sql.statement import Clustering, CreateClauses, Distribution, ListedColumn, Partitioning
 from sql.texts.rewrite import partition_value, safe_literal, string_token
+from sql.texts.storage_layout import (
+    ALL,
+    DEFAULT_PARTITION,
+    PARTITION_COLUMN,
+    PLACE,
+    SHOWN_COLUMN,
+    UNPARTITIONED,
+    VERSION_COLUMN,
+    PartitionKey,
+    Selection,
+    Shown,
+    StorageLayout,
+    selected,
+    shown_condition,
+)
 
-VERSION_COLUMN = "freshgate_version"
-"""The storage table's first partition column: the version that a row belongs to."""
-PARTITION_COLUMN = "freshgate_partition"
-"""The second partition column, if the view itself is partitioned. It does not have the name of the view's column,
-because the metastore's partition filter fails for names that begin with an underscore."""
-SHOWN_COLUMN = "freshgate_shown"
-"""A hidden column of the storage table: whether HAVING includes the row."""
-DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The metastore's text for NULL as a partition's value."""
 STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 """The settings of sessions that run `insert_version`."""
 _STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
 PLAIN = CreateClauses()
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
-
-PartitionKey = str | None
-"""The text of one of the view's own partitions; None is NULL."""
-
-
-@dataclass(frozen=True, slots=True)
-class StorageLayout:
-    """How the storage table is partitioned below the version: not at all, or by the view's own partitions."""
-
-    column: str = ""
-    """The view's partition column; empty: the view is not partitioned."""
-    kind: str = ""
-    """The column's type as SQL."""
-    key: str = "{}"
-    """The partition's key as SQL, with {} for the column."""
-    holds_column: bool = False
-    """True: the storage's partition column is the view's column, so that filters of queries prune partitions. False: it
-    is the key's text, and the column is stored in the files."""
-    time_zone: str = ""
-    """The time zone in which keys are computed; empty if they do not depend on it."""
-
-    def key_of(self, column: str) -> str:
-        return self.key.replace(PLACE, column)
-
-    @property
-    def partitioned(self) -> bool:
-        return bool(self.column)
-
-
-UNPARTITIONED = StorageLayout()
-MARK = "_"
-MARKED = f"CASE WHEN {{}} = '' OR right({{}}, 1) IN (' ', '{MARK}') THEN concat({{}}, '{MARK}') ELSE {{}} END"
-"""A layout's key for strings that a metastore would confuse (empty, or with a final blank): it appends a mark. Strings
-that end with the mark get another one, so that keys stay distinct."""
-
-
-def unmarked(layout: StorageLayout, key: PartitionKey) -> PartitionKey:
-    """The string that has this key."""
-    return key.removesuffix(MARK) if key is not None and layout.key == MARKED else key
-
-
-PLACE = "{}"
-"""The placeholder for a column in SQL templates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The rows that a public view shows: those of the versions in `ranges`, except the `hidden` partitions, which later
-    versions have replaced."""
-
-    number: int
-    """The current version."""
-    ranges: tuple[tuple[int, int], ...]
-    """The first and last version of each range, ascending; the last one is `number`. The ranges contain only published
-    versions, because a failed or interrupted refresh may still write rows of its version."""
-    hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
-    flagged: bool = False
-    """Whether SHOWN_COLUMN tells which of the rows are shown: the others are groups that HAVING excludes, kept because
-    a later refresh by rows may change them."""
-
-    @classmethod
-    def only(cls, version: int) -> Shown:
-        return cls(version, ((version, version),))
-
-    def followed_by(self, version: int) -> Shown:
-        """The same rows and all rows of a further version."""
-        *before, (first, last) = self.ranges
-        if version == last + 1:
-            return replace(self, number=version, ranges=(*before, (first, version)))
-        return replace(self, number=version, ranges=(*self.ranges, (version, version)))
-
-    @property
-    def versions(self) -> int:
-        """How many versions have rows in it, at most."""
-        return sum(last - first + 1 for first, last in self.ranges)
-
-    def has(self, version: int) -> bool:
-        return any(first <= version <= last for first, last in self.ranges)
-
-    def shows(self, version: int, key: PartitionKey) -> bool:
-        return self.has(version) and key not in self.hidden.get(version, ())
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Some of a view's partitions: `keys`, or all except these."""
-
-    keys: frozenset[PartitionKey] = frozenset()
-    all_but: bool = True
-
-    @property
-    def everything(self) -> bool:
-        return self.all_but and not self.keys
-
-
-ALL = Selection()
 
 
 def create_database(database: str) -> str:
@@ -186,26 +96,14 @@ def create_storage(
     partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
     if layout.partitioned:
         partitions += f", {quote(PARTITION_COLUMN)}"
-        selected += f", {_key(layout)} AS {quote(PARTITION_COLUMN)}"
+        selected += f", {layout.row_key} AS {quote(PARTITION_COLUMN)}"
     return (
         f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
         f"{f'OPTIONS ({property_list(_STAGED_TABLE)}) ' if staged else ''}"
         f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
         f"TBLPROPERTIES ({property_list(properties)}) "
-        f"AS SELECT {_stored(columns, layout)}, {selected} FROM {definition.quoted} LIMIT 0"
+        f"AS SELECT {layout.stored(columns)}, {selected} FROM {definition.quoted} LIMIT 0"
     )
-
-
-def _stored(columns: Sequence[str], layout: StorageLayout) -> str:
-    """The columns that are stored in the files."""
-    if not layout.holds_column:
-        return "*"
-    return ", ".join(quote(column) for column in columns if column.lower() != layout.column.lower()) or "*"
-
-
-def _key(layout: StorageLayout) -> str:
-    """A row's value of the storage's partition column."""
-    return quote(layout.column) if layout.holds_column else layout.key_of(quote(layout.column))
 
 
 def _buckets(distribution: Distribution | None) -> str:
@@ -239,60 +137,17 @@ def publish(
 
 def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
     """The query for the rows that a version shows."""
-    return f"SELECT {_read(columns, layout)} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
+    return f"SELECT {layout.shown(columns)} FROM {storage.quoted} WHERE {shown_condition(shown, layout)}"
 
 
 def rows_beyond(storage: TableName, columns: Sequence[str], shown: Shown, other: Shown, layout: StorageLayout) -> str:
     """The query for the rows that `shown` shows and `other` does not: of the versions and partitions in one of them."""
-    return f"{shown_rows(storage, columns, shown, layout)} AND NOT ({_predicate(other, layout)})"
+    return f"{shown_rows(storage, columns, shown, layout)} AND NOT ({shown_condition(other, layout)})"
 
 
 def explain_shown(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
     """Prints the directories in which Spark would read the rows of a version (`observation.explained_paths`)."""
-    return f"EXPLAIN SELECT 1 FROM {storage.quoted} WHERE {_predicate(replace(shown, flagged=False), layout)}"
-
-
-def _read(columns: Iterable[str], layout: StorageLayout) -> str:
-    """The columns as the storage table has them, by their own names."""
-    own = layout.column.lower() if layout.holds_column else None
-    return ", ".join(
-        f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
-        for column in columns
-    )
-
-
-def _predicate(shown: Shown, layout: StorageLayout) -> str:
-    """The condition on partitions, by which Spark prunes them, together with the reader's own filter. The ranges of
-    versions are pushed to the metastore. Spark itself excludes hidden partitions; they are grouped by version, so that
-    each group is one set."""
-    flag = _flag(layout) if shown.flagged else ""
-    if shown.ranges == ((shown.number, shown.number),) and not shown.hidden:
-        return f"{VERSION_COLUMN} = {shown.number}{flag}"
-    ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
-    predicate = f"{VERSION_COLUMN} <= {shown.number} AND ({ranges})"
-    if shown.hidden:
-        groups = " ".join(
-            f"WHEN {version} THEN {_none_of(keys, layout)}" for version, keys in sorted(shown.hidden.items())
-        )
-        predicate += f" AND CASE {VERSION_COLUMN} {groups} ELSE true END"
-    return predicate + flag
-
-
-def _flag(layout: StorageLayout) -> str:
-    """Partitions that were recomputed without hidden columns have only rows that are shown."""
-    return f" AND coalesce({SHOWN_COLUMN}, true)" if layout.partitioned else f" AND {SHOWN_COLUMN}"
-
-
-def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
-    """The condition that the storage's partition is none of these."""
-    text = quote(PARTITION_COLUMN)
-    if layout.holds_column and layout.kind != "string":
-        text = f"CAST({text} AS STRING)"
-    named = sorted(key for key in keys if key is not None)
-    conditions = [f"coalesce({text} NOT IN ({', '.join(map(safe_literal, named))}), true)"] if named else []
-    if None in keys:
-        conditions.append(f"{quote(PARTITION_COLUMN)} IS NOT NULL")
-    return " AND ".join(conditions)
+    return f"EXPLAIN SELECT 1 FROM {storage.quoted} WHERE {shown_condition(replace(shown, flagged=False), layout)}"
 
 
 _NAME = r"`(?:[^`]|``)*`"
@@ -390,7 +245,7 @@ def insert_version(
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # Without the hint, each of Spark's tasks would write its own file into each partition.
     hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
-    listed = _stored(columns, layout)
+    listed = layout.stored(columns)
     listed = f"{listed if listed != '*' else _listed(columns)}, {quote(PARTITION_COLUMN)}"
     return (
         f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) ({listed}) "
@@ -414,7 +269,7 @@ def _is_one(selection: Selection) -> bool:
 
 def _guarded(layout: StorageLayout) -> str:
     """A row's partition, or an error for strings that Spark's partitions do not distinguish from NULL."""
-    key = _key(layout)
+    key = layout.row_key
     if not layout.holds_column or layout.kind != "string":
         return key
     message = (
@@ -423,30 +278,6 @@ def _guarded(layout: StorageLayout) -> str:
         "differently, or partition it by another column."
     )
     return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
-
-
-def selected(selection: Selection, layout: StorageLayout) -> str:
-    """The condition on the definition's rows for the selected partitions; empty for all.
-
-    It compares the view's column itself, so that Spark pushes the condition down to the base table's partitions.
-    """
-    if selection.everything:
-        return ""
-    named = sorted(key for key in selection.keys if key is not None)
-    column = quote(layout.column)
-    conditions = []
-    if named and layout.holds_column:
-        conditions.append(f"{column} IN ({', '.join(_typed(key, layout.kind) for key in named)})")
-    elif named:
-        conditions.append(f"{_key(layout)} IN ({', '.join(map(safe_literal, named))})")
-    if None in selection.keys:
-        conditions.append(f"{_key(layout)} IS NULL")
-    met = " OR ".join(conditions) or "false"
-    return f"NOT coalesce({met}, false)" if selection.all_but else f"({met})"
-
-
-def _typed(text: str, kind: str) -> str:
-    return safe_literal(text) if kind == "string" else f"CAST({safe_literal(text)} AS {kind})"
 
 
 OF_VIEW = "of_view"
@@ -539,7 +370,7 @@ def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> s
     """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
     key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
     return (
-        f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {_predicate(shown, layout)} "
+        f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {shown_condition(shown, layout)} "
         f"GROUP BY {key} ORDER BY key"
     )
 
@@ -588,7 +419,7 @@ def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLay
     return " UNION ALL ".join(
         f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
-        f"WHERE {_predicate(version, layout)} GROUP BY 1)"
+        f"WHERE {shown_condition(version, layout)} GROUP BY 1)"
         for version in shown
     )
 
@@ -604,7 +435,7 @@ def stored_bytes(storage: TableName) -> str:
 def _counted_as(shown: Shown, layout: StorageLayout) -> str:
     if not layout.partitioned and len(shown.ranges) == 1 and shown.ranges[0][0] == shown.number:
         return VERSION_COLUMN
-    return f"CASE WHEN {_predicate(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
+    return f"CASE WHEN {shown_condition(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
 
 
 def count_version(storage: TableName, version: int) -> str:

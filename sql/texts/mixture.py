@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sql.names import TableName, quote
-from sql.texts.maintenance import PartitionKey, Selection, StorageLayout, selected
+from sql.texts.storage_layout import PartitionKey, Selection, StorageLayout, selected
 
 
 def mixture(

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 
 from sql.names import TableName, quote
-from sql.texts.maintenance import DEFAULT_PARTITION
 from sql.texts.rewrite import partition_value
+from sql.texts.storage_layout import DEFAULT_PARTITION
 
 Values = tuple[str | None, ...]
 """The values of a partition in the order of the partition columns; None is NULL."""

@@ -13,7 +13,7 @@ from processes import wait_until
 from gateway.mv.model import properties
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 NUMBERS, TEXTS = [(1,), (2,)], [("x",), ("y",)]
 Content = list[tuple[Any, ...]]

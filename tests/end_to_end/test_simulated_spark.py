@@ -35,7 +35,7 @@ from gateway.wire.endpoint import Endpoint
 from sql.names import TableName
 from sql.texts import descriptions, maintenance, observation
 from sql.texts.epochs import create_epoch, epoch_view
-from sql.texts.maintenance import UNPARTITIONED, Shown, StorageLayout
+from sql.texts.storage_layout import UNPARTITIONED, Selection, Shown, StorageLayout
 
 BY_D = StorageLayout("d", "string", "{}", holds_column=True)
 CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
@@ -226,7 +226,7 @@ def test_a_version_is_written_beside_others_and_in_parts(place: Place) -> None:
     place.insert("t", 3, "b")
     place.insert("t", 4, "c")
     for key in "bc":
-        view.write(2, selection=maintenance.Selection(frozenset({key}), all_but=False))
+        view.write(2, selection=Selection(frozenset({key}), all_but=False))
     assert view.partitions() == [(1, "a"), (1, "b"), (2, "b"), (2, "c")]
     shown = Shown(2, ((1, 2),), {1: frozenset({"b"})})
     place.run(maintenance.publish(view.name, view.storage, view.columns, shown, view.layout))

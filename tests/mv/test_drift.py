@@ -13,7 +13,7 @@ from gateway.mv.freshness.drift import drift, next_contents, next_manifest, reas
 from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import Manifest, MaterializedView, Version, base_key
-from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
+from sql.texts.storage_layout import ALL, PartitionKey, Selection, Shown
 
 DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]
 KEYS: list[PartitionKey] = ["1", "2", "3", None, "all others"]

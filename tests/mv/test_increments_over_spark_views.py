@@ -28,7 +28,7 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import Increments
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import Namespace, TableName
-from sql.texts.maintenance import UNPARTITIONED
+from sql.texts.storage_layout import UNPARTITIONED
 
 TABLE, VIEW = named("s.t"), named("o.v")
 INT = '{"name": "int"}'

@@ -21,7 +21,7 @@ from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.readers import Read, Readers
 from gateway.mv.versions.removal import DROPPED_TOGETHER, Removal
 from sql.names import TableName
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 STORAGE = TableName("storage", "v")
 CURRENT = 100

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.mv.model.layout import marked, taken_for_one
-from sql.texts.maintenance import MARK, MARKED, StorageLayout, unmarked
+from sql.texts.storage_layout import MARK, MARKED, StorageLayout, unmarked
 
 HELD = StorageLayout("p", "string", "{}", holds_column=True)
 KEPT_APART = StorageLayout("p", "string", MARKED)

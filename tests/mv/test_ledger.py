@@ -21,7 +21,7 @@ from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses
-from sql.texts.maintenance import UNPARTITIONED
+from sql.texts.storage_layout import UNPARTITIONED
 
 
 def insert(*words: str) -> TablesWritten:

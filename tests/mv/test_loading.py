@@ -23,7 +23,8 @@ from gateway.mv.model.damage import Damage
 from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from sql.names import TableName
-from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
+from sql.texts.maintenance import shown_rows
+from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 DEADLINE_SECONDS = 60.0
 DESCRIBE = re.compile(r"SHOW TABLE EXTENDED IN `spark_catalog`\.`(\w+)` LIKE '(.*)'")

@@ -15,7 +15,7 @@ from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.rewriting.partly_stale import STALE_MAX, TOO_MANY, WRITTEN, Mixture, PartlyStale
 from sql.names import Namespace, TableName
-from sql.texts.maintenance import StorageLayout
+from sql.texts.storage_layout import StorageLayout
 
 DAYS = 30
 BASE = TableName("s", "t")

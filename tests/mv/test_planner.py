@@ -10,7 +10,7 @@ from views import view_of
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import NAMED_TOGETHER, plan_refresh
-from sql.texts.maintenance import Selection
+from sql.texts.storage_layout import Selection
 
 DAYS = [f"day{number:04}" for number in range(2 * NAMED_TOGETHER + 1)]
 

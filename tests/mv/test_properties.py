@@ -45,7 +45,7 @@ from sql.statement import (
     Trigger,
 )
 from sql.texts.create_text import create_statement
-from sql.texts.maintenance import Shown, StorageLayout
+from sql.texts.storage_layout import Shown, StorageLayout
 
 texts = st.text(max_size=60)
 words = st.text(min_size=1, max_size=20).map(str.lower)

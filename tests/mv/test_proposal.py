@@ -20,7 +20,7 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.proposal import Proposer, RefreshProposal
 from gateway.mv.refresh.routes import Route
 from sql.texts import maintenance
-from sql.texts.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
+from sql.texts.storage_layout import ALL, DEFAULT_PARTITION, PartitionKey, Selection
 
 VIEW = view_of(Version.whole(1, 0, 0, {}))
 """Partitioned by `day`."""

@@ -18,7 +18,8 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.planner import Exact, PartlyRecomputed, Recomputed, RowSource
 from gateway.mv.refresh.publication import Unfit
-from sql.texts.maintenance import ALL, RowsQuery
+from sql.texts.maintenance import RowsQuery
+from sql.texts.storage_layout import ALL
 
 SEEN = Snapshot("t", "1", partitions={("a",): "1", ("b",): "2"})
 EXACT = Exact(RowsQuery("SELECT 1"), keyed=Keyed("d", "s.t", SEEN))

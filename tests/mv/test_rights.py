@@ -16,7 +16,8 @@ from gateway.mv.model.view import Leftover
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from gateway.mv.statements.rights import Rights
 from sql.names import TableName
-from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
+from sql.texts.maintenance import shown_rows
+from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 NAME = TableName("s", "mv")
 

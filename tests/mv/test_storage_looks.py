@@ -23,7 +23,7 @@ from gateway.mv.observation.stored_files import _of_version
 from gateway.service.routing.facts import ViewsRead
 from gateway.service.routing.reads import Reads
 from sql.names import Namespace, TableName
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 NOW = float("inf")
 DIRECTORY = re.compile(r"binaryFile\.`(file:/s/[^`]*)`")

@@ -24,7 +24,7 @@ from gateway.mv.refresh.habits import (
 )
 from gateway.mv.refresh.surroundings import Surroundings, meaning
 from sql.names import quote
-from sql.texts.maintenance import UNPARTITIONED
+from sql.texts.storage_layout import UNPARTITIONED
 
 TOKYO = {TIME_ZONE: "Asia/Tokyo"}
 

@@ -31,6 +31,7 @@ from sql import spark_settings
 from sql.names import TableName
 from sql.spark_settings import HOW_FAST, HOW_IT_IS_WRITTEN, MEANING, OFFERED, WHAT_IS_SHOWN, names
 from sql.texts import maintenance
+from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 
 def spark_in(directory: Path) -> SparkSession:
@@ -92,8 +93,8 @@ class View:
 
     @property
     def shown(self) -> str:
-        shown = maintenance.Shown.only(self.version)
-        return maintenance.shown_rows(self.storage, self.columns, shown, maintenance.UNPARTITIONED)
+        shown = Shown.only(self.version)
+        return maintenance.shown_rows(self.storage, self.columns, shown, UNPARTITIONED)
 
 
 class Net:

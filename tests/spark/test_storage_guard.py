@@ -25,7 +25,7 @@ from gateway.spark.storage_guard import (
 )
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 OURS = "s" * 40
 OF_OURS = {DATABASE: "freshgate_storage"}

@@ -23,7 +23,7 @@ from gateway.spark.client import SessionPool
 from gateway.wire.endpoint import Endpoint
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import UNPARTITIONED, StorageLayout
+from sql.texts.storage_layout import UNPARTITIONED, StorageLayout
 
 TASKS = 2
 COLUMNS = ["id", "part", "waited"]

@@ -11,7 +11,7 @@ from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Forwarded, ListedColumn
 from sql.texts import maintenance
-from sql.texts.maintenance import Selection, Shown, StorageLayout
+from sql.texts.storage_layout import Selection, Shown, StorageLayout
 
 VIEW = TableName("sales", "daily_totals")
 STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")

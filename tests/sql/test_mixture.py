@@ -14,8 +14,8 @@ from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import shape_of
 from sql.rewriting.template import Template
-from sql.texts.maintenance import MARKED, PartitionKey, StorageLayout
 from sql.texts.mixture import mixture
+from sql.texts.storage_layout import MARKED, PartitionKey, StorageLayout
 
 VIEW, DEFINITION, BASE = TableName("main", "v"), TableName("main", "v__definition"), TableName("main", "t")
 COLUMNS = ("p", "g", "sx", "n", "lo")

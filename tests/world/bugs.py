@@ -27,7 +27,7 @@ from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.ways import RefreshFirst, Send
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 
 @dataclass(frozen=True, slots=True)

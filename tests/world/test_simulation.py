@@ -8,7 +8,7 @@ import pytest
 
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown, StorageLayout
+from sql.texts.storage_layout import Shown, StorageLayout
 from world.choices import Choices
 from world.loop import Loop
 from world.narration import words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gateway.mv.model.contents import NEVER_BUILT, Basis, Contents
 from gateway.mv.model.snapshot import GONE, MISSING, MIXED, Observed, PartitionValues, Snapshot, Unobserved
 from gateway.mv.model.view import Manifest, MaterializedView, base_key
-from sql.texts.maintenance import ALL, PartitionKey, Selection
+from sql.texts.storage_layout import ALL, PartitionKey, Selection
 
 NOT_SEEN = "it could not be observed when the view was refreshed"
 NOWHERE = Unobserved("it does not exist")

@@ -21,7 +21,7 @@ from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
 from gateway.mv.model.view import MaterializedView, Version
 from sql.names import TableName
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 Compared = Mapping[TableName, float]
 """When observations of the base tables began, by the observer's clock."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
 from sql.statement import Partitioning
-from sql.texts.maintenance import MARKED, StorageLayout
 from sql.texts.rewrite import safe_literal
+from sql.texts.storage_layout import MARKED, StorageLayout
 
 HELD = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
 """Types whose values Spark reads back from a partition's directory exactly as it wrote them."""

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 
 from gateway.mv.model.view import MaterializedView
 from sql.statement import Partitioning
-from sql.texts.maintenance import DEFAULT_PARTITION, PartitionKey, unmarked
 from sql.texts.observation import unescaped
+from sql.texts.storage_layout import DEFAULT_PARTITION, PartitionKey, unmarked
 
 NAME_CHARACTERS_MAX = 50
 _LEFT_OUT = re.compile(r"[^a-zA-Z0-9,]")

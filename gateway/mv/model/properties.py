@@ -47,7 +47,7 @@ from sql.statement import (
     Schedule,
     Trigger,
 )
-from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
+from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
 PREFIX = "freshgate."
 FORMAT = 2

@@ -15,7 +15,7 @@ from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses, ListedColumn, Method, WhenStale
-from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
+from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
 PARTITIONS_NAMED_MAX = 200
 """How many partitions a task names at most."""

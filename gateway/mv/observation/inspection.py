@@ -29,8 +29,8 @@ from sql.definition.following import CannotFollow, Source, follow
 from sql.grammar import view_properties
 from sql.names import SESSION_CATALOG, TableName
 from sql.statement import Partitioning
-from sql.texts.maintenance import MARKED
 from sql.texts.observation import plain_path
+from sql.texts.storage_layout import MARKED
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.stored_files import StoredFiles
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 log = logging.getLogger(__name__)
 

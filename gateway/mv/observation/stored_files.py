@@ -18,9 +18,9 @@ from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
 from sql.names import TableName
 from sql.texts import maintenance, observation
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import PARTITION_COLUMN, VERSION_COLUMN, Shown
 
-VERSION = f"/{maintenance.VERSION_COLUMN}="
+VERSION = f"/{VERSION_COLUMN}="
 PLAN = "== Physical Plan =="
 CAUSE_MAX = 500
 """How many characters of what Spark says in the place of a plan are told."""
@@ -113,7 +113,7 @@ def _roots(explained: Iterable[Set[str]]) -> tuple[str, ...]:
 def _of_version(path: str) -> str:
     """The directory of the version, for a partition of the view's own below it."""
     above, _, last = path.rpartition("/")
-    inner = last.startswith(f"{maintenance.PARTITION_COLUMN}=") and VERSION in above
+    inner = last.startswith(f"{PARTITION_COLUMN}=") and VERSION in above
     return above if inner and "/" not in above.rpartition(VERSION)[2] else path
 
 

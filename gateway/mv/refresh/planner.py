@@ -15,8 +15,8 @@ from gateway.mv.refresh.habits import Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
 from sql.texts import maintenance
-from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 from sql.texts.rewrite import safe_literal
+from sql.texts.storage_layout import ALL, MARKED, PartitionKey, Selection, Shown
 
 NAMED_TOGETHER = 200
 """How many partitions one INSERT names. Spark passes a list to the metastore as nested comparisons; 1,000 of them have
@@ -238,7 +238,7 @@ def window_of_column(view: MaterializedView) -> str:
 
 def window_of_key(view: MaterializedView) -> str:
     """As `window`, for a partition's key as `maintenance.keys_without` names it."""
-    if view.layout.holds_column or view.layout.key == maintenance.MARKED:
+    if view.layout.holds_column or view.layout.key == MARKED:
         return _window(view, _moment(view, f"CAST({maintenance.KEY} AS {view.layout.kind})"))
     return _window(view, f"CAST({maintenance.KEY} AS TIMESTAMP)")
 

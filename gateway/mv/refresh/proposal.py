@@ -40,7 +40,7 @@ from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
 from sql.statement import Method
 from sql.texts import maintenance
-from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
+from sql.texts.storage_layout import ALL, PartitionKey, Selection, Shown
 
 T = TypeVar("T")
 

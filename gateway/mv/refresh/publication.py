@@ -32,7 +32,7 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.version_numbers import VERSIONS_RESERVED
 from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey, Shown
+from sql.texts.storage_layout import PartitionKey, Shown
 
 LATE_ROWS_SECONDS = 30.0
 """How long a cancelled INSERT may continue to write."""

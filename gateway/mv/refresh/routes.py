@@ -22,7 +22,8 @@ from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
 from sql.texts import maintenance
-from sql.texts.maintenance import ALL, PartitionKey, RowsQuery, Selection
+from sql.texts.maintenance import RowsQuery
+from sql.texts.storage_layout import ALL, PartitionKey, Selection
 
 log = logging.getLogger(__name__)
 

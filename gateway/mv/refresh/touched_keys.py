@@ -20,7 +20,7 @@ from gateway.mv.refresh.planner import NAMED_TOGETHER
 from sql.definition.following import CannotFollow
 from sql.statement import Partitioning
 from sql.texts import maintenance
-from sql.texts.maintenance import Selection, StorageLayout
+from sql.texts.storage_layout import Selection, StorageLayout
 
 PARTITIONS_MAX = 2_000
 """How many partitions of a base table a version of a view without partitions remembers."""

@@ -20,7 +20,7 @@ from gateway.mv.versions.readers import Readers, VersionKey
 from gateway.mv.versions.rows import stored_partitions
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown
+from sql.texts.storage_layout import Shown
 
 
 class ViewsBelow:

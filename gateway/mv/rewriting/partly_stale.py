@@ -23,8 +23,9 @@ from gateway.mv.refresh.proposal import Proposer
 from gateway.mv.refresh.surroundings import Surroundings
 from sql.grammar import view_properties
 from sql.rewriting.template import Template
-from sql.texts.maintenance import PartitionKey, Selection, refresh_listing
+from sql.texts.maintenance import refresh_listing
 from sql.texts.mixture import mixture
+from sql.texts.storage_layout import PartitionKey, Selection
 
 STALE_MAX = 100
 """Most partitions that are computed anew. The text names each of them."""

@@ -11,7 +11,7 @@ from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMEN
 from sql.grammar import view_properties
 from sql.names import TableName
 from sql.statement import CreateClauses, CreateMaterializedView
-from sql.texts import maintenance
+from sql.texts.storage_layout import PARTITION_COLUMN, VERSION_COLUMN
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
 """Types of columns, as in Spark's JSON, that PARTITION BY (date_trunc(…)) accepts."""
@@ -57,7 +57,7 @@ def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, 
 
 def check_column(view: TableName, column: str, type_json: str) -> None:
     """Refuses reserved names and types that cannot be stored. `type_json`: the type in Spark's JSON."""
-    if column.lower() in {maintenance.VERSION_COLUMN, maintenance.PARTITION_COLUMN}:
+    if column.lower() in {VERSION_COLUMN, PARTITION_COLUMN}:
         raise DefinitionRefused(
             f"The materialized view {view} cannot have a column {column}: its storage table uses that name. "
             f"Give the column another alias."

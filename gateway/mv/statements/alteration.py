@@ -42,6 +42,7 @@ from sql.statement import (
     UnsetProperties,
 )
 from sql.texts import maintenance
+from sql.texts.storage_layout import MARKED
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ def _check_partitioning(before: MaterializedView, after: MaterializedView) -> No
         raise DefinitionRefused(
             f"The materialized view {before.name} cannot have these properties: {error}.", sqlstate="22023"
         ) from error
-    if after.layout.key not in {layout.key, maintenance.MARKED}:
+    if after.layout.key not in {layout.key, MARKED}:
         raise DefinitionRefused(
             f"The partitions of materialized view {before.name} are named by its partition_date_format. Recreate the "
             f"view with CREATE OR REPLACE to change it.",

@@ -22,6 +22,7 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.statements.drafting import Drafting
 from gateway.mv.statements.rights import Caller
 from sql.texts import maintenance
+from sql.texts.storage_layout import ALL
 
 
 class Building:
@@ -81,7 +82,7 @@ class Building:
         self._log.start(entry, number)
         disturbed = partial(entry.ledger.written_since, contains)
         inspection, plan, read = await self._executor.first_write(view, progress, report, disturbed)
-        contents = next_contents(view, 1, maintenance.ALL, inspection.until(read.after), {}, read.basis)
+        contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
         if entry.ledger.removed_since(contains):
             contents = contents.doubtful(1)
         began = self._storages.now()

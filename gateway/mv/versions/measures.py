@@ -11,7 +11,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown, StorageLayout
+from sql.texts.storage_layout import Shown, StorageLayout
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from gateway.mv.versions.compaction import Compaction
 from gateway.mv.versions.rows import stored_partitions
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey
+from sql.texts.storage_layout import PartitionKey
 
 log = logging.getLogger(__name__)
 

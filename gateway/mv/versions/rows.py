@@ -7,7 +7,7 @@ from gateway.mv.model.partitions import stored_partition
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey
+from sql.texts.storage_layout import PartitionKey
 
 
 async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:

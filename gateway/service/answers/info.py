@@ -24,7 +24,7 @@ from sql.names import TableName, quote
 from sql.reading import lineage
 from sql.statement import CreateClauses, ShowCreate, Trigger, WhenStale
 from sql.texts import create_text, indentation
-from sql.texts.maintenance import PartitionKey
+from sql.texts.storage_layout import PartitionKey
 
 SHOW_COLUMNS = (
     ResultColumn("database_name", comment="Database of the materialized view"),
