@@ -91,6 +91,8 @@ UNUSABLE = {"spark.sql.defaultCatalog", "spark.sql.catalog.spark_catalog"} | {
     name for name in SETTINGS if ".analyzer.singlePassResolver." in name
 }
 """In another catalog there are no tables, and with the other resolver not even RESET."""
+QUOTED = "spark.sql.preserveCharVarcharTypeInfo"
+"""With it, Spark's Thrift server puts the values of all CHAR and VARCHAR columns in quotes."""
 FAILED = "SQLSTATE"
 PLAIN = ("freshgate.rewrite=off", "freshgate.result_cache=off")
 """With these, rows are Spark's own."""
@@ -289,8 +291,13 @@ def test_no_setting_of_a_reader_changes_what_a_view_shows(gateway: Gateway, plai
                 found[key] = f"{FAILS if both_fail else ''}{own}"
         return found
 
+    with session(gateway, [f"{QUOTED}=true"]) as reader:
+        own, of_table = (answer(reader, text) for text in (shown("v_chars", "chars"), "SELECT c FROM chars"))
+        assert own == answer(reader, shown("s_chars", "chars"))
+        assert '"ab   "' in own
+        assert '"ab   "' in of_table
     guilty: dict[str, Found] = {}
-    for settings in others(values, values):
+    for settings in others(values, values.keys() - {QUOTED}):
         good, _ = usable(settings, partial(fails, gateway, "SELECT id FROM words"))
         for each in good:
             guilty |= wrong(divided(each, changed, VIEWS))

@@ -109,6 +109,8 @@ class Net:
         self._numbers = itertools.count(1)
         self._views = dict[str, View | Failed]()
         """Views that a session without settings has created."""
+        self.untried = set[str]()
+        """Settings of which no other value is known."""
         self.unusable = defaultdict[str, list[str]](list)
         """By check, values with which a session can do nothing."""
 
@@ -126,7 +128,9 @@ class Net:
     def settings(self, given: Iterable[str]) -> list[list[str]]:
         """Other values of these settings, in sets that are tried together."""
         here = sorted(name for name in given if name in self.known and not self.known[name].static)
-        return rounds([self.others(name) for name in here])
+        tried = {name: self.others(name) for name in here}
+        self.untried |= {name for name, each in tried.items() if not each}
+        return rounds([*tried.values()])
 
     def session(self, settings: Iterable[str]) -> SparkSession:
         session = self.spark.newSession()
@@ -276,8 +280,8 @@ def _check(net: Net, name: str) -> None:
         guilty |= found
         took = f"{time.monotonic() - began:.0f} s"
         print(f"{name}: {tried} values after {took}, guilty: {', '.join(found) or 'none'}", file=sys.stderr, flush=True)
-    result = {"check": name, "tried": tried, "unusable": net.unusable[name], "guilty": guilty}
-    print(json.dumps(result, ensure_ascii=False), flush=True)
+    result = {"check": name, "tried": tried, "unusable": net.unusable[name], "untried": sorted(net.untried)}
+    print(json.dumps({**result, "guilty": guilty}, ensure_ascii=False), flush=True)
 
 
 def _each(net: Net, given: Sequence[str]) -> None:
