@@ -28,7 +28,7 @@ COMMANDS = [
     "MSCK REPAIR TABLE {0}",
     "REPAIR TABLE {0}",
 ]
-UNTOLD_COMMANDS = ["FROM (SELECT 9 AS n) INSERT INTO {0} SELECT n INSERT INTO {0} SELECT n"]
+UNREAD_COMMANDS = ["FROM (SELECT 9 AS n) INSERT INTO {0} SELECT n INSERT INTO {0} SELECT n"]
 """Commands that the gateway does not understand in a script."""
 
 

@@ -162,7 +162,7 @@ class Pattern:
     """Whether each unit's names are its own: `a` is followed by the unit's number."""
 
     def text(self, size: int) -> str:
-        """Of about this many characters."""
+        """A text of about this many characters."""
         head, unit, middle, closing, end = (self.gap.join(part) for part in self.parts)
         around = len(head) + len(middle) + len(end) + 4
         digits = 3 * (unit.count("a") + closing.count("a")) if self.numbered else 0

@@ -59,7 +59,7 @@ class PartitionedWarehouse(Warehouse):
         return answer
 
     def partitions(self, found: re.Match[str]) -> dict[tuple[int, str], None]:
-        """Of the storage table that a statement names."""
+        """The partitions of the storage table that a statement names."""
         return self.stored.setdefault(TableName(found[2], found[3], found[1]), {})
 
 
@@ -87,7 +87,7 @@ def _storage_path(table: str, version: int, day: str) -> str:
 
 
 def _files(warehouse: PartitionedWarehouse, found: re.Match[str]) -> Rows:
-    """Of versions, and of the base table: one statement lists several directories."""
+    """The files of versions, and of the base table: one statement lists several directories."""
     listed = _LISTED.findall(found[0])
     stored = [
         (_storage_path(table, version, day), "1", 1, 1)

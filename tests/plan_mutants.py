@@ -116,7 +116,7 @@ def _with(node: Node, **fields: Value) -> Node:
 
 
 def _literal(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
-    """(`count(7)` is `count(1)`, and a literal among the keys is no key. A limit has its number twice.)"""
+    """(`count(7)` is `count(1)`, and a literal among the keys does not count. A limit has its number twice.)"""
     value = node.fields["value"]
     is_counted = "Count" in above and above[-1] in {"children", "_2", "trueValue"}
     if is_counted or above[-1] in {"groupingExpressions", "limitExpr", "offsetExpr"}:

@@ -96,7 +96,7 @@ ROW_CONDITIONS = (
     "ts IS NULL",
     "coalesce(s, 1) > 0",
 )
-"""Conditions of a view and its queries, on columns that are no keys."""
+"""Conditions of a view and its queries, on columns other than keys."""
 KEY_CONDITIONS = {
     "k": ("k = {1}", "k > {0}", "k IN ({0}, {2})", "k IS NULL", "k <=> NULL OR k < {2}", "coalesce(k, 7) <> {1}"),
     "g": ("g = 'a'", "g LIKE 'a%'", "upper(g) = 'A'", "g IN ('a', 'b')", "length(g) > 0", "g IS NOT NULL"),

@@ -371,7 +371,7 @@ def test_drivers(house: House, ada: Any) -> None:
 
 @pytest.mark.thorough
 def test_answers_are_compared(house: House, ada: Any) -> None:
-    """Of all types; sums of floating-point numbers, NaN, and a limit."""
+    """Answers of all types; sums of floating-point numbers, NaN, and a limit."""
     columns = (
         "d, max(s) AS s, min(t) AS t, max(b) AS b, sum(f) AS f, sum(g) AS g, count(*) AS n, min(bool) AS bool, "
         "max(dec) AS dec, min(h) AS h"

@@ -32,7 +32,7 @@ JAVA_8 = 52
 
 @dataclass(frozen=True)
 class Stored:
-    """The view `n.mv`, a user of the gateway, and somebody at Spark itself."""
+    """The view `n.mv`, a user of the gateway, and a user at Spark itself."""
 
     ada: Any
     eve: Any

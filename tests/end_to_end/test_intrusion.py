@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from composed_targets import COMMANDS, READS, UNTOLD_COMMANDS, Attempt, Attempts
+from composed_targets import COMMANDS, READS, UNREAD_COMMANDS, Attempt, Attempts
 from databases import REFLECT, Database, make_database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
@@ -252,7 +252,7 @@ def stored(target: Target) -> list[Any]:
 
 def test_no_target_that_is_put_together_is_its_rows(target: Target) -> None:
     before = stored(target)
-    attempts = Attempts(SEED, "freshgate_storage", before[1], [*COMMANDS, *UNTOLD_COMMANDS])
+    attempts = Attempts(SEED, "freshgate_storage", before[1], [*COMMANDS, *UNREAD_COMMANDS])
     for made in islice(attempts, ATTEMPTS):
         message = outcome(target, made)
         assert "materialized view" in message, (made, message)

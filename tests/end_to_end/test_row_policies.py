@@ -22,7 +22,7 @@ CHANGE_SECONDS = 60.0
 BY_DAY = "SELECT day, sum(amount) AS s FROM rows.{} GROUP BY day ORDER BY day"
 BY_ITEM = "SELECT item, sum(amount) AS s FROM rows.{} GROUP BY item ORDER BY item"
 RESTRICTED, FREE = {"ada": BY_DAY, "cleo": BY_ITEM}, "dan"
-"""Policies restrict the first ones, whose queries show it. Views are bob's; whoever refreshes them is somebody else."""
+"""Policies restrict the first ones, whose queries show it. Views are bob's; another user refreshes them."""
 _numbers = itertools.count()
 
 

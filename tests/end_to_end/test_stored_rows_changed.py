@@ -35,7 +35,7 @@ class Outsider:
 
     @property
     def files(self) -> list[Path]:
-        """Of the rows that the view shows."""
+        """The files of the rows that the view shows."""
         return sorted((self.directory / f"freshgate_version={self.version}").rglob("*.parquet"))
 
     def run(self, statement: str) -> None:

@@ -81,7 +81,7 @@ def test_any_text_is_parsed(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("somebody's password", "line 2 is not NAME:HASH"),
+        ("a person's password", "line 2 is not NAME:HASH"),
         ("ada:secret", "line 2: 'ada' has no argon2 hash"),
         ("ada:$2b$12$abcdefghijklmnopqrstuv", "line 2: 'ada' has no argon2 hash"),
         ("ada:$argon2id$v=19$m=8,t=1,p=1$a$b", "line 2: 'ada' has no argon2 hash"),
@@ -96,7 +96,7 @@ def test_an_invalid_line_is_reported_without_a_possible_password(line: str, said
     assert len(users.problems) == 1
     assert users.problems[0].startswith(said)
     assert "secret" not in users.problems[0]
-    assert "somebody" not in users.problems[0]
+    assert "person" not in users.problems[0]
 
 
 # --- checks ----------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def _order(now: frozenset[File], before: frozenset[File]) -> list[str]:
 
 
 def test_a_mark_names_few_files() -> None:
-    """Of more files, the oldest are folded, and with them all that have the time of the last folded one."""
+    """The oldest files beyond that are folded, and with them all that have the time of the last folded one."""
     files = [YoungFile(f"f{number}", number, number // 2, 1) for number in range(YOUNGER_MAX + 5)]
     mark = of_files("i", 0, Fold(), files, 0)
     assert len(mark.younger) <= YOUNGER_MAX
@@ -438,7 +438,7 @@ def test_commits_without_rows() -> None:
 
 
 def test_files_that_moved_are_read_where_they_were() -> None:
-    """A file that OPTIMIZE has replaced since is no file of the last version."""
+    """A file that OPTIMIZE has replaced since is not in the last version."""
     other = PART.replace("part-0", "part-1")
     change = Delta(commits(), file(), file(other, 4, None, 5)).change()
     assert change.added is not None

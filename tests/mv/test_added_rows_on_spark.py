@@ -203,7 +203,7 @@ def test_histories_of_files(eye: Eye, create: Create, stored: str, partitioned: 
 
 
 def test_partitions_elsewhere(eye: Eye, create: Create, tmp_path: Path) -> None:
-    """Directories that are no partitions do not count, those of partitions elsewhere do, and one may be two."""
+    """Directories that are not partitions do not count, those of partitions elsewhere do, and one may be two."""
     table, elsewhere = "default.c_places", tmp_path / "else where"
     book = create(table, "USING parquet PARTITIONED BY (day)")
     book.append()

@@ -17,7 +17,7 @@ from sql.texts.storage_layout import ALL, PartitionKey, Selection, Shown
 
 DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]
 KEYS: list[PartitionKey] = ["1", "2", "3", None, "all others"]
-"""The last stands for partitions that nobody names: the manifest's default is always somebody's."""
+"""The last stands for partitions that no change names: the manifest's default always has some."""
 STATES = ["", "x", "y"]
 Today = dict[str, Snapshot]
 

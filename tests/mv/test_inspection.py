@@ -184,7 +184,7 @@ def test_nothing_was_written_beside_a_refresh() -> None:
 
 
 def test_spark_renews_its_caches_of_a_changed_table_and_of_its_files() -> None:
-    """By the table's name alone, Spark fills a cache of rows again from the files that it knew."""
+    """REFRESH of the table's name alone makes Spark fill a cache of rows again from the files that it knew."""
 
     def look(name: TableName, provider: str, location: str) -> Look:
         relation = Relation(name, RelationKind.TABLE, provider=provider, location=location)

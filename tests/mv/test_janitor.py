@@ -111,7 +111,7 @@ def test_what_is_shown_stays() -> None:
 
 
 async def turns() -> None:
-    """Of the event loop, with which everything that need not wait is done."""
+    """Turns of the event loop, with which everything that need not wait is done."""
     for _ in range(20):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""What is said of names that are no materialized view's, or are one's no more."""
+"""What is said of names that do not name a materialized view, or no longer."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ def on_fake(
 
 
 async def turns() -> None:
-    """Of the event loop, with which everything that need not wait is done."""
+    """Turns of the event loop, with which everything that need not wait is done."""
     for _ in range(20):
         await asyncio.sleep(0)
 

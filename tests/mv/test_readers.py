@@ -58,7 +58,7 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def counted(self) -> None:
-        """Neither is a version let go that somebody may read, nor is one kept that nobody can."""
+        """Versions that a client may read are kept, and no others."""
         for number, (published, retired) in self.retired.items():
             expected = sum(number in seen for seen in self.reads.values())
             assert self.readers.count(VIEW, number, published, retired) == expected
@@ -147,6 +147,6 @@ def test_a_read_that_does_not_end_keeps_no_name() -> None:
 
 
 async def turns() -> None:
-    """Of the event loop, with which everything that need not wait is done."""
+    """Turns of the event loop, with which everything that need not wait is done."""
     for _ in range(10):
         await asyncio.sleep(0)

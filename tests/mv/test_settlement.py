@@ -202,7 +202,7 @@ def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.Monkey
 
 
 def test_a_doubt_that_comes_while_one_is_settled_is_waited_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a statement that has had the view's lock before: what it has begun Spark may carry out later than that."""
+    """Spark may carry out later what a statement began that had the view's lock before."""
     monkeypatch.setattr(naming, "LATE_SECONDS", 0.2)
 
     async def check() -> None:
@@ -384,7 +384,7 @@ def test_work_that_is_cancelled_twice_ends_all_the_same() -> None:
     run(check)
 
 
-def test_what_somebody_has_gone_from_dropping_is_dropped_later() -> None:
+def test_what_a_cancelled_caller_was_dropping_is_dropped_later() -> None:
     async def check() -> None:
         waits = asyncio.Event()
 

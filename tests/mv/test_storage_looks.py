@@ -87,7 +87,7 @@ class Stage:
 
     @property
     def files(self) -> dict[str, int]:
-        """Of the current version."""
+        """Those of the current version."""
         return self.warehouse.stored[_place(self.view.storage.table, str(self.view.current.number))]
 
     async def look(self) -> str:

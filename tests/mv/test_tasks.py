@@ -637,7 +637,7 @@ def test_a_pause_says_that_reads_go_on() -> None:
 
 
 def test_changes_go_up() -> None:
-    """By published versions through ON COMMIT views, through views of which nothing says when, and no further."""
+    """They pass through ON COMMIT views and views of which nothing says when, and no further."""
 
     async def story() -> None:
         made = RefreshedViews()

@@ -1,7 +1,7 @@
 """What Spark's settings do to rows, determined by trying them: in one Spark, in this process.
 
 `python settings_net.py DIRECTORY each NAME ...` gives each setting two other values than its own, and prints a line of
-JSON for each: what it changes in each of CHECKS. Names that are no settings of Spark's are `NAME=VALUE`.
+JSON for each: what it changes in each of CHECKS. Names that are not settings of Spark are `NAME=VALUE`.
 
 `python settings_net.py DIRECTORY CHECK ...` gives the settings of a check other values, many at once, and divides those
 because of which something is found until each is known. It prints these, how many values were tried, and with which
@@ -234,7 +234,7 @@ class Net:
 FEW = ("wide", "of_times", "parts", "csv", "words")
 """Queries with rows of every type."""
 GROUP = 60
-"""How many settings are tried together, if they are no group of their own."""
+"""How many settings are tried together, unless they are a group of their own."""
 ELSEWHERE = frozenset({"spark.sql.defaultCatalog"})
 """In another default catalog the queries have no tables."""
 

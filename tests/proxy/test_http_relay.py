@@ -155,7 +155,7 @@ async def test_a_trusted_proxy_names_the_client_of_each_request(trusted: bool) -
             peer.writer.write(post(calls.status(), "ada", *([f"X-Forwarded-For: {origin}"] if origin else [])))
             assert await reply(peer) == (200, b"own")
         assert addresses == [(trusted and origin) or itself for origin in ORIGINS]
-        assert len(gate.services) == 1, "another address is no new login"
+        assert len(gate.services) == 1, "another address needs no new login"
 
 
 def late() -> Service:

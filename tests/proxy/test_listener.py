@@ -71,7 +71,7 @@ async def test_a_slow_login_without_sasl_is_completed() -> None:
 
 
 async def test_refused_logins_without_sasl_do_not_extend_the_time() -> None:
-    """Of several pipelined logins, only the one in progress is answered."""
+    """If several logins are pipelined, only the one in progress is answered."""
     asked = asyncio.Semaphore(0)
 
     class Nobody(Service):

@@ -8,7 +8,7 @@ from typing import Any
 
 import composing
 import pytest
-from composed_targets import COMMANDS, READS, UNTOLD_COMMANDS, Attempt, Attempts, literal
+from composed_targets import COMMANDS, READS, UNREAD_COMMANDS, Attempt, Attempts, literal
 from fake_spark import Answer
 from fakes import Client, Site
 
@@ -61,7 +61,7 @@ class Stage:
 async def test_nothing_reaches_the_storage_database(seed: int) -> None:
     stage = Stage()
     await stage.open()
-    commands = [*COMMANDS, *UNTOLD_COMMANDS]
+    commands = [*COMMANDS, *UNREAD_COMMANDS]
     for attempt in islice(Attempts(seed, "storage", stage.view.storage.table, commands), NUMBER):
         state, sent = await stage.run(attempt)
         assert (state, sent) == (REFUSED, []), attempt

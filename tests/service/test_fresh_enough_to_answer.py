@@ -122,7 +122,7 @@ async def test_strict_is_the_default_where_a_look_is_cheap(providers: list[str],
     assert bool(looked) is looks_now
 
 
-async def test_a_quarantined_view_answers_again_when_somebody_vouches_for_it() -> None:
+async def test_a_quarantined_view_answers_again_when_it_is_confirmed() -> None:
     site = await stage()
     assert await answered_by(site) == "mv"
     view_id = site.entry("s.mv").view.id

@@ -419,7 +419,7 @@ def test_a_place_over_http_is_given_back(answer: bytes | Exception) -> None:
 
 
 def test_sessions_over_http_are_as_many_as_connections_may_be() -> None:
-    """Each has a connection to Spark that ends with nobody's."""
+    """Each has a connection to Spark that ends with no client's."""
 
     async def check() -> None:
         gateway = Gateway()

@@ -321,7 +321,7 @@ async def test_a_global_temporary_view_is_fresh_in_every_session(making: str, re
     assert site.refreshed == [], "no table of the database, and none of the session"
 
 
-async def test_a_global_temporary_view_may_be_of_somebody_else() -> None:
+async def test_a_global_temporary_view_may_be_another_clients() -> None:
     """Made past the gateway, or before it was started: Spark tells what it reads."""
     site = await stage()
     mv = site.entry("s.mv").view.id
@@ -511,7 +511,7 @@ async def test_no_error_shows_an_id() -> None:
 
 
 async def test_a_write_in_a_text_that_spark_is_asked_about_is_not_done_by_that() -> None:
-    """EXPLAIN EXECUTE IMMEDIATE runs what is no query."""
+    """EXPLAIN EXECUTE IMMEDIATE also runs other statements."""
     site = await broken()
     bob = await site.client("bob")
     for inner in ("INSERT INTO s.t VALUES (1)", "SET x=1", "DROP TABLE s.t", "USE s"):

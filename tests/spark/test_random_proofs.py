@@ -43,7 +43,7 @@ def test_what_is_proved_is_equal_and_nothing_wrong_is_proved(engine: Engine) -> 
 
 
 def test_texts_of_plans_are_read_as_the_exact_plans(engine: Engine) -> None:
-    """Of all texts, right and wrong ones. Not all are read, so fewer pairs are proved."""
+    """All texts are tried, right and wrong ones. Not all are read, so fewer pairs are proved."""
 
     async def check() -> None:
         pairs = max(PAIRS // 3, 20)

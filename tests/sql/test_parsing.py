@@ -101,7 +101,7 @@ def test_the_names_of_a_doubtful_text_count() -> None:
 
 
 def test_a_long_text_has_more_steps() -> None:
-    """Lists of operands have one step for each, and are no nest."""
+    """Lists of operands have one step for each, and are not nested."""
     items = ", ".join(f"f{number}(a{number} + 1)" for number in range(3_000))
     assert parsed_closely(Lexed(f"SELECT {items} FROM s.v")).exact
 

@@ -92,7 +92,7 @@ def documented(port: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("version", "buffering"), [("1.0", "on"), ("1.1", "off")])
 def test_nginx_works_with_its_defaults(served: Gateway, tmp_path: Path, version: str, buffering: str) -> None:
-    """By default, nginx uses HTTP 1.0 to a server, which has no chunked encoding."""
+    """Unless it is told otherwise, nginx uses HTTP 1.0 to a server, which has no chunked encoding."""
     location = BY_ITSELF.format(port=served.http_port, version=version, buffering=buffering)
     with nginx(tmp_path, location) as port, Jdbc(url(port), "ada", PASSWORDS["ada"]) as jdbc:
         names, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(3000) ORDER BY id")

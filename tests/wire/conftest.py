@@ -1,4 +1,4 @@
-"""Property tests have no deadline per example, because a busy machine is no failure."""
+"""Property tests have no deadline per example, because a busy machine is not a failure."""
 
 from __future__ import annotations
 

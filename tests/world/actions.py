@@ -9,7 +9,7 @@ from world.spark import Fault
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Of a client, of a writer past the gateway (`outside`), or of fate."""
+    """What a client does, a writer past the gateway (`outside`), or fate."""
 
     actor: str
     verb: str
@@ -18,7 +18,7 @@ class Action:
     """Of a table; of a fault what becomes of the statement."""
     number: int = 0
     text: str = ""
-    """Of a statement that is no read and no write."""
+    """The statement, if it neither reads nor writes."""
 
     @property
     def removes(self) -> bool:

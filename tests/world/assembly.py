@@ -142,7 +142,7 @@ class Gateway:
         await self._server.stop()
 
     async def freshness(self, view: str) -> tuple[Freshness, str]:
-        """Of a view, after a look at its base tables, and why."""
+        """A view's freshness after a look at its base tables, and why."""
         views = self._server._service.router
         catalog, inspector = views._catalog, views._reads._inspector
         found = catalog.named(TableName.resolve(tuple(view.split(".")), Namespace()))

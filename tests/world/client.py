@@ -124,7 +124,7 @@ class Client:
             self._world.failed(sent.text, error, gateway)
         except Over:
             pass
-        except Exception as error:  # what is no error for clients is a fault
+        except Exception as error:  # anything but an error for clients is a fault
             self._world.violate(f"{sent.text} ends with {error!r}")
             self._world.trace(error)
 

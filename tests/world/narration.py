@@ -46,7 +46,7 @@ _STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] 
 
 
 def words(text: str) -> str:
-    """Of a statement of a gateway's; any other stays as it is."""
+    """What a gateway's statement does; any other text stays as it is."""
     text = _STORAGE.sub(_view, _QUOTED.sub(r"\1.\2", text))
     for pattern, said in _STATEMENTS:
         if (found := pattern.fullmatch(text)) is not None:

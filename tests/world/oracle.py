@@ -54,7 +54,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Of a materialized view, known by its storage."""
+    """What a materialized view, identified by its storage, is defined by."""
 
     query: str
     partitioned: bool

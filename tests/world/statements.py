@@ -93,7 +93,7 @@ def _drop_epoch(running: Statement, found: re.Match[str]) -> None:
 
 
 def _columns(running: Statement, text: str) -> Columns:
-    """Of a query: those of what stands first behind FROM, or of its storage."""
+    """A query's columns: those of what stands first behind FROM, or of its storage."""
     if (public := shown(text)) is not None:
         return running.metastore.thing(public.storage).columns
     name = relations(text)[0]
@@ -257,7 +257,7 @@ _STORED = re.compile(rf"FROM `spark_catalog`\.`(\w+)`\.`(\w+)` WHERE {_PREDICATE
 
 
 def _of_files(running: Statement, found: re.Match[str]) -> Mapping[Key, Rows]:
-    """A listed file that is gone has no rows, and nobody is told."""
+    """A listed file that is gone has no rows, and Spark says nothing."""
     table, paths = running.metastore.tables[f"{found[1]}.{found[2]}"], frozenset(_TEXTS.findall(found[3]))
     return _listed(running, table, lambda partition, file: _file_path(table, partition, file) in paths)
 
@@ -324,7 +324,7 @@ def _store(running: Statement, found: re.Match[str], version: int, rows: dict[Ke
 
 
 def _selected(condition: str) -> Callable[[Key], bool]:
-    """Of the view's partitions those that a condition of `insert_version` takes."""
+    """Which of the view's partitions a condition of `insert_version` takes."""
     if not condition:
         return lambda _: True
     keys: set[Key] = set(_TEXTS.findall(condition))
@@ -419,7 +419,7 @@ def _types(_: Statement, found: re.Match[str]) -> Answer:
 
 
 def _delta_columns(*_: object) -> Answer:
-    """Of a table of Delta's, and of its files."""
+    """The columns of a table of Delta's, and of its files."""
     return [("k", "bigint", None)]
 
 

@@ -29,7 +29,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Thing:
-    """A view or a table that is no base table. `text` is a view's; `partitions` are a storage table's."""
+    """A view, or a table that is not a base table. `text` is a view's; `partitions` are a storage table's."""
 
     created: int
     columns: Columns
@@ -61,7 +61,7 @@ _NOT_THERE = Thing(0, ())
 
 
 class Metastore:
-    """By `database.table`, folded."""
+    """What Spark's metastore holds, by `database.table`, folded. Implements `fake_spark.Held`."""
 
     def __init__(self) -> None:
         self.databases: dict[str, dict[str, str]] = {"default": {}}
@@ -128,7 +128,7 @@ class Metastore:
         return dict(self.thing(f"{table.database}.{table.table}").properties)
 
     def names(self, database: str) -> frozenset[str]:
-        """Of what is in a database; empty where there is no such."""
+        """The tables and views of a database; empty where there is no such database."""
         prefix = f"{database}."
         found = (name for name in (*self.things, *self.tables) if name.startswith(prefix))
         return frozenset(name.removeprefix(prefix) for name in found)
@@ -198,7 +198,7 @@ class Shown:
 
 @lru_cache(maxsize=10_000)
 def shown(text: str) -> Shown | None:
-    """None for a text that is no public view's."""
+    """None for a text that is not a public view's."""
     if (found := _SHOWN.fullmatch(text)) is None:
         return None
     storage, predicate = f"{found[1]}.{found[2]}", found[3]

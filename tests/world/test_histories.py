@@ -13,7 +13,7 @@ from world.bugs import BUGS
 from world.runner import ROOT, environment
 
 SECONDS = 40 if EVERYTHING else 20
-"""Processor time for histories that nobody has played before."""
+"""Processor time for histories that were not played before."""
 DEADLINE_SECONDS = 900.0
 HISTORIES_PER_BUG = 2_000
 FOUND_LATE = {

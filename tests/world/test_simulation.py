@@ -29,7 +29,7 @@ def run_out(loop: Loop) -> None:
                 loop.pass_time(timer)
 
 
-def test_time_passes_only_where_somebody_waits_for_it() -> None:
+def test_time_passes_only_where_a_task_waits_for_it() -> None:
     loop = Loop(100.0)
     woken: list[tuple[str, float]] = []
 
@@ -85,7 +85,7 @@ def test_what_a_public_view_shows_is_read_from_its_text(said: Shown, places: set
     assert {place for place in every if public.has(place)} == places
 
 
-def test_a_statement_that_nobody_knows_is_a_fault_of_the_history() -> None:
+def test_an_unknown_statement_is_a_fault_of_the_history() -> None:
     with pytest.raises(ValueError, match="no statement that the simulation knows"):
         known("ANALYZE TABLE s.t COMPUTE STATISTICS")
 

@@ -28,6 +28,8 @@ NURSERY, HISTORY = 1_000.0, 5_000.0
 STEPS_MAX = 5_000
 """Of one history; one that takes more does not end."""
 PACES = (8, 3, 20)
+CANCELLATIONS_MAX = 20
+"""How often a task is cancelled at the end of a history."""
 TURNS_MAX = 2_000
 """Callbacks between two events."""
 SPOILS = ("spoil", "lose", "drop", "grow")
@@ -410,14 +412,18 @@ class World:
         self._until(lambda: self.loop.time() >= until and not self.spark.running and self._idle())
 
     def _abandon(self) -> None:
-        """Ends all tasks, as far as they let themselves be ended: what they still do has no effect."""
+        """Ends all tasks; what they still do has no effect. A task that waits after its cancellation is cancelled
+        again: one that is collected as garbage would run its handlers without a loop."""
         self.over = self.loop.closed = True
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        for _ in range(TURNS_MAX):
-            if not self.loop.ready:
+        for _ in range(CANCELLATIONS_MAX):
+            if not (tasks := asyncio.all_tasks(self.loop)):
                 break
-            self.loop.step()
+            for task in tasks:
+                task.cancel()
+            for _ in range(TURNS_MAX):
+                if not self.loop.ready:
+                    break
+                self.loop.step()
 
 
 @dataclass(frozen=True, slots=True)

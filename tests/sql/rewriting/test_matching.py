@@ -84,7 +84,7 @@ RULES = [
         "shipped",
         "SELECT count(*) AS n FROM shipped AS shipped WHERE shipped.order_status = 'O'",
     ),
-    # A column is no condition in brackets, which Spark could read as the columns of a table's alias.
+    # A column is not a condition in brackets, which Spark could read as the columns of a table's alias.
     (
         "SELECT count(*) AS n FROM events WHERE (flag) AND (NOT (flag)) GROUP BY date_trunc('hour', ts), flag",
         "flagged",
@@ -172,7 +172,7 @@ MISSES = [
     # A week may lie in two months.
     ("SELECT date_trunc('month', ts) AS m, count(*) AS n FROM events GROUP BY 1", "weekly", "no column for ts"),
     ("SELECT year(ts) AS y, count(*) AS n FROM events GROUP BY 1", "weekly", "no column for ts"),
-    # A day is no moment.
+    # A day is not a moment.
     ("SELECT count(*) AS n FROM events WHERE ts >= '2019-12-31 12:00'", "dated", "no column for ts"),
     ("SELECT count(*) AS n FROM events WHERE ts = DATE '2024-01-01'", "dated", "no column for ts"),
     ("SELECT count(*) AS n FROM events WHERE ts > '2024-01-01'", "dated", "no column for ts"),
@@ -197,7 +197,7 @@ MISSES = [
         "hourly",
         "no perc",
     ),
-    # A count of values is no count of rows.
+    # A count of values is not one of rows.
     ("SELECT count(l_discount) AS n FROM lineitem", "daily", "no column for l_discount"),
     ("SELECT count(price) AS n FROM events", "hourly", "no column for price"),
     # Conditions of the view that the query lacks, also where NULL is neither one nor the other.
