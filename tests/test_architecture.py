@@ -100,9 +100,7 @@ SHARED_NAMES = {"client", "command", "dialect", "shape", "terms"}
 and of SQLAlchemy. `shape`: of a query, and of a definition that is refreshed by rows. `terms`: of an expression in a
 proof, and of a change."""
 SHARED_CLASS_NAMES = {
-    "Output": "of a query that is compared with views, and of a plan",
-    "Relation": "of Spark's catalog, and, twice, of a FROM clause: with the tables below it, and with its place there",
-    "Scope": "of a statement's names, and of a definition's columns",
+    "Scope": "of a statement's names, and of the columns of a FROM",
     "Shape": "of a query, and of a definition that is refreshed by rows",
     "Staleness": "the settings of it, and that of a view",
 }

@@ -25,9 +25,9 @@ from sql.definition.origins import (
     UNKNOWN_COLUMNS,
     Lost,
     Origin,
-    Relation,
-    Scope,
     Traced,
+    TracedRelation,
+    TracedScope,
     Value,
     joined,
     kept,
@@ -178,12 +178,12 @@ class _Sources:
 
     def __init__(self, sources: Mapping[TableName, Source]) -> None:
         self._sources = sources
-        self._read: dict[TableName, Relation | None] = {}
+        self._read: dict[TableName, TracedRelation | None] = {}
 
     def __contains__(self, name: TableName) -> bool:
         return name in self._sources
 
-    def relation(self, name: TableName) -> Relation:
+    def relation(self, name: TableName) -> TracedRelation:
         if name in self._read:
             known = self._read[name]
             if known is None:
@@ -197,14 +197,14 @@ class _Sources:
         self._read[name] = found
         return found
 
-    def _view(self, name: TableName, source: Source, text: str) -> Relation:
+    def _view(self, name: TableName, source: Source, text: str) -> TracedRelation:
         reading = _Reading(text, source.namespace, self)
         found = reading.relation()
         columns = [
             self._view_column(name, column, shown, reading.has_star)
             for column, shown in zip(found.columns, found.renamed(source.columns).columns, strict=False)
         ]
-        return Relation(tuple(columns), found.reads).renamed(source.columns)
+        return TracedRelation(tuple(columns), found.reads).renamed(source.columns)
 
     def _view_column(self, name: TableName, column: Traced, shown: Traced, has_star: bool) -> Traced:
         # A Spark view keeps the time zone and ANSI mode of the session that created it, so its expressions of times may
@@ -219,7 +219,7 @@ class _Sources:
         return column
 
 
-def _table(name: TableName, source: Source) -> Relation:
+def _table(name: TableName, source: Source) -> TracedRelation:
     partitioned = {column.lower(): column for column in source.partition_columns}
     listed = ", ".join(source.partition_columns)
     columns = []
@@ -232,12 +232,12 @@ def _table(name: TableName, source: Source) -> Relation:
         else:
             value = Lost(f"{name}, from which its column {column} comes, has no partition columns")
         columns.append(Column(column, value))
-    return Relation(tuple(columns), Counter({name: 1}))
+    return TracedRelation(tuple(columns), Counter({name: 1}))
 
 
 # --- analyzing a text --------------------------------------------------------------------------------
 
-_Env = Mapping[str, Relation]
+_Env = Mapping[str, TracedRelation]
 """The visible CTEs by lower-case name."""
 
 _FROM_PARTS = frozenset({"with_", "from_", "joins", "laterals", "hint"})
@@ -266,7 +266,7 @@ class _Reading:
         self._check_calls()
         self._check_mentions(lexed)
 
-    def relation(self) -> Relation:
+    def relation(self) -> TracedRelation:
         return self._query(self._tree, {})
 
     @property
@@ -321,7 +321,7 @@ class _Reading:
 
     # --- queries -------------------------------------------------------------------------------------
 
-    def _query(self, node: exp.Expr, env: _Env) -> Relation:
+    def _query(self, node: exp.Expr, env: _Env) -> TracedRelation:
         env = self._with(node, env)
         if isinstance(node, exp.Select):
             return self._select(node, env)
@@ -362,7 +362,7 @@ class _Reading:
                 found[name] = self._query(cte.this, found).renamed(names)
         return found
 
-    def _set_operation(self, node: exp.SetOperation, env: _Env) -> Relation:
+    def _set_operation(self, node: exp.SetOperation, env: _Env) -> TracedRelation:
         left, right = self._query(node.this, env), self._query(node.expression, env)
         reads = left.reads + right.reads + self._reads(others(node, {"this", "expression", "with_"}), env)
         whole = [len(side.columns) for side in (left, right) if side.complete]
@@ -371,19 +371,19 @@ class _Reading:
         places = range(whole[0])
         names = [column.name for column in left.columns] if left.complete else [None for _ in places]
         values = [merged(value_at(left, place), value_at(right, place), left.reads, right.reads) for place in places]
-        found = Relation(tuple(map(Column, names, values)), reads)
+        found = TracedRelation(tuple(map(Column, names, values)), reads)
         harmless = {"this", "expression", "with_", "distinct", "order", "sort", "cluster", "distribute"}
         problem = strange_clause(node, harmless)
         return found if problem is None else found.lost(problem)
 
-    def _select(self, node: exp.Select, env: _Env) -> Relation:
+    def _select(self, node: exp.Select, env: _Env) -> TracedRelation:
         scope = self._from(node, env)
         reads = scope.reads + self._reads(others(node, _FROM_PARTS), env)
         outputs, complete = self._outputs(node, scope)
-        found = Relation(tuple(outputs), reads, complete)
+        found = TracedRelation(tuple(outputs), reads, complete)
         if problem := strange_clause(node, _SELECT_PARTS | _CUTTING) or strange_part(node):
             columns = tuple(replace(column, value=Lost(problem)) for column in found.columns)
-            return Relation(columns, reads, complete=False, problem=problem)
+            return TracedRelation(columns, reads, complete=False, problem=problem)
         if problem := strange_clause(node, _SELECT_PARTS):
             return found.lost(problem)
         found = self._grouped(node, scope, found)
@@ -394,7 +394,7 @@ class _Reading:
             found = kept(found, keys, "a window function is not partitioned by it")
         return found
 
-    def _grouped(self, node: exp.Select, scope: Scope, found: Relation) -> Relation:
+    def _grouped(self, node: exp.Select, scope: TracedScope, found: TracedRelation) -> TracedRelation:
         group = node.args.get("group")
         if group is None:
             over_all = node.args.get("having") is not None or any(
@@ -411,7 +411,7 @@ class _Reading:
         keys = [self._key(key, node, scope, found) for key in group.expressions]
         return kept(found, keys, "GROUP BY does not contain it")
 
-    def _key(self, key: exp.Expr, node: exp.Select, scope: Scope, found: Relation) -> Value:
+    def _key(self, key: exp.Expr, node: exp.Select, scope: TracedScope, found: TracedRelation) -> Value:
         """The key of GROUP BY: an output by number, a column, or an output by alias if there is no such column."""
         if isinstance(key, exp.Literal) and not key.is_string and key.name.isdecimal():
             return value_at(found, int(key.name) - 1)
@@ -425,15 +425,15 @@ class _Reading:
 
     # --- FROM ----------------------------------------------------------------------------------------
 
-    def _from(self, node: exp.Select, env: _Env) -> Scope:
+    def _from(self, node: exp.Select, env: _Env) -> TracedScope:
         from_ = node.args.get("from_")
-        scope = Scope() if from_ is None else self._item(from_.this, env)
+        scope = TracedScope() if from_ is None else self._item(from_.this, env)
         scope = self._joined(scope, node.args.get("joins") or (), env)
         for lateral in node.args.get("laterals") or ():
             scope = scope.joined_with(self._opaque(lateral, env))
         return scope
 
-    def _joined(self, scope: Scope, joins: Sequence[exp.Join], env: _Env) -> Scope:
+    def _joined(self, scope: TracedScope, joins: Sequence[exp.Join], env: _Env) -> TracedScope:
         # After a comma, USING and NATURAL have another left side.
         has_comma = any(join_label(join).endswith("CROSS") for join in joins)
         for join in joins:
@@ -449,7 +449,7 @@ class _Reading:
             scope = scope.with_reads(reads)
         return scope
 
-    def _item(self, node: exp.Expr, env: _Env) -> Scope:
+    def _item(self, node: exp.Expr, env: _Env) -> TracedScope:
         """A table, a parenthesized query or parenthesized joins, with the joins that sqlglot attaches to it."""
         alias = node.args.get("alias")
         allowed = {"this", "db", "catalog", "alias", "joins", "with_"}
@@ -462,15 +462,15 @@ class _Reading:
             scope = self._named(node, env)
         elif isinstance(node.this, exp.Query) and not holds_relation(node.this):
             inner = self._query(node.this, self._with(node, env))
-            scope = Scope.of_relation(inner.renamed(alias_columns(node)), _alias(alias))
+            scope = TracedScope.of_relation(inner.renamed(alias_columns(node)), _alias(alias))
         else:
             scope = self._item(node.this, env)
             if alias is not None:
-                inner = Relation(scope.columns, scope.reads, scope.complete).renamed(alias_columns(node))
-                scope = Scope.of_relation(inner, _alias(alias))
+                inner = TracedRelation(scope.columns, scope.reads, scope.complete).renamed(alias_columns(node))
+                scope = TracedScope.of_relation(inner, _alias(alias))
         return self._joined(scope, joins, env)
 
-    def _named(self, node: exp.Table, env: _Env) -> Scope:
+    def _named(self, node: exp.Table, env: _Env) -> TracedScope:
         alias, parts = node.args.get("alias"), _parts(node)
         if len(parts) == 1 and parts[0].lower() in env:
             found = env[parts[0].lower()]
@@ -480,18 +480,18 @@ class _Reading:
             found = self._sources.relation(name)
             qualifiers = [(name.table,), (name.database, name.table), (name.catalog, name.database, name.table)]
         if alias is None:
-            return Scope.of_relation(found, qualifiers)
-        return Scope.of_relation(found.renamed(alias_columns(node)), _alias(alias) or qualifiers)
+            return TracedScope.of_relation(found, qualifiers)
+        return TracedScope.of_relation(found.renamed(alias_columns(node)), _alias(alias) or qualifiers)
 
-    def _opaque(self, node: exp.Expr, env: _Env) -> Scope:
+    def _opaque(self, node: exp.Expr, env: _Env) -> TracedScope:
         """A relation of which only the alias and the tables read below it are known."""
         alias = node.args.get("alias")
         found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
-        return Scope.of_relation(found.renamed(alias_columns(node)), _alias(alias))
+        return TracedScope.of_relation(found.renamed(alias_columns(node)), _alias(alias))
 
     # --- outputs and expressions ---------------------------------------------------------------------
 
-    def _outputs(self, node: exp.Select, scope: Scope) -> tuple[list[Traced], bool]:
+    def _outputs(self, node: exp.Select, scope: TracedScope) -> tuple[list[Traced], bool]:
         """The output columns whose positions are certain, and whether these are all."""
         outputs: list[Traced] = []
         for item in node.expressions:
@@ -517,7 +517,7 @@ class _Reading:
         column = item.unnest()
         return isinstance(column, exp.Column) and not _REGEX_SIGNS.isdisjoint(column.name)
 
-    def _value(self, node: exp.Expr, scope: Scope, alias: str | None = None) -> Value:
+    def _value(self, node: exp.Expr, scope: TracedScope, alias: str | None = None) -> Value:
         """The origin of an expression: a column, possibly parenthesized or truncated to a date or unit of time."""
         wraps: list[exp.Expr] = []
         while isinstance(node, exp.Paren | exp.TsOrDsToDate | exp.TimestampTrunc | exp.Cast):
@@ -624,7 +624,7 @@ def _tree(lexed: Lexed) -> exp.Query:
     return tree
 
 
-def _star(item: exp.Expr, scope: Scope) -> list[Traced] | None:
+def _star(item: exp.Expr, scope: TracedScope) -> list[Traced] | None:
     """The columns of `*` or `t.*`, also with EXCEPT; None if they are not certain."""
     star = item if isinstance(item, exp.Star) else item.this
     qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
@@ -643,7 +643,7 @@ def _alias(alias: exp.Expr | None) -> list[tuple[str, ...]]:
     return [(alias.name,)] if alias is not None and alias.name else []
 
 
-def _joined(left: Scope, right: Scope, join: exp.Join) -> Scope:
+def _joined(left: TracedScope, right: TracedScope, join: exp.Join) -> TracedScope:
     natural, label = join.method.upper() == "NATURAL", join_label(join).removeprefix("NATURAL").strip()
     strange = strange_clause(join, {"this", "on", "using", "side", "kind", "method"})
     if strange is not None or label not in NULL_SIDES:

@@ -6,7 +6,7 @@ A function with another name may be a SQL function, which contains a query.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from sql.scan import Lexeme, identifier
@@ -85,17 +85,21 @@ READERS = frozenset({"table_changes", "table_changes_by_path"})
 """Delta's functions that read the table or path that a string names, so a definition does not show what they read."""
 
 
+def calls(pieces: Sequence[Lexeme]) -> Iterator[tuple[str, int]]:
+    """The name in lower case, and the place, of each name before a parenthesis."""
+    for place, (piece, after) in enumerate(pairwise(pieces)):
+        if after.text == "(" and piece.kind in ("word", "quoted"):
+            yield identifier(piece).lower(), place
+
+
 def called(pieces: Sequence[Lexeme]) -> Counter[str]:
     """The names before a parenthesis, in lower case, with their number: calls, and aliases with a column list. If a dot
     precedes the name, as in `db.f()`, the dot is included."""
     found: Counter[str] = Counter()
-    for place, (piece, after) in enumerate(pairwise(pieces)):
-        if after.text != "(" or piece.kind not in ("word", "quoted"):
-            continue
-        name = identifier(piece).lower()
+    for name, place in calls(pieces):
         if place and pieces[place - 1].text == ".":
             found[f".{name}"] += 1
-        elif piece.kind == "quoted" or name not in NO_FUNCTIONS:
+        elif pieces[place].kind == "quoted" or name not in NO_FUNCTIONS:
             found[name] += 1
     return found
 

@@ -61,7 +61,7 @@ def without_origin(column: Traced, reason: str) -> Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class TracedRelation:
     """The columns of a query or table, and the tables read for them."""
 
     columns: tuple[Traced, ...]
@@ -72,45 +72,45 @@ class Relation:
     problem: str = ""
     """The reason why columns are unknown, if there is a specific one."""
 
-    def lost(self, reason: str) -> Relation:
+    def lost(self, reason: str) -> TracedRelation:
         return replace(self, columns=tuple(without_origin(column, reason) for column in self.columns))
 
-    def renamed(self, names: Sequence[str]) -> Relation:
+    def renamed(self, names: Sequence[str]) -> TracedRelation:
         """The relation with these column names; unchanged if `names` is empty."""
         if not names:
             return self
         known = self.columns if len(self.columns) == len(names) or not self.complete else ()
         values = [column.value for column in known[: len(names)]]
         values += [Lost(UNCERTAIN)] * (len(names) - len(values))
-        return Relation(tuple(map(Column, names, values)), self.reads)
+        return TracedRelation(tuple(map(Column, names, values)), self.reads)
 
 
 UNCERTAIN = "it is not certain which column it is"
-UNKNOWN_COLUMNS = Relation((), Counter(), complete=False)
+UNKNOWN_COLUMNS = TracedRelation((), Counter(), complete=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope(resolution.Scope[Value]):
+class TracedScope(resolution.Scope[Value]):
     """The columns of a FROM clause, and the tables read for them."""
 
     reads: Counter[TableName] = field(default_factory=Counter)
 
     @classmethod
-    def of_relation(cls, relation: Relation, qualifiers: Iterable[tuple[str, ...]]) -> Scope:
+    def of_relation(cls, relation: TracedRelation, qualifiers: Iterable[tuple[str, ...]]) -> TracedScope:
         named = resolution.relation(relation.columns, qualifiers, complete=relation.complete)
         return cls.of(named).with_reads(relation.reads)
 
-    def lost(self, reason: str) -> Scope:
+    def lost(self, reason: str) -> TracedScope:
         return self.mapped(lambda column: without_origin(column, reason))
 
-    def uncertain(self, reason: str) -> Scope:
+    def uncertain(self, reason: str) -> TracedScope:
         lost = self.lost(reason)
         return replace(lost, relations=(*lost.relations, Named(complete=False)))
 
-    def with_reads(self, reads: Counter[TableName]) -> Scope:
+    def with_reads(self, reads: Counter[TableName]) -> TracedScope:
         return replace(self, reads=self.reads + reads)
 
-    def joined_with(self, other: Scope) -> Scope:
+    def joined_with(self, other: TracedScope) -> TracedScope:
         return self.beside(other).with_reads(other.reads)
 
     def origin(self, parts: Sequence[str]) -> Value:
@@ -127,7 +127,9 @@ class Scope(resolution.Scope[Value]):
 NULLABLE = "it comes from the side of an outer join that may be NULL"
 
 
-def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, using: Sequence[str] = ()) -> Scope:
+def joined(
+    left: TracedScope, right: TracedScope, label: str, *, natural: bool = False, using: Sequence[str] = ()
+) -> TracedScope:
     """The scope of a join; `label` is one of NULL_SIDES."""
     null_left, null_right = NULL_SIDES[label]
     left, right = left.lost(NULLABLE) if null_left else left, right.lost(NULLABLE) if null_right else right
@@ -140,7 +142,7 @@ def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, usin
     return left.with_reads(right.reads) if label.endswith(HALF_JOINS) else left.joined_with(right)
 
 
-def value_at(relation: Relation, place: int) -> Value:
+def value_at(relation: TracedRelation, place: int) -> Value:
     return relation.columns[place].value if 0 <= place < len(relation.columns) else Lost(UNCERTAIN)
 
 
@@ -158,7 +160,7 @@ def merged(left: Value, right: Value, left_reads: Counter[TableName], right_read
     return problem if isinstance(left, Origin) or isinstance(right, Origin) else left
 
 
-def kept(found: Relation, keys: Sequence[Value], reason: str) -> Relation:
+def kept(found: TracedRelation, keys: Sequence[Value], reason: str) -> TracedRelation:
     """The relation in which only those columns keep their origin that one of the keys determines."""
     columns = tuple(
         column

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sql.definition.determinism import METADATA, WITHOUT_PARENTHESES, nondeterministic
+from sql.definition.determinism import METADATA, MOMENTS, WITHOUT_PARENTHESES, nondeterministic
 from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
 from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
@@ -31,7 +31,7 @@ __all__ = ["Kind", "Place", "Shape", "ShapeDraft", "analyse"]
 _NO_VIEWS: Mapping[TableName, SparkView] = {}
 RESERVED = "freshgate_"
 """How the names of hidden columns begin."""
-_MOMENT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s.*)?", re.IGNORECASE | re.DOTALL)
+_MOMENT = re.compile(rf"\s*(?:{'|'.join(sorted(MOMENTS))})(?:\s.*)?", re.IGNORECASE | re.DOTALL)
 _SCALAR = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(\d+, ?\d+\)|string|binary|date|timestamp|timestamp_ntz"
     r"|time\(\d\)|interval [a-z]+(?: to [a-z]+)?|(?:var)?char\(\d+\)"

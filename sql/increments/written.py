@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from sqlglot import exp
 
+from sql.definition.functions import calls
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.vocabulary import QUANTIFIERS
 from sql.lexed import Lexed
@@ -19,7 +19,7 @@ from sql.query.aggregates import AGGREGATES, MERGED
 from sql.query.trees import unseen_word
 from sql.reading.lineage import query_tree
 from sql.reading.parsing import Doubt
-from sql.scan import Lexeme, identifier
+from sql.scan import Lexeme
 
 _OPENING = {"(": ")", "[": "]"}
 _LIKE = frozenset({"like", "ilike", "rlike", "regexp"})
@@ -194,10 +194,8 @@ class Written:
         return found
 
     def calls(self) -> Iterator[tuple[str, int]]:
-        """The name and place of each word that stands before a bracket."""
-        for place, (piece, after) in enumerate(pairwise(self.pieces)):
-            if after.text == "(" and piece.kind in ("word", "quoted"):
-                yield identifier(piece).lower(), place
+        """As `functions.calls`."""
+        return calls(self.pieces)
 
     def aggregates(self) -> Iterator[int]:
         """The places of the names of aggregate functions."""

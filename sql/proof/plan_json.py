@@ -1,4 +1,5 @@
-"""Reads the plans that the embedded engine writes (`gateway/spark/PlanWriter.java`)."""
+"""Reads the plans that the embedded engine writes (`gateway/spark/PlanWriter.java`). `plan_text` reads those of other
+servers, which show less."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _UNITS = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff", "dat
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class BlockRelation:
     """What a block reads."""
 
     key: str
@@ -66,7 +66,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class BlockOutput:
     """A column of the result."""
 
     name: str | None
@@ -81,9 +81,9 @@ class Block:
     """A SELECT with its parts resolved. A column without a table, in `order`, is one of the outputs."""
 
     select: exp.Select
-    relations: dict[str, Relation] = field(default_factory=dict)
+    relations: dict[str, BlockRelation] = field(default_factory=dict)
     conjuncts: list[exp.Expr] = field(default_factory=list)
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[BlockOutput] = field(default_factory=list)
     keys: list[exp.Expr] | None = None
     """What it groups by; empty: all rows are one group; None: it does not group."""
     having: list[exp.Expr] = field(default_factory=list)
@@ -148,11 +148,11 @@ def _meant(scope: _Scope, parts: Sequence[str]) -> exp.Expr | None:
     return value
 
 
-def _star(scope: _Scope, qualifier: tuple[str, ...]) -> list[Output]:
+def _star(scope: _Scope, qualifier: tuple[str, ...]) -> list[BlockOutput]:
     columns = scope.star(qualifier)
     if columns is None:
         raise Doubt("it is not known which columns * has")
-    return [Output(column.name, column.value) for column in columns]
+    return [BlockOutput(column.name, column.value) for column in columns]
 
 
 def _column(relation: str, name: str) -> exp.Column:
@@ -214,7 +214,7 @@ class BlockReader:
         conditions += [exp.EQ(this=mine.value, expression=other.value) for mine, other in pairs]
         if label in _LEFT:
             last = next(reversed(block.relations.values()))
-            block.relations[last.key] = Relation(last.key, last.table, last.node, last.alias, tuple(conditions))
+            block.relations[last.key] = BlockRelation(last.key, last.table, last.node, last.alias, tuple(conditions))
         else:
             block.conjuncts += conditions
         return scope
@@ -253,7 +253,7 @@ class BlockReader:
             raise Doubt("a table has other names for its columns")
         key, shown = self._free(str(name), self._keys, "#"), self._free(node.alias or name.table, self._aliases, "_")
         plain = exp.Table(**{place: value for place, value in node.args.items() if place not in ("alias", "joins")})
-        block.relations[key] = Relation(key, name, plain, shown)
+        block.relations[key] = BlockRelation(key, name, plain, shown)
         qualifiers = [(node.alias,)] if node.alias else [parts[place:] for place in range(len(parts))]
         return Scope.of(relation([Column(column, _column(key, column)) for column in columns], qualifiers))
 
@@ -271,10 +271,13 @@ class BlockReader:
         else:
             key = shown = self._free(node.alias or "t", self._aliases, "_")
             key = f"({key})"
-            block.relations[key] = Relation(key, None, node, shown)
-            outputs = [Output(name, _column(key, name)) if name else Output(None, exp.Null()) for name in _names(query)]
+            block.relations[key] = BlockRelation(key, None, node, shown)
+            outputs = [
+                BlockOutput(name, _column(key, name)) if name else BlockOutput(None, exp.Null())
+                for name in _names(query)
+            ]
         if names:
-            outputs = [Output(name, output.value) for name, output in zip(names, outputs, strict=False)]
+            outputs = [BlockOutput(name, output.value) for name, output in zip(names, outputs, strict=False)]
         columns = [Column(output.name, output.value) for output in outputs]
         if inner is None and not outputs:
             return Scope.of(relation(columns, qualifiers, complete=False, unlisted=lambda name: _column(key, name)))
@@ -316,7 +319,7 @@ class BlockReader:
                 continue
             value = _resolved(item.this if isinstance(item, exp.Alias) else item, scope, earlier)
             name = label_of(item)
-            block.outputs.append(Output(name, value, None if isinstance(item, exp.Alias) else item))
+            block.outputs.append(BlockOutput(name, value, None if isinstance(item, exp.Alias) else item))
             if isinstance(item, exp.Alias):
                 earlier.setdefault(item.alias.lower(), value)
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql.names import TableName
 from sql.query.aggregates import MERGED_BY_ITSELF, REPETITIONS_IGNORED
-from sql.rewriting.blocks import Block, Relation, aggregates_in
+from sql.rewriting.blocks import Block, BlockRelation, aggregates_in
 from sql.rewriting.expression_types import is_exact, type_of_value
 from sql.rewriting.forms import COUNT_OF_ROWS, as_case, call_of, form, holes_in, literal_text, mapped, results_of
 from sql.rewriting.shape import FORMATS, UNITS
@@ -41,7 +41,7 @@ class NotAdvised(Exception):
 class Draft:
     """A view to be. The columns in its expressions are resolved, as those of blocks."""
 
-    relations: dict[str, Relation]
+    relations: dict[str, BlockRelation]
     joins: dict[str, exp.Expr]
     """By their forms, the conditions of inner joins."""
     keys: dict[str, exp.Expr] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from sql.rewriting.blocks import Block, Output, Relation
+from sql.rewriting.blocks import Block, BlockOutput, BlockRelation
 from sql.rewriting.candidate import Candidate, Mismatch
 from sql.rewriting.derivation import COLUMNS_STEP, Derivation
 from sql.rewriting.dialect import identifier, view_relation
@@ -55,7 +55,7 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
     return made, frozenset(pinned | writer.pinned)
 
 
-def _other_relations(block: Block, view: Candidate) -> list[Relation]:
+def _other_relations(block: Block, view: Candidate) -> list[BlockRelation]:
     """What the block reads besides the view's relations."""
     mine, theirs = block.relations, view.block.relations
     for key, relation in theirs.items():
@@ -66,7 +66,7 @@ def _other_relations(block: Block, view: Candidate) -> list[Relation]:
     return [relation for key, relation in mine.items() if key not in theirs]
 
 
-def _join_form(relation: Relation) -> list[str] | None:
+def _join_form(relation: BlockRelation) -> list[str] | None:
     return None if relation.on is None else sorted(map(form, relation.on))
 
 
@@ -88,7 +88,7 @@ def _are_equal(condition: exp.Expr, block: Block) -> bool:
     return isinstance(condition, exp.EQ) and form(condition.expression) in block.equal.get(form(condition.this), ())
 
 
-def _free_alias(name: str, others: Sequence[Relation]) -> str:
+def _free_alias(name: str, others: Sequence[BlockRelation]) -> str:
     taken = {each.alias.lower() for each in others}
     while name in taken:
         name += "_mv"
@@ -102,7 +102,7 @@ class _Writer:
         self,
         block: Block,
         view: Candidate,
-        others: Sequence[Relation],
+        others: Sequence[BlockRelation],
         conditions: Sequence[exp.Expr],
         over: Derivation,
         alias: str,
@@ -179,7 +179,7 @@ class _Writer:
             **clauses,
         )
 
-    def _item(self, output: Output, value: _Write) -> exp.Expr:
+    def _item(self, output: BlockOutput, value: _Write) -> exp.Expr:
         if output.name is None:
             raise Mismatch(_GROUPS_STEP, "a column of the query has no alias, and Spark's name for it is not known")
         if output.written is not None:
@@ -202,7 +202,7 @@ class _Writer:
             found.append(item)
         return found
 
-    def _named_output(self, output: Output, same: exp.Expr) -> exp.Expr:
+    def _named_output(self, output: BlockOutput, same: exp.Expr) -> exp.Expr:
         """The output in the place of an expression that is the same as long as its literals are."""
         self._used |= holes_in(output.value) | holes_in(same)
         return exp.Column(this=identifier(output.name or ""))
@@ -229,7 +229,7 @@ def _aliases_in(node: exp.Expr) -> set[str]:
     return {column.table for column in node.find_all(exp.Column)}
 
 
-def _aliased(relation: Relation) -> exp.Expr:
+def _aliased(relation: BlockRelation) -> exp.Expr:
     alias = exp.TableAlias(this=identifier(relation.alias))
     old = relation.node.args.get("alias")
     if isinstance(relation.node, exp.Subquery) and old is not None:
