@@ -581,24 +581,46 @@ def routed(
         answers,
         spark.habits,
     )
+    rows = catalog_rows(settings, spark, views, refreshes, rewriting, usages, unanswered)
+    every, tell = settings.rewrite.canary, audit.rewrite_differed
+    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, rewriting.sessions)
+    rewrites = rewrites_of(settings, views, rewriting, scope, usages, canary)
+    effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
+    router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
+    return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
+
+
+def catalog_rows(
+    settings: Settings,
+    spark: AtSpark,
+    views: Views,
+    refreshes: Refreshes,
+    rewriting: Rewriting,
+    usages: Usages,
+    unanswered: Unanswered,
+) -> CatalogRows:
     rights = Rights(settings.access.administrators)
-    suggestions = Suggestions(catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered)
+    suggestions = Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
-    tables = CatalogTables(catalog, views.schemas, rewriting.measures, jobs, tasks, usages, suggestions, rights)
-    rows = CatalogRows(
+    tables = CatalogTables(views.catalog, views.schemas, rewriting.measures, jobs, tasks, usages, suggestions, rights)
+    return CatalogRows(
         tables,
         about=lambda: About(
             settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
         ),
     )
+
+
+def rewrites_of(
+    settings: Settings, views: Views, rewriting: Rewriting, scope: Scope, usages: Usages, canary: Canary
+) -> Rewrites:
+    catalog = views.catalog
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine)
-    every, tell = settings.rewrite.canary, audit.rewrite_differed
-    canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, rewriting.sessions)
     candidates = rewriting.candidates
     examiner = Examiner(
         catalog, scope, candidates, rewriting.measures, rewriting.prover, rewriting.sessions, usages.counts
     )
-    rewrites = Rewrites(
+    return Rewrites(
         catalog,
         scope,
         standing,
@@ -610,9 +632,6 @@ def routed(
         settings.rewrite.wait,
         settings.access.rights_seconds,
     )
-    effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
-    router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
-    return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
 
 
 def serve(
