@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,9 +22,11 @@ import uvloop
 from gateway import settings_file, spark_home
 from gateway.arguments import BEELINE, DEFAULT_FILES, NO_FILE, PASSWORD_VARIABLE
 from gateway.arguments import parser as argument_parser
+from gateway.assembly import node
 from gateway.config import OFF, Address, ConfigError, Settings
 from gateway.demonstration import command as demo_command
 from gateway.errors import FreshgateError
+from gateway.gateways.node import GatewayNode
 from gateway.login import command as user_command
 from gateway.login import exposure
 from gateway.login.user_file import BadUser
@@ -223,7 +225,7 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
     descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
-    server = Server(settings, engine, take_over=take_over)
+    server = _server(settings, engine, take_over=take_over)
     _on_hangup(loop, stopping, server)
     watchdog = Watchdog(stopping.set)
     watchdog.start()
@@ -236,7 +238,7 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
                 return
             if await _unless(stopped, server.start()):
                 heap.settle()
-                for address in server.addresses:
+                for address in _addresses(settings, server.ports):
                     print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped
                 stopping.clear()
@@ -250,7 +252,25 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
         watchdog.leave()
 
 
-def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server: Server) -> None:
+def _server(settings: Settings, engine: EmbeddedEngine | ExternalEngine, *, take_over: bool) -> Server | GatewayNode:
+    if not settings.gateways.enabled:
+        return Server(settings, engine, take_over=take_over)
+    return node(settings, engine, lambda entrance: Server(settings, engine, take_over=True, entrance=entrance))
+
+
+def _addresses(settings: Settings, ports: Sequence[int]) -> Iterator[str]:
+    """The addresses for clients, as in JDBC URLs after `jdbc:hive2://`; `ports` are those in use."""
+    listen, tls = settings.listen, settings.tls
+    bound = iter(ports)
+    if listen.port != OFF:
+        tail = "/;ssl=true" if tls.certificate and "binary" in tls.ports else ""
+        yield f"{Address(listen.host, next(bound))}{tail}"
+    if listen.http_port != OFF:
+        tail = ";ssl=true" if tls.certificate and "http" in tls.ports else ""
+        yield f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath=cliservice{tail}"
+
+
+def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server: Server | GatewayNode) -> None:
     """On SIGHUP, a gateway in a terminal stops, because the terminal was closed; a service goes on, and reads again
     what was replaced. Under nohup, the signal stays ignored."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -279,7 +299,10 @@ async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -
 def _listen_problem(settings: Settings, error: PortUnavailable) -> str:
     port = error.port
     name, option = ("listen.port", "--port")
-    if port.port != settings.listen.port:
+    relay = settings.gateways.address
+    if relay and (port.host, port.port) == (Address.parse(relay).host, Address.parse(relay).port):
+        name, option = ("gateways.address", "--set gateways.address=HOST:PORT")
+    elif port.port != settings.listen.port:
         name, option = ("listen.http_port", "--set listen.http_port=PORT")
     if error.errno == errno.EADDRINUSE:
         return (

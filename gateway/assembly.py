@@ -8,6 +8,7 @@ Tests: `test_histories`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -22,12 +23,13 @@ from gateway import upstream_url
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
 from gateway.login import exposure, methods
 from gateway.monitoring import metrics
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import MetricsPage
-from gateway.monitoring.monitor import Monitor
+from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
@@ -88,9 +90,12 @@ from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.proxy import upstream
+from gateway.proxy.capacity import Capacity
+from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.hosts import Hosts
 from gateway.proxy.listener import Listener
+from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
@@ -162,8 +167,8 @@ class Gateway:
     audit_file: AuditFile | None
 
 
-def assemble(settings: Settings, engine: SparkServer) -> Gateway:
-    """Builds the gateway. Raises FreshgateError for unusable settings."""
+def assemble(settings: Settings, engine: SparkServer, entrance: Entrance | None = None) -> Gateway:
+    """Builds the gateway; `entrance`: its ports, if they exist already. Raises FreshgateError for unusable settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
@@ -180,7 +185,8 @@ def assemble(settings: Settings, engine: SparkServer) -> Gateway:
     routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
-    listener = listen(settings, spark, partial(Dispatch, service), traffic)
+    entrance = entrance if entrance is not None else entrance_of(settings)
+    listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
@@ -368,7 +374,8 @@ class Views:
 
 def fence_of(settings: Settings, spark: AtSpark) -> Fence:
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
-    return Fence(spark.metastore, settings.storage.database, here)
+    relay = settings.gateways.address if settings.gateways.enabled else ""
+    return Fence(spark.metastore, settings.storage.database, here, relay=relay)
 
 
 def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Callable[[Restored], None]) -> Views:
@@ -682,20 +689,24 @@ def handover(settings: Settings, mechanism: str) -> Handover:
     return Handover(mechanism, account, checked=checked, substitutes=not (checked and not upstream_settings.address))
 
 
-def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], traffic: Traffic) -> Listener:
-    """The ports. Raises FreshgateError for an unusable certificate."""
-    place, limits, tls = settings.listen, settings.limits, settings.tls
-    wire_limits = WireLimits(
+def wire_limits_of(settings: Settings) -> WireLimits:
+    limits = settings.limits
+    return WireLimits(
         request_bytes_max=max(REQUEST_BYTES_MIN, 2 * limits.statement_bytes),
         connections_max=limits.connections,
         idle_seconds=limits.idle_seconds,
     )
+
+
+def entrance_of(settings: Settings) -> Entrance:
+    """The ports for clients. Raises FreshgateError for an unusable certificate."""
+    place, tls, limits = settings.listen, settings.tls, wire_limits_of(settings)
     mechanisms = frozenset(MECHANISMS[transport] for transport in place.transports)
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
     ports = []
     if place.port != OFF:
         own = certificate if "binary" in tls.ports else None
-        ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, wire_limits), own))
+        ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, limits), own))
     if place.http_port != OFF:
         own = certificate if "http" in tls.ports else None
         cookies = Cookies(COOKIE_SECONDS if settings.authentication.remember_seconds else 0)
@@ -705,15 +716,42 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
             exposed=not exposure.is_local(place.host),
             setting="listen.http_hosts",
         )
-        wire = partial(HttpClientConnection, wire_limits, cookies, secure=secure, admission=hosts.refusal)
+        wire = partial(HttpClientConnection, limits, cookies, secure=secure, admission=hosts.refusal)
         proxies = TrustedProxies(place.trusted_proxies)
-        ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
+        ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies, transport="http"))
+    return Entrance(ports, limits.login_seconds)
+
+
+def listen(
+    settings: Settings, spark: AtSpark, open_client: partial[Dispatch], traffic: Traffic, entrance: Entrance
+) -> Listener:
+    limits = wire_limits_of(settings)
 
     async def connect(login: Login) -> upstream.UpstreamSocket:
         with counted(traffic):
-            return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
+            return await upstream.connect(await spark.spark.endpoint(), login, limits, traffic)
 
-    return Listener(Entrance(ports, wire_limits.login_seconds), wire_limits, open_client, connect, traffic)
+    return Listener(entrance, limits, open_client, connect, traffic)
+
+
+def node(settings: Settings, engine: SparkServer, open_term: Callable[[Entrance], LeadingTerm]) -> GatewayNode:
+    """One of several gateways. `open_term` builds a gateway that leads, behind these ports. Raises FreshgateError for
+    unusable settings."""
+    gateways, limits, traffic = settings.gateways, wire_limits_of(settings), Traffic()
+    capacity = Capacity(limits.connections_max, traffic)
+    entrance, gate = entrance_of(settings), RelayGate(gateways.secret, capacity)
+    relay = Address.parse(gateways.address)
+    relays = Entrance([Port(relay.host, relay.port, partial(ClientConnection, frozenset(), limits))], 0)
+    doorway = Doorway(gateways.secret, capacity, gateways.wait_seconds, limits.buffer_bytes_max, traffic)
+    watch = at_spark(settings, engine, traffic)
+
+    async def close() -> None:
+        await asyncio.gather(*(pool.close() for pool in watch.pools))
+
+    premises = Premises(entrance, relays, doorway, gate, _door_monitor(settings, doorway))
+    return GatewayNode(
+        premises, fence_of(settings, watch), partial(open_term, entrance), close, settings.limits.drain_seconds
+    )
 
 
 def metrics_page(
@@ -745,6 +783,18 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
     return Monitor(place.host, place.port, page, lag, readiness, fence, hosts.refusal)
+
+
+def _door_monitor(settings: Settings, doorway: Doorway) -> DoorMonitor | None:
+    if not settings.metrics.port:
+        return None
+    place = settings.metrics
+    hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
+
+    def missing() -> list[str]:
+        return [] if doorway.leader is not None else ["No gateway leads at the moment."]
+
+    return DoorMonitor(place.host, place.port, missing, hosts.refusal)
 
 
 def _audit_file(target: str) -> AuditFile | None:

@@ -82,7 +82,7 @@ def host_names(value: Any) -> str | None:
     return None
 
 
-def guard_secret_or_empty(value: Any) -> str | None:
+def secret_or_empty(value: Any) -> str | None:
     least = SECRET_CHARACTERS_MIN
     return f"must have at least {least} characters, or be empty" if value and len(value) < least else None
 

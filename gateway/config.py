@@ -21,12 +21,12 @@ from gateway.checks import between as _between
 from gateway.checks import dn_patterns as _dn_patterns
 from gateway.checks import each_of as _each_of
 from gateway.checks import filled as _filled
-from gateway.checks import guard_secret_or_empty as _guard_secret_or_empty
 from gateway.checks import host_names as _host_names
 from gateway.checks import ldap_urls as _ldap_urls
 from gateway.checks import networks as _networks
 from gateway.checks import none_or_at_least as _none_or_at_least
 from gateway.checks import one_of as _one_of
+from gateway.checks import secret_or_empty as _secret_or_empty
 from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
 from gateway.checks import time_zone as _time_zone
@@ -78,6 +78,15 @@ def _place_or_empty(value: Any) -> str | None:
             return "must be HOST:PORT, such as 127.0.0.1:10000, or the server's JDBC URL"
         except upstream_url.BadPart as error:
             return f"is not the address of a Spark Thrift Server: {error}"
+    return None
+
+
+def _address_or_empty(value: Any) -> str | None:
+    if value:
+        try:
+            Address.parse(value)
+        except ConfigError:
+            return "must be HOST:PORT, such as gateway-1.example:10009"
     return None
 
 
@@ -237,7 +246,7 @@ class Upstream:
         "",
         "Secret by which the guard inside that Spark recognizes the gateway. `freshgate guard` makes one. Empty: that "
         "Spark has no guard. The embedded engine has one with a secret of its own.",
-        _guard_secret_or_empty,
+        _secret_or_empty,
     )
     ui: str = _setting(
         "",
@@ -529,6 +538,33 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateways:
+    """Several gateways over one metastore; docs/how-to/several-gateways.md describes them."""
+
+    enabled: bool = _setting(
+        False,
+        "Whether other gateways may be started over the same metastore and storage database. All of them need the same "
+        "settings, except for addresses. False: a second one does not start.",
+    )
+    address: str = _setting(
+        "",
+        "HOST:PORT at which the other gateways reach this one, besides the ports for clients. It listens there. "
+        "Passwords cross this connection unencrypted: let only gateways reach it.",
+        _address_or_empty,
+    )
+    secret: str = _setting(
+        "",
+        "Secret by which gateways recognize each other, the same for all. Keep the file that contains it private.",
+        _secret_or_empty,
+    )
+    wait_seconds: float = _setting(
+        15.0,
+        "How long a new client waits while no gateway leads, because one is starting or taking over.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. The attribute path is the setting's name."""
 
@@ -550,6 +586,7 @@ class Settings:
     ldap: Ldap = field(default_factory=Ldap)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
+    gateways: Gateways = field(default_factory=Gateways)
     storage: Storage = field(default_factory=Storage)
     access: Access = field(default_factory=Access)
     versions: Versions = field(default_factory=Versions)

@@ -8,16 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
 from gateway import loops
 from gateway.assembly import SparkServer, assemble
-from gateway.config import OFF, Address, Settings
+from gateway.config import Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.presence import BEAT_SECONDS, Presence, Vigil
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
+from gateway.proxy.entrance import Entrance
+from gateway.proxy.listener import Listener
 from gateway.service.clients.session import CLOSE_SECONDS
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +42,17 @@ which they kill the gateway."""
 class Server:
     """Binds its ports, starts, drains and stops, in this order."""
 
-    def __init__(self, settings: Settings, engine: SparkServer, *, take_over: bool = False) -> None:
-        """`take_over`: change the views although another gateway that is alive does so. Raises FreshgateError for
-        unusable settings."""
+    def __init__(
+        self, settings: Settings, engine: SparkServer, *, take_over: bool = False, entrance: Entrance | None = None
+    ) -> None:
+        """`take_over`: change the views although another gateway that is alive does so. `entrance`: ports that are
+        bound already, of one of several gateways; this is one of its terms. Raises FreshgateError for unusable
+        settings."""
         self._settings = settings
         self._take_over = take_over
+        self._is_term = entrance is not None
         self._engine = engine
-        built = assemble(settings, engine)
+        built = assemble(settings, engine, entrance)
         self._spark = built.spark
         self._views = built.views
         self._versions = built.versions
@@ -61,18 +69,23 @@ class Server:
         """Watches the gateway that has superseded this one."""
 
     @property
-    def addresses(self) -> list[str]:
-        """The addresses for clients, as in JDBC URLs after `jdbc:hive2://`. Available once the ports are bound."""
-        listen, tls = self._settings.listen, self._settings.tls
-        bound = iter(self._listener.ports)
-        found = []
-        if listen.port != OFF:
-            tail = "/;ssl=true" if tls.certificate and "binary" in tls.ports else ""
-            found.append(f"{Address(listen.host, next(bound))}{tail}")
-        if listen.http_port != OFF:
-            tail = ";ssl=true" if tls.certificate and "http" in tls.ports else ""
-            found.append(f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath=cliservice{tail}")
-        return found
+    def ports(self) -> Sequence[int]:
+        """The ports for clients, once they are bound."""
+        return self._listener.ports
+
+    @property
+    def listener(self) -> Listener:
+        """What serves the clients."""
+        return self._listener
+
+    @property
+    def mark(self) -> str:
+        """What other gateways recognize it by."""
+        return self._views.fence.mark
+
+    async def check(self) -> None:
+        """Raises Superseded if another gateway leads."""
+        await self._views.fence.check_lately()
 
     async def bind(self) -> None:
         """Binds the ports before Spark starts, which takes half a minute. Raises PortUnavailable for a port in use."""
@@ -81,16 +94,8 @@ class Server:
     async def watch(self) -> None:
         """Serves metrics and readiness probes, even before clients are served. Raises FreshgateError if it cannot
         listen."""
-        if self._monitor is None:
-            return
-        place = Address(self._settings.metrics.host, self._settings.metrics.port)
-        try:
+        if self._monitor is not None:
             await self._monitor.start()
-        except OSError as error:
-            raise FreshgateError(
-                f"Cannot listen at {place} for metrics: {error.strerror or error}. Check metrics.host and metrics.port."
-            ) from error
-        log.info("metrics at http://%s/metrics", place)
 
     async def start(self) -> None:
         """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
@@ -142,6 +147,8 @@ class Server:
         superseded = self._views.fence.lost is not None
         await asyncio.sleep(STANDING_BY_SECONDS if superseded else BEAT_SECONDS)
         try:
+            if superseded and self._is_term:
+                return  # The node ends this term.
             if superseded:
                 await self._stand_by()
             else:
@@ -182,10 +189,13 @@ class Server:
                 self._service.sessions.shared.database = self._spark.habits.global_temporary
                 if not self._take_over:
                     await self._views.fence.wait_for_other()
-                if await self._views.fence.take():
+                if self._is_term:
+                    # Without it there is no place for the mark, and each of several gateways would lead.
+                    await self._spark.metastore.run(maintenance.create_database(self._settings.storage.database))
+                if await self._views.fence.take() or self._is_term:
                     # Lets statements end that the other gateway had under way when it was killed or superseded.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
-                    if not self._take_over:
+                    if self._is_term or not self._take_over:
                         # Another one may have been started at the same moment.
                         await self._views.fence.check()
                 return await self._views.loading.load()

@@ -213,8 +213,27 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "healing names long_pages, but upstream.address does not use SASL: only SASL's frames tell the length of a "
             "page of rows. Remove long_pages, or use SASL."
         )
+    yield from _gateways_contradictions(settings)
     yield from _port_contradictions(settings)
     yield from _tls_contradictions(settings)
+
+
+def _gateways_contradictions(settings: Settings) -> Iterator[str]:
+    """What several gateways need."""
+    gateways = settings.gateways
+    if not gateways.enabled:
+        return
+    for name, value, what in (
+        ("address", gateways.address, "HOST:PORT at which the other gateways reach this one"),
+        ("secret", gateways.secret, "a secret that all gateways have, such as the output of openssl rand -hex 32"),
+    ):
+        if not value:
+            yield f"gateways.enabled is true, but gateways.{name} is empty. Set it to {what}."
+    if not settings.upstream.address:
+        yield (
+            "gateways.enabled is true, but upstream.address is empty: each embedded engine has a metastore of its own. "
+            "Set upstream.address to the Spark Thrift Server that all gateways use."
+        )
 
 
 def _port_contradictions(settings: Settings) -> Iterator[str]:

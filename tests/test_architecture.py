@@ -45,6 +45,8 @@ ALLOWED = {
     "gateway.login": {"gateway.wire"},
     "gateway.service": {"sql", "gateway.mv", "gateway.login", "gateway.wire"},
     "gateway.proxy": {"gateway.service", "gateway.wire"},
+    # It starts and ends whole gateways without knowing their parts.
+    "gateway.gateways": {"gateway.mv", "gateway.proxy", "gateway.wire"},
     "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway.spark_home"},
     # It reads counters that the other layers keep; these do not know it.
     "gateway.monitoring": {"sql", "gateway.mv", "gateway.service", "gateway.proxy"},

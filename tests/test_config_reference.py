@@ -265,6 +265,14 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
             "but the open port is http",
         ),
         (["upstream.tls_ca=/nope.pem"], "does not say ssl=true"),
+        (["gateways.enabled=true"], "gateways.address is empty"),
+        (["gateways.enabled=true", "gateways.address=a:1"], "gateways.secret is empty"),
+        (
+            ["gateways.enabled=true", "gateways.address=a:1", f"gateways.secret={'s' * 32}"],
+            "each embedded engine has a metastore of its own",
+        ),
+        (["gateways.address=a"], "must be HOST:PORT"),
+        (["gateways.secret=short"], "at least 32 characters"),
         (["listen.port=-1"], "nobody could connect"),
         (["healing=long_pages", "upstream.address=jdbc:hive2://a:1/;transportMode=http"], "healing names long_pages"),
         (["listen.port=28041", "listen.http_port=28041"], "listen.port and listen.http_port are both 28041"),
@@ -388,7 +396,7 @@ def test_effective_settings_hide_secrets() -> None:
     assert "hush" not in text
     assert text.count('"(hidden)"  # --set\n') == 3
     every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
-    assert set(every) == {"ldap.bind_password", "upstream.guard_secret", "upstream.password"}
+    assert set(every) == {"gateways.secret", "ldap.bind_password", "upstream.guard_secret", "upstream.password"}
 
 
 def test_the_lines_of_keys_are_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 
-from gateway.config import OFF, Settings
+from gateway.config import OFF, Address, Settings
 from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,13 @@ def is_local(host: str) -> bool:
 
 def check(settings: Settings) -> None:
     """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines."""
+    gateways = settings.gateways
+    if gateways.enabled and not is_local(Address.parse(gateways.address).host):
+        log.warning(
+            "passwords reach gateways.address (%s) from the other gateways unencrypted: let nothing but gateways use "
+            "that network",
+            gateways.address,
+        )
     if is_local(settings.listen.host):
         return
     _refuse_shared_engine(settings)

@@ -16,6 +16,8 @@ from http import HTTPStatus
 
 import httptools
 
+from gateway.config import Address
+
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 100
@@ -70,6 +72,11 @@ class HttpServer:
     def port(self) -> int:
         """The port in use, after `start`."""
         return self._port
+
+    @property
+    def place(self) -> Address:
+        """The address and port in use."""
+        return Address(self._host, self._port)
 
     async def start(self) -> None:
         """Begins to listen. Raises OSError if it cannot."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from http import HTTPStatus
 
+from gateway.errors import FreshgateError
 from gateway.monitoring.http_server import Admission, HttpServer, Response
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import CONTENT_TYPE, MetricsPage
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.fence import Fence
 
+log = logging.getLogger(__name__)
+
 JSON = "application/json"
+DOOR_METRICS = b"# This gateway passes its clients on to the one that leads, which has the metrics.\n"
 
 
 class Monitor:
@@ -31,7 +37,7 @@ class Monitor:
         self._lag = lag
         self._readiness = readiness
         self._fence = fence
-        handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}
+        handlers = {"/metrics": self._text, "/healthz": _health, "/readyz": self._ready}
         self._server = HttpServer(host, port, handlers, admission)
 
     @property
@@ -40,8 +46,8 @@ class Monitor:
         return self._server.port
 
     async def start(self) -> None:
-        """Starts measuring and listening. Raises OSError if it cannot listen."""
-        await self._server.start()
+        """Starts measuring and listening. Raises FreshgateError if it cannot listen."""
+        await _listen(self._server)
         self._lag.loop.start()
         self._readiness.loop.start()
 
@@ -53,15 +59,60 @@ class Monitor:
     async def _text(self) -> Response:
         return Response(HTTPStatus.OK, CONTENT_TYPE, await self._metrics.text())
 
-    async def _health(self) -> Response:
-        """An answer shows that the process and its event loop are alive."""
-        return _json(HTTPStatus.OK, {"status": "alive"})
+    async def _ready(self) -> Response:
+        return _readiness([*self._readiness.missing, *([] if self._fence.lost is None else [self._fence.lost])])
+
+
+class DoorMonitor:
+    """Serves the same paths while a gateway passes its clients on to another one."""
+
+    def __init__(
+        self, host: str, port: int, missing: Callable[[], list[str]], admission: Admission = lambda *_: None
+    ) -> None:
+        """`missing` says what is missing before clients can be served, as sentences."""
+        self._place = host, port
+        self._missing = missing
+        self._admission = admission
+        self._server: HttpServer | None = None
+
+    async def start(self) -> None:
+        """Raises FreshgateError if it cannot listen."""
+        handlers = {"/metrics": self._text, "/healthz": _health, "/readyz": self._ready}
+        self._server = HttpServer(*self._place, handlers, self._admission)
+        await _listen(self._server)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
+
+    async def _text(self) -> Response:
+        return Response(HTTPStatus.OK, CONTENT_TYPE, DOOR_METRICS)
 
     async def _ready(self) -> Response:
-        missing = [*self._readiness.missing, *([] if self._fence.lost is None else [self._fence.lost])]
-        if missing:
-            return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "missing": missing})
-        return _json(HTTPStatus.OK, {"status": "ready"})
+        return _readiness(self._missing())
+
+
+async def _listen(server: HttpServer) -> None:
+    try:
+        await server.start()
+    except OSError as error:
+        raise FreshgateError(
+            f"Cannot listen at {server.place} for metrics: {error.strerror or error}. Check metrics.host and "
+            f"metrics.port."
+        ) from error
+    log.info("metrics at http://%s/metrics", server.place)
+
+
+async def _health() -> Response:
+    """An answer shows that the process and its event loop are alive."""
+    return _json(HTTPStatus.OK, {"status": "alive"})
+
+
+def _readiness(missing: list[str]) -> Response:
+    if missing:
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "missing": missing})
+    return _json(HTTPStatus.OK, {"status": "ready"})
 
 
 def _json(status: HTTPStatus, content: object) -> Response:

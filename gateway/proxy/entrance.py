@@ -37,6 +37,7 @@ class Port:
     certificate: Certificate | None = None
     tied: bool = True
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    transport: str = "binary"
 
 
 class PortUnavailable(OSError):
@@ -71,8 +72,12 @@ class Entrance:
         self._handshake_seconds = handshake_seconds
         self.numbers: list[int] = []
         """The ports in use, in the given order; after `bind`, 0 is replaced by the port that the system chose."""
-        self.host: Host
+        self.host: Host | None = None
         self._acceptors: list[tuple[Port, Acceptor]] = []
+
+    def port_for(self, transport: str) -> Port | None:
+        """The port whose clients use this transport."""
+        return next((port for port in self._ports if port.transport == transport), None)
 
     @property
     def bound(self) -> bool:
@@ -119,12 +124,15 @@ class Entrance:
                 port.certificate.renew()
 
     def _serve(self, port: Port) -> asyncio.Protocol:
+        assert self.host is not None
         return self.host.serve(port)
 
     def _has_room(self) -> bool:
+        assert self.host is not None
         return self.host.has_room(self.handshakes)
 
     def _starve(self, error: OSError) -> None:
+        assert self.host is not None
         self.host.starve(error)
 
 

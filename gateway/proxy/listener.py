@@ -7,12 +7,13 @@ import logging
 from collections.abc import Callable
 
 from gateway import loops
-from gateway.proxy.descriptors import Room
+from gateway.proxy.capacity import Capacity
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Dispatcher
+from gateway.wire.connection import ClientEnd
 from gateway.wire.frame import WireLimits
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,8 @@ class Listener:
         self._empty = asyncio.Event()
         self._empty.set()
         self._sweeper = loops.Loop("sweep of clients", self._sweep)
-        self._serving = self._closing = False
-        self._room = Room()
+        self._serving = self._draining = self._closing = False
+        self._capacity = Capacity(limits.connections_max, self.traffic)
 
     @property
     def ports(self) -> list[int]:
@@ -69,10 +70,11 @@ class Listener:
         await self._entrance.bind(self)
 
     async def start(self) -> None:
-        """Begins to serve clients. Raises PortUnavailable if `bind` was not called before."""
+        """Begins to serve the clients of the ports, which `bind` or another host has taken. Raises PortUnavailable."""
         if not self._entrance.bound:
             await self.bind()
         self._serving = True
+        self._entrance.host = self
         self._sweeper.start()
 
     async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
@@ -81,6 +83,7 @@ class Listener:
 
         Ports whose clients come back with new connections stay open until `close`.
         """
+        self._draining = True
         self._entrance.close(tied_only=True)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -99,7 +102,8 @@ class Listener:
         """Accepts no more clients, closes every client, and waits at most `grace_seconds` for their clean-up."""
         self._closing = True
         self._sweeper.cancel()
-        self._entrance.close()
+        if self._entrance.host is self:
+            self._entrance.close()
         # Each step ends those that the previous one could not: clients that read nothing, then clean-ups that hang.
         steps = ((Relay.close, grace_seconds), (Relay.abort, _CUT_SECONDS), (Relay.give_up, _CUT_SECONDS))
         for step, seconds in steps:
@@ -125,44 +129,45 @@ class Listener:
 
     def has_room(self, handshakes: int) -> bool:
         """Implements `entrance.Host`."""
-        return not self._is_full(len(self._relays) + handshakes)
-
-    def _is_full(self, taken: int) -> bool:
-        if taken < self._limits.connections_max:
-            return False
-        self.traffic.refused += 1
-        log.warning("a client was refused: %d connections are open (limits.connections)", taken)
-        return True
+        return not self._capacity.is_full(len(self._relays) + handshakes)
 
     def starve(self, error: OSError) -> None:
         """Implements `entrance.Host`."""
-        self.traffic.starved += 1
-        self._room.report(f"a client waits, because it cannot be accepted ({error.strerror or error})")
+        self._capacity.starve(error)
 
     def serve(self, port: Port) -> asyncio.Protocol:
         """Implements `entrance.Host`."""
         if not self._serving:
             return Farewell(port.open_wire(), STARTING, self.traffic)
+        return self._relay(port, port.open_wire())
+
+    def refuses_new(self, transport: str) -> bool:
+        """Whether it accepts no more clients of this transport, because it is being stopped."""
+        port = self._entrance.port_for(transport)
+        return self._closing or (self._draining and port is not None and port.tied)
+
+    def serve_relayed(self, transport: str, peer: tuple[str, int], *, secure: bool) -> asyncio.Protocol | None:
+        """Makes the protocol for a client that another gateway passes on; None if no port has this transport.
+
+        `peer` is the client's address; `secure`: TLS protects its connection to the other gateway."""
+        port = self._entrance.port_for(transport)
+        if port is None:
+            return None
+        wire = port.open_wire()
+        wire.secure = secure
+        return self._relay(port, wire, peer)
+
+    def _relay(self, port: Port, wire: ClientEnd, peer: tuple[str, int] | None = None) -> Relay:
         return Relay(
-            self._open_client,
-            self._connect_upstream,
-            port.open_wire(),
-            self._limits,
-            self,
-            self.traffic,
-            port.proxies,
+            self._open_client, self._connect_upstream, wire, self._limits, self, self.traffic, port.proxies, peer
         )
 
     def begin(self, relay: Relay) -> str | None:
         """Registers a client. Returns why it cannot be served, or None."""
         if self._closing:
             return "The gateway is being stopped. Connect again later."
-        if self._room.is_short(relay.descriptor):
-            self.traffic.starved += 1
-            self._room.report("a client was refused")
-            return "The gateway has too many open files and sockets to serve another client. Try again later."
-        if self._is_full(len(self._relays)):
-            return f"Too many connections: the gateway serves {self._limits.connections_max}. Try again later."
+        if (problem := self._capacity.refusal(len(self._relays), relay.descriptor)) is not None:
+            return problem
         self.traffic.accepted += 1
         self._relays.add(relay)
         self._empty.clear()

@@ -66,13 +66,16 @@ class Relay(asyncio.Protocol):
         clients: Clients,
         traffic: Traffic,
         proxies: TrustedProxies,
+        peer: tuple[str, int] | None = None,
     ) -> None:
+        """`peer`: the client's address, if another gateway passes the client's bytes on."""
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
         self._clients = clients
         self._traffic = traffic
         self._proxies = proxies
+        self._passed_from = peer
         self._forwarded_for = ""  # The value last reported to the dispatcher.
         self._loop = asyncio.get_running_loop()
         self._wire = wire
@@ -694,6 +697,8 @@ class Relay(asyncio.Protocol):
         return f"{name[0]}:{name[1]}" if name else "unknown"
 
     def _address(self) -> Any:
+        if self._passed_from is not None:
+            return self._passed_from
         return self._transport.get_extra_info("peername") if self._transport is not None else None
 
 

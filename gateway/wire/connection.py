@@ -55,6 +55,8 @@ class ClientEnd(Protocol):
     `WireError.answer` is what to send before closing it.
     """
 
+    secure: bool
+    """TLS protects the client's connection."""
     forwarded_for: str
     """Where the last request comes from according to web proxies; empty if they said nothing."""
 
@@ -156,6 +158,7 @@ class UpstreamEnd(Protocol):
 class ClientConnection:
     """A `ClientEnd` for the binary transport. The first byte tells SASL (1) from NOSASL (0x80)."""
 
+    secure = False
     forwarded_for = ""
     pending = False
     closing = False

@@ -234,7 +234,7 @@ class HttpClientConnection:
         self._limits = limits
         self._admission = admission
         self._cookies = cookies
-        self._secure = secure
+        self.secure = secure
         self._requests = _Requests(self._body_bytes_max)
         self._reader = RequestReader(limits)
         self._accepted: tuple[str, str] | None = None  # Authorization header and cookie of the last accepted login.
@@ -414,7 +414,7 @@ class HttpClientConnection:
         if length:
             lines.append(length)
         if self._new_cookie:
-            secure = "; Secure" if self._secure else ""
+            secure = "; Secure" if self.secure else ""
             age = f"Max-Age={self._cookies.seconds:.0f}"
             lines.append(f"Set-Cookie: {COOKIE}={self._new_cookie}; Path=/; {age}; HttpOnly{secure}")
             self._new_cookie = ""

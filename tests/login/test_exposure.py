@@ -57,3 +57,14 @@ def test_a_port_without_tls_for_passwords_is_a_warning(
         exposure.check(settings_file.load(None, overrides))
     assert [text.split()[2] for text in caplog.messages] == warned
     assert all("unencrypted" in text and "tls.certificate" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"), [("127.0.0.1:1", False), ("localhost:1", False), ("gate.example:1", True)]
+)
+def test_passwords_between_gateways_are_a_warning(address: str, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    given = [SPARK, "gateways.enabled=true", f"gateways.address={address}", f"gateways.secret={'s' * 32}"]
+    with caplog.at_level(logging.WARNING):
+        exposure.check(settings_file.load(None, given))
+    assert [text for text in caplog.messages if "gateways.address" in text] == caplog.messages
+    assert bool(caplog.messages) == warned

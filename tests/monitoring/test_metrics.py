@@ -19,7 +19,7 @@ from views import view_of
 from gateway import assembly
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.monitor import Monitor
+from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
 from gateway.mv.catalog.index import Catalog
@@ -198,6 +198,36 @@ def test_readiness_names_the_gateway_that_took_over() -> None:
         assert " 503 " in answer.splitlines()[0]
         assert json.loads(answer.splitlines()[-1])["missing"] == ["Another gateway (there) does it now."]
         await monitor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_probes_of_a_door() -> None:
+    async def scenario() -> None:
+        missing: list[str] = ["No gateway leads at the moment."]
+        monitor = DoorMonitor("127.0.0.1", 0, lambda: missing)
+        # A term of the gateway has the port in between.
+        for _ in range(2):
+            await monitor.start()
+            assert monitor._server is not None
+            port = monitor._server.port
+
+            async def get(path: str, port: int = port) -> str:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
+                answer = await reader.read()
+                writer.close()
+                return answer.decode()
+
+            answer = await get("/readyz")
+            assert " 503 " in answer.splitlines()[0]
+            assert json.loads(answer.splitlines()[-1])["missing"] == missing
+            assert " 200 " in (await get("/healthz")).splitlines()[0]
+            assert (await get("/metrics")).splitlines()[-1].startswith("# ")
+            missing.clear()
+            assert " 200 " in (await get("/readyz")).splitlines()[0]
+            missing.append("No gateway leads at the moment.")
+            await monitor.stop()
 
     asyncio.run(scenario())
 

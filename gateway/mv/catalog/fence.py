@@ -86,6 +86,11 @@ class Fence:
         self.lost: str | None = None
         """Why this gateway does not change views; None while it may."""
 
+    @property
+    def mark(self) -> str:
+        """What other gateways recognize this one by."""
+        return self._mark
+
     def vigil(self) -> Vigil:
         """Something that watches the mark of another gateway."""
         return Vigil(self._process, self._clock)

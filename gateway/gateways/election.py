@@ -1,0 +1,149 @@
+"""Decides whether this gateway follows another one, takes over, or ends its own term. Without I/O.
+
+A wrong suspicion costs clients their sessions, never rows: who writes is decided by the fence alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gateway.mv.catalog.presence import Presence
+
+
+class Phase(Enum):
+    DOOR = "door"
+    """Passes its clients to the leader, or holds them until one is known."""
+    SUSPECTING = "suspecting"
+    """As a door, but the leader does not answer."""
+    CANDIDATE = "candidate"
+    """Begins a term: takes the mark and loads the catalog."""
+    LEADING = "leading"
+    RETIRING = "retiring"
+    """A door again, while its last term ends."""
+
+
+# --- events ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the storage database says. `mark` is that of another gateway, or of an earlier term of this one; empty if
+    there is none."""
+
+    mark: str
+    relay: str
+    presence: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The gateway with this mark has accepted the connection by which it is watched."""
+
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """It does not answer. It may be slow, or the network may be cut."""
+
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vacant:
+    """Nothing listens where it did, or the gateway there says that it does not lead."""
+
+    mark: str
+
+
+class OwnTerm(Enum):
+    """Events of the own term."""
+
+    WON = "won"
+    """It serves clients."""
+    FAILED = "failed"
+    """It could not be begun, and has ended."""
+    SUPERSEDED = "superseded"
+    """Another gateway has put its mark."""
+    ENDED = "ended"
+
+
+Event = Seen | Linked | Silent | Vacant | OwnTerm
+
+
+# --- decisions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Pass clients to this gateway, and watch it."""
+
+    mark: str
+    relay: str
+
+
+class Act(Enum):
+    LOOK = "look"
+    """Look at the mark at once."""
+    CAMPAIGN = "campaign"
+    """Begin a term."""
+    RETIRE = "retire"
+    """End the term."""
+
+
+Decision = Follow | Act
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """A state."""
+
+    phase: Phase = Phase.DOOR
+    mark: str = ""
+    """That of the gateway which is followed; empty: none is known."""
+    linked: bool = False
+    """It has accepted a connection at some time. One that never did may just be unreachable from here."""
+    vacant: bool = False
+    """It was linked, and nobody leads there any more."""
+
+    def after(self, event: Event) -> tuple[Election, Decision | None]:
+        """The state after an event, and what to do."""
+        match event:
+            case Seen():
+                return self._seen(event)
+            case OwnTerm():
+                return self._turn(event)
+        if event.mark != self.mark or self.phase in (Phase.CANDIDATE, Phase.LEADING):
+            return self, None
+        if isinstance(event, Linked):
+            return replace(self, phase=self._passing(Phase.DOOR), linked=True, vacant=False), None
+        if isinstance(event, Vacant) and self.linked:
+            return replace(self, phase=self._passing(Phase.SUSPECTING), vacant=True), Act.LOOK
+        return replace(self, phase=self._passing(Phase.SUSPECTING)), None
+
+    def _passing(self, phase: Phase) -> Phase:
+        return Phase.RETIRING if self.phase is Phase.RETIRING else phase
+
+    def _seen(self, event: Seen) -> tuple[Election, Decision | None]:
+        if self.phase in (Phase.CANDIDATE, Phase.LEADING):
+            return self, None
+        if event.presence is Presence.GONE or (self.vacant and event.mark == self.mark):
+            if self.phase is Phase.RETIRING:
+                return self, None
+            return Election(Phase.CANDIDATE), Act.CAMPAIGN
+        if event.mark == self.mark:
+            return self, None
+        return Election(self._passing(Phase.DOOR), event.mark), Follow(event.mark, event.relay)
+
+    def _turn(self, event: OwnTerm) -> tuple[Election, Decision | None]:
+        match self.phase, event:
+            case Phase.CANDIDATE, OwnTerm.WON:
+                return Election(Phase.LEADING), None
+            case Phase.CANDIDATE, OwnTerm.FAILED:
+                return Election(), None
+            case Phase.LEADING, OwnTerm.SUPERSEDED:
+                return Election(Phase.RETIRING), Act.RETIRE
+            case Phase.RETIRING, OwnTerm.ENDED:
+                return replace(self, phase=Phase.DOOR), None
+        return self, None

@@ -1,0 +1,319 @@
+"""One of several gateways: owns the ports for the life of the process, follows the leader, and leads when it has gone.
+
+While it leads there is a term: a whole gateway, built anew for each term, so that no memory of an earlier one is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway import loops
+from gateway.config import Address, ConfigError
+from gateway.errors import FreshgateError, SparkLost, UpstreamLost
+from gateway.gateways.control import ControlLink
+from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Seen
+from gateway.mv.catalog.fence import OtherGateway, Superseded
+from gateway.mv.catalog.presence import Presence, PresenceMark, Vigil
+from gateway.proxy.doorway import Doorway
+from gateway.proxy.entrance import Entrance
+from gateway.proxy.leader_link import Leader
+from gateway.proxy.listener import Listener
+from gateway.proxy.relay_gate import RelayGate
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+"""Interval of the leader's looks at its own mark."""
+LOOK_SECONDS = 5.0
+"""Interval of a door's looks at the leader's mark while the leader answers."""
+SUSPECTING_SECONDS = 0.5
+"""The same while it does not, or none is known."""
+SPARK_SECONDS = 120.0
+"""How long a start waits for a Thrift Server that is not up yet."""
+
+
+class Watched(Protocol):
+    """The mark in the storage database: `mv.catalog.fence.Fence`, which here only looks."""
+
+    def vigil(self) -> Vigil: ...
+
+    async def other(self) -> PresenceMark | None: ...
+
+    async def wait_for_other(self) -> None: ...
+
+
+class LeadingTerm(Protocol):
+    """A gateway that leads: `server.Server`."""
+
+    @property
+    def mark(self) -> str: ...
+
+    @property
+    def listener(self) -> Listener: ...
+
+    async def start(self) -> None: ...
+
+    async def watch(self) -> None: ...
+
+    async def check(self) -> None:
+        """Raises Superseded."""
+        ...
+
+    def reload(self) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Probes(Protocol):
+    """Answers probes while there is no term: `monitoring.monitor.DoorMonitor`."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """The ports of a node, and what serves there while it does not lead."""
+
+    entrance: Entrance
+    """For clients."""
+    relays: Entrance
+    """For clients that doors pass on."""
+    doorway: Doorway
+    gate: RelayGate
+    monitor: Probes | None
+
+
+class GatewayNode:
+    """Binds its ports, starts, drains and stops, as a `server.Server` does."""
+
+    def __init__(
+        self,
+        premises: Premises,
+        watched: Watched,
+        open_term: Callable[[], LeadingTerm],
+        close_watch: Callable[[], Awaitable[object]],
+        drain_seconds: float,
+    ) -> None:
+        """`close_watch` ends the sessions with which `watched` looks."""
+        self._premises = premises
+        self._watched = watched
+        self._open_term = open_term
+        self._close_watch = close_watch
+        self._drain_seconds = drain_seconds
+        self._vigil = watched.vigil()
+        self._election = Election()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._term: LeadingTerm | None = None
+        self._terms: set[str] = set()
+        """The marks of this process's terms."""
+        self._control: ControlLink | None = None
+        self._ending = loops.BackgroundTasks("the end of a term")
+        self._failure: FreshgateError | None = None
+        self._loop = loops.Loop("the election", self._turn)
+        self._problem = loops.BackOff("cannot look at the mark of the leading gateway", 1.0, 1.0)
+        """Of the looks at the mark."""
+
+    @property
+    def leads(self) -> bool:
+        return self._election.phase is Phase.LEADING
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """The client ports in use."""
+        return self._premises.entrance.numbers
+
+    async def bind(self) -> None:
+        """Takes the ports. Clients wait there until this gateway leads or follows. Raises PortUnavailable."""
+        await self._premises.relays.bind(self._premises.gate)
+        try:
+            await self._premises.entrance.bind(self._premises.doorway)
+        except OSError:
+            self._premises.relays.close()
+            raise
+
+    async def watch(self) -> None:
+        """Answers probes, even before clients are served. Raises FreshgateError if it cannot listen."""
+        if self._premises.monitor is not None:
+            await self._premises.monitor.start()
+
+    async def start(self) -> None:
+        """Returns when this gateway leads, or follows another one. Raises FreshgateError if it can do neither."""
+        await self._first_look()
+        while not (self.leads or self._election.mark):
+            await self._turn()
+            if self._failure is not None and not isinstance(self._failure, Superseded):
+                raise self._failure
+        self._loop.start()
+
+    async def _first_look(self) -> None:
+        """Waits for a Thrift Server that is not up yet. Raises OtherGateway for a gateway that takes no relayed
+        clients."""
+        deadline = asyncio.get_running_loop().time() + SPARK_SECONDS
+        backoff = loops.BackOff("waiting for Spark", 1.0, 1.0)
+        while True:
+            try:
+                found = await self._watched.other()
+                if found is not None and not found.relay:
+                    await self._watched.wait_for_other()
+                return
+            except (UpstreamLost, SparkLost) as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                backoff.note(error)
+                await backoff.pause()
+
+    def reload(self) -> None:
+        """Loads certificates that were replaced."""
+        self._premises.entrance.renew_certificates()
+        if self._term is not None:
+            self._term.reload()
+
+    async def drain(self) -> None:
+        """Takes no new clients. A leader's statements may end; a door's clients may leave."""
+        await self._loop.stop()
+        if self._term is not None and self.leads:
+            await self._term.drain()
+            return
+        self._premises.entrance.close()
+        log.info("stopping when the clients have left; a second signal stops at once")
+        await self._premises.doorway.drain(self._drain_seconds)
+
+    async def stop(self) -> None:
+        """Closes clients, and ends a term."""
+        await self._loop.stop()
+        self._unwatch()
+        self._premises.entrance.close()
+        self._premises.doorway.close()
+        if self._term is not None:
+            await self._term.stop()
+        await self._unmonitor()
+        await self._ending.finish(self._drain_seconds)
+        # Only now: doors that see this closed take it for the end of the process.
+        self._premises.relays.close()
+        self._premises.gate.close()
+        await self._close_watch()
+
+    # --- turns -------------------------------------------------------------------------------------------
+
+    async def _turn(self) -> None:
+        """Waits for an event, or looks at the mark when it is time, and does what follows."""
+        event: Event | None
+        try:
+            async with asyncio.timeout(self._seconds):
+                event = await self._events.get()
+        except TimeoutError:
+            event = await self._look()
+        while event is not None:
+            self._election, decision = self._election.after(event)
+            event = None
+            match decision:
+                case Follow():
+                    self._follow(decision)
+                case Act.LOOK:
+                    event = await self._look()
+                case Act.CAMPAIGN:
+                    event = await self._campaign()
+                case Act.RETIRE:
+                    self._retire()
+
+    @property
+    def _seconds(self) -> float:
+        """The interval of looks."""
+        if self.leads:
+            return CHECK_SECONDS
+        calm = self._election.phase is Phase.DOOR and self._election.linked
+        return LOOK_SECONDS if calm else SUSPECTING_SECONDS
+
+    async def _look(self) -> Event | None:
+        """Looks at the mark. Returns None if Spark does not answer."""
+        try:
+            if self.leads:
+                assert self._term is not None
+                await self._term.check()
+                self._problem.reset()
+                return None
+            found = await self._watched.other()
+        except Superseded:
+            return OwnTerm.SUPERSEDED
+        except FreshgateError as error:
+            self._problem.note(error)
+            return None
+        self._problem.reset()
+        presence = self._vigil.note(found)
+        if found is None or found.mark in self._terms:
+            return Seen("", "", Presence.GONE)
+        return Seen(found.mark, found.relay, presence)
+
+    def _follow(self, decision: Follow) -> None:
+        self._unwatch()
+        try:
+            leader = Leader(decision.mark, Address.parse(decision.relay))
+        except ConfigError:
+            log.warning("another gateway has taken over, which takes no relayed clients: set gateways.enabled there")
+            self._premises.doorway.lead_to(None)
+            return
+        log.info("following the gateway that leads at %s", leader.relay)
+        self._premises.doorway.lead_to(leader)
+        self._control = ControlLink(leader, self._premises.gate.secret, self._events.put_nowait)
+        self._control.start()
+
+    def _unwatch(self) -> None:
+        if self._control is not None:
+            self._control.stop()
+            self._control = None
+
+    async def _campaign(self) -> OwnTerm:
+        """Begins a term."""
+        self._unwatch()
+        self._premises.doorway.lead_to(None)
+        self._failure = None
+        log.info("no gateway leads: this one takes over")
+        term = self._term = self._open_term()
+        self._terms.add(term.mark)
+        self._premises.gate.begin(term.mark)
+        try:
+            await term.start()
+        except FreshgateError as error:
+            self._failure = error
+            if isinstance(error, Superseded | OtherGateway):
+                log.info("another gateway has taken over at the same moment")
+            else:
+                log.warning("could not take over: %s", error)
+            self._term = None
+            self._premises.gate.close()
+            await term.stop()
+            return OwnTerm.FAILED
+        self._premises.gate.open(term.listener)
+        self._premises.doorway.hand_over(term.listener)
+        await self._unmonitor()
+        await term.watch()
+        log.info("this gateway leads")
+        return OwnTerm.WON
+
+    async def _unmonitor(self) -> None:
+        if self._premises.monitor is not None:
+            await self._premises.monitor.stop()
+
+    def _retire(self) -> None:
+        """Ends the term, and is a door meanwhile."""
+        log.warning("another gateway leads now: this one passes its clients on")
+        assert self._term is not None
+        term, self._term = self._term, None
+        self._premises.entrance.host = self._premises.doorway
+        self._premises.gate.close()
+        self._ending.begin(self._end(term))
+
+    async def _end(self, term: LeadingTerm) -> None:
+        try:
+            await term.stop()
+            await self.watch()
+        finally:
+            self._events.put_nowait(OwnTerm.ENDED)

@@ -1,0 +1,146 @@
+"""The port at which the gateway that leads takes clients that doors pass on.
+
+It is open as long as the process runs, so that doors are told when this gateway does not lead.
+
+Tests: `test_doorway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import cast
+
+from gateway.proxy.capacity import Capacity
+from gateway.proxy.entrance import Port
+from gateway.proxy.listener import Listener
+from gateway.proxy.upstream import set_socket_options
+from gateway.wire.frame import WireError
+from gateway.wire.preface import LeaderEnd, Preface, Role, Welcome
+
+log = logging.getLogger(__name__)
+
+INTRODUCTION_SECONDS = 5.0
+"""Time for a door to say whose bytes follow. Nobody is authenticated before."""
+CONTROLS_MAX = 1000
+"""Most connections by which doors watch this gateway; more are a fault."""
+
+
+class RelayGate:
+    """Admits what doors pass on. Implements `entrance.Host`."""
+
+    def __init__(self, secret: str, capacity: Capacity) -> None:
+        self.secret = secret
+        self._capacity = capacity
+        self._mark: str | None = None
+        self._listener: Listener | None = None
+        self._opened: set[Arrival] = set()
+        """Connections that are not yet introduced, and those of doors that watch."""
+
+    def begin(self, mark: str) -> None:
+        """This gateway is about to lead with this mark."""
+        self._mark = mark
+
+    def open(self, listener: Listener) -> None:
+        """From now on `listener` serves the clients."""
+        self._listener = listener
+
+    def close(self) -> None:
+        """This gateway does not lead any more. Doors that watch it are told."""
+        self._mark = self._listener = None
+        for each in list(self._opened):
+            each.abort()
+
+    def judge(self, preface: Preface) -> tuple[Welcome, asyncio.Protocol | None]:
+        """What a door is told, and, if a client of it is accepted, what serves the client."""
+        if preface.leader != self._mark:
+            return Welcome.NOT_LEADING, None
+        if preface.role is Role.CONTROL:
+            return Welcome.ACCEPTED, None
+        if self._listener is None or self._listener.refuses_new(preface.transport):
+            return Welcome.WAIT, None
+        peer = preface.host, preface.port
+        serves = self._listener.serve_relayed(preface.transport, peer, secure=preface.secure)
+        return (Welcome.ACCEPTED if serves is not None else Welcome.UNSERVED), serves
+
+    def serve(self, port: Port) -> asyncio.Protocol:
+        """Implements `entrance.Host`."""
+        return Arrival(self)
+
+    def has_room(self, handshakes: int) -> bool:
+        """Implements `entrance.Host`."""
+        return True
+
+    def starve(self, error: OSError) -> None:
+        """Implements `entrance.Host`."""
+        self._capacity.starve(error)
+
+    def enter(self, each: Arrival) -> bool:
+        """Registers a new connection. Returns whether there is room for it."""
+        self._opened.add(each)
+        return not self._capacity.is_full(max(0, len(self._opened) - CONTROLS_MAX))
+
+    def leave(self, each: Arrival) -> None:
+        self._opened.discard(each)
+
+
+class Arrival(asyncio.Protocol):
+    """A connection from a door, until a client's protocol takes it over."""
+
+    def __init__(self, gate: RelayGate) -> None:
+        self._gate = gate
+        self._end = LeaderEnd(gate.secret)
+        self._watched = False
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        set_socket_options(self._transport)
+        if not self._gate.enter(self):
+            self._transport.abort()
+            return
+        self._timer = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self.abort)
+        self._transport.write(self._end.greeting)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        if self._watched:
+            self._transport.write(data)
+            return
+        try:
+            preface = self._end.receive(data)
+        except WireError as error:
+            name = self._transport.get_extra_info("peername")
+            log.warning("a connection of %s to gateways.address was closed: %s", name[0] if name else "?", error)
+            self._transport.write(error.answer)
+            self._transport.close()
+            return
+        if preface is not None:
+            self._introduced(self._transport, preface)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self._gate.leave(self)
+
+    def _introduced(self, transport: asyncio.Transport, preface: Preface) -> None:
+        self._stop_timer()
+        welcome, serves = self._gate.judge(preface)
+        transport.write(self._end.answer(welcome))
+        if serves is not None:
+            self._gate.leave(self)
+            transport.set_protocol(serves)
+            serves.connection_made(transport)
+        elif welcome is Welcome.ACCEPTED:
+            self._watched = True
+        else:
+            transport.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

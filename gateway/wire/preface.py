@@ -1,0 +1,170 @@
+"""What two gateways say to each other before one passes a client's bytes to the other, without I/O.
+
+The leader greets with a nonce. The door answers with a nonce of its own and the preface: whose bytes follow, and which
+leader it means. The leader accepts or refuses. Both authenticate what they say with a shared secret and both nonces, so
+nothing that was recorded can be said again, and neither passes passwords to a stranger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from gateway.wire.frame import WireError
+
+GREETING = b"freshgate-relay-1\n"
+PREFACE_BYTES_MAX = 4096
+_NONCE_BYTES = _PROOF_BYTES = 32
+_HEAD_BYTES = 2 + _NONCE_BYTES + _PROOF_BYTES
+_WELCOME_BYTES = 1 + _PROOF_BYTES
+
+
+class Role(Enum):
+    CLIENT = "client"
+    """A client's bytes follow."""
+    CONTROL = "control"
+    """The door watches whether the leader lives: the leader sends back each byte."""
+
+
+class Welcome(IntEnum):
+    """What the leader answers."""
+
+    ACCEPTED = 1
+    WAIT = 2
+    """It takes no new clients at the moment, because it is starting or being stopped."""
+    NOT_LEADING = 3
+    """This gateway is not the leader that the door means."""
+    UNSERVED = 4
+    """It leads, but does not serve this transport."""
+    UNTRUSTED = 5
+    """The door has another secret. Only this answer is not authenticated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preface:
+    """What a door says. `leader` is the leader's mark."""
+
+    role: Role
+    leader: str
+    transport: str = ""
+    """The port that the client has connected to: binary or http."""
+    host: str = ""
+    """The client's address, and"""
+    port: int = 0
+    """its port."""
+    secure: bool = False
+    """TLS protects the client's connection to the door."""
+
+    def encoded(self) -> bytes:
+        fields = [self.role.value, self.leader, self.transport, self.host, self.port, self.secure]
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Preface:
+        """Raises WireError for anything that `encoded` does not return."""
+        try:
+            role, leader, transport, host, port, secure = json.loads(data)
+            known = Role(role)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise WireError("the preface of a relayed connection cannot be read") from error
+        texts = all(isinstance(each, str) for each in (leader, transport, host))
+        if not texts or type(port) is not int or type(secure) is not bool:
+            raise WireError("the preface of a relayed connection has fields of other types")
+        return cls(known, leader, transport, host, port, secure)
+
+
+class Distrust(WireError):
+    """The other end does not have the same secret."""
+
+
+class LeaderEnd:
+    """The leader's end of a new connection: send `greeting`, feed `receive`, then send `answer`."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+        self._nonce = secrets.token_bytes(_NONCE_BYTES)
+        self._theirs = b""
+        self._received = b""
+        self.greeting = GREETING + self._nonce
+
+    def receive(self, data: bytes) -> Preface | None:
+        """Returns the preface once it is complete. Raises Distrust if it was made with another secret, WireError for
+        anything else that is none; `WireError.answer` is what to send before closing."""
+        self._received += data
+        if len(self._received) < _HEAD_BYTES:
+            return None
+        length = int.from_bytes(self._received[:2], "big")
+        if length > PREFACE_BYTES_MAX:
+            raise WireError("the preface of a relayed connection is too long")
+        if len(self._received) < _HEAD_BYTES + length:
+            return None
+        if len(self._received) > _HEAD_BYTES + length:
+            raise WireError("bytes follow the preface of a relayed connection before it was answered")
+        self._theirs, proof = self._received[2 : 2 + _NONCE_BYTES], self._received[2 + _NONCE_BYTES : _HEAD_BYTES]
+        body = self._received[_HEAD_BYTES:]
+        if not hmac.compare_digest(proof, _proof(self._secret, b"door", self._nonce, self._theirs, body)):
+            raise Distrust("a gateway with another gateways.secret asks to relay", _refusal())
+        return Preface.decoded(body)
+
+    def answer(self, welcome: Welcome) -> bytes:
+        said = bytes((welcome,))
+        return said + _proof(self._secret, b"leader", self._nonce, self._theirs, said)
+
+
+class DoorEnd:
+    """The door's end of a new connection: feed `receive` and send what it returns until there is a `welcome`."""
+
+    def __init__(self, secret: str, preface: Preface) -> None:
+        self._secret = secret.encode()
+        self._body = preface.encoded()
+        self._nonce = secrets.token_bytes(_NONCE_BYTES)
+        self._theirs = b""
+        self._received = b""
+        self.welcome: Welcome | None = None
+        self.rest = b""
+        """What followed the welcome."""
+
+    def receive(self, data: bytes) -> bytes:
+        """Raises Distrust if the other end does not have the secret, WireError if it greets otherwise."""
+        self._received += data
+        if not self._theirs:
+            return self._greeted()
+        if len(self._received) >= _WELCOME_BYTES:
+            self._judged()
+        return b""
+
+    def _greeted(self) -> bytes:
+        if not self._received.startswith(GREETING[: len(self._received)]):
+            raise WireError("what listens there does not greet as a gateway of this release")
+        if len(self._received) < len(GREETING) + _NONCE_BYTES:
+            return b""
+        if len(self._received) > len(GREETING) + _NONCE_BYTES:
+            raise WireError("the other gateway sent bytes before it was answered")
+        self._theirs, self._received = self._received[len(GREETING) :], b""
+        proof = _proof(self._secret, b"door", self._theirs, self._nonce, self._body)
+        return len(self._body).to_bytes(2, "big") + self._nonce + proof + self._body
+
+    def _judged(self) -> None:
+        said, proof = self._received[:1], self._received[1:_WELCOME_BYTES]
+        if said[0] == Welcome.UNTRUSTED:
+            raise Distrust("the other gateway has another gateways.secret")
+        if not hmac.compare_digest(proof, _proof(self._secret, b"leader", self._theirs, self._nonce, said)):
+            raise Distrust("what listens there does not know gateways.secret")
+        try:
+            self.welcome = Welcome(said[0])
+        except ValueError as error:
+            raise WireError("the other gateway answered with an unknown welcome") from error
+        self.rest = self._received[_WELCOME_BYTES:]
+
+
+def _refusal() -> bytes:
+    return bytes((Welcome.UNTRUSTED,)) + bytes(_PROOF_BYTES)
+
+
+def _proof(secret: bytes, end: bytes, leaders: bytes, doors: bytes, said: bytes) -> bytes:
+    """`end` and the nonces have fixed lengths for each end, so no two different sayings have the same bytes."""
+    return hmac.new(secret, end + leaders + doors + said, hashlib.sha256).digest()

@@ -1,0 +1,327 @@
+"""Tests a door in front of a leader, with real sockets: clients pass as they are, wait, and are handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from gateway.config import Address
+from gateway.proxy import leader_link
+from gateway.proxy.capacity import Capacity
+from gateway.proxy.doorway import NOBODY, Doorway
+from gateway.proxy.entrance import Entrance, Port
+from gateway.proxy.leader_link import Leader, NotLeading, NotServing, Unreachable, connect
+from gateway.proxy.relay_gate import RelayGate
+from gateway.proxy.tls import Certificate
+from gateway.proxy.traffic import Traffic
+from gateway.service.decision import Answer
+from gateway.wire.connection import ClientConnection
+from gateway.wire.frame import WireLimits
+from gateway.wire.preface import Preface, Role, Welcome
+from gateway.wire.sasl import COMPLETE, negotiation
+from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
+from tests.wire import calls
+
+SECRET = "s" * 32
+MARK = "mark"
+ECHO = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
+
+
+@dataclass
+class Door:
+    """A leader behind its relay port, and a door with a client port."""
+
+    gate: Gateway
+    relay: RelayGate
+    doorway: Doorway
+    entrance: Entrance
+    leader: Leader
+    traffic: Traffic
+    dialed: list[Peer] = field(default_factory=list)
+
+    async def dial(self, trusting: ssl.SSLContext | None = None) -> Peer:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.entrance.numbers[0], limit=1 << 16, ssl=trusting
+        )
+        self.dialed.append(Peer(reader, writer, False))
+        return self.dialed[-1]
+
+    async def client(self, trusting: ssl.SSLContext | None = None) -> Peer:
+        """A client that is logged in with SASL."""
+        peer = await self.dial(trusting)
+        peer.writer.write(login_bytes())
+        assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+        peer.framed = True
+        return peer
+
+    def lead(self) -> None:
+        self.relay.begin(MARK)
+        self.relay.open(self.gate.listener)
+        self.doorway.lead_to(self.leader)
+
+
+@asynccontextmanager
+async def door(
+    *,
+    limits: WireLimits = LIMITS,
+    door_limits: WireLimits = LIMITS,
+    wait_seconds: float = 10.0,
+    certificate: Certificate | None = None,
+    service: partial[Service] = ECHO,
+    transport: str = "binary",
+    http: bool = False,
+) -> AsyncIterator[Door]:
+    async with gateway(service=service, limits=limits, http=http) as gate:
+        relay = RelayGate(SECRET, Capacity(100, gate.traffic))
+        inner = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits))], 10)
+        await inner.bind(relay)
+        traffic = Traffic()
+        doorway = Doorway(
+            SECRET, Capacity(door_limits.connections_max, traffic), wait_seconds, limits.buffer_bytes_max, traffic
+        )
+        port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), certificate, transport=transport)
+        entrance = Entrance([port], 10)
+        await entrance.bind(doorway)
+        leader = Leader(MARK, Address("127.0.0.1", inner.numbers[0]))
+        made = Door(gate, relay, doorway, entrance, leader, traffic)
+        try:
+            yield made
+        finally:
+            entrance.close()
+            inner.close()
+            relay.close()
+            doorway.close()
+            for peer in made.dialed:
+                with suppress(ssl.SSLError):
+                    await peer.end()
+            await until(lambda: doorway.clients == 0)
+
+
+async def test_a_client_is_served_as_if_it_had_connected_to_the_leader() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        for request in (calls.status(), calls.execute("x" * 100_000)):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+        own = peer.writer.get_extra_info("sockname")
+        assert it.gate.service.address == f"{own[0]}:{own[1]}"
+        assert it.gate.service.user == "ada"
+        peer.close()
+        await until(lambda: it.gate.has("client_lost"))
+        await until(lambda: it.doorway.clients == 0)
+
+
+async def test_a_client_over_tls_is_passed_on(tmp_path: Path) -> None:
+    authority, pem, trusting = trustme.CA(), tmp_path / "server.pem", ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    authority.configure_trust(trusting)
+    async with door(certificate=Certificate(str(pem), "")) as it:
+        it.lead()
+        peer = await it.client(trusting)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        relay = next(iter(it.gate.listener._relays))
+        assert relay._wire.secure
+
+
+async def test_a_long_answer_waits_for_a_slow_client() -> None:
+    """Neither the door nor the leader keeps what the client does not read."""
+    limits = replace(LIMITS, buffer_bytes_max=100_000)
+    answer = echo_of(calls.status()) + bytes(30_000_000)
+    async with door(limits=limits, service=partial(Service, decide=lambda _: Answer(answer))) as it:
+        it.lead()
+        peer = await it.client()
+        peer.send(calls.status())
+        (passage,) = it.doorway._passages
+        await until(lambda: passage._link is not None and not passage._link._reading)
+        assert passage._transport is not None
+        assert passage._transport.get_write_buffer_size() < 1_000_000
+        assert len(await peer.reader.readexactly(4 + len(answer))) == 4 + len(answer)
+
+
+async def test_a_client_that_sends_much_waits_for_a_slow_leader() -> None:
+    """The leader does not read a client whose last request is not decided."""
+    decided = asyncio.Event()
+
+    async def decide(payload: bytes) -> Answer:
+        await decided.wait()
+        return Answer(echo_of(payload))
+
+    limits = replace(LIMITS, buffer_bytes_max=100_000)
+    async with door(limits=limits, service=partial(Service, decide=decide)) as it:
+        it.lead()
+        peer = await it.client()
+        request = calls.execute("x" * 1_000_000)
+        for _ in range(30):
+            peer.send(request)
+        (passage,) = it.doorway._passages
+        await until(lambda: not passage._reading)
+        decided.set()
+        for _ in range(30):
+            assert await peer.message() == echo_of(request)
+
+
+async def test_a_client_waits_until_a_gateway_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Welcome] = []
+
+    def judge(gate: RelayGate, preface: Preface) -> Any:
+        found = decided(gate, preface)
+        said.append(found[0])
+        return found
+
+    decided = RelayGate.judge
+    monkeypatch.setattr(RelayGate, "judge", judge)
+    async with door() as it:
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        await until(lambda: it.doorway.clients == 1)
+        it.doorway.lead_to(it.leader)
+        await until(lambda: Welcome.NOT_LEADING in said)
+        it.relay.begin(MARK)
+        await until(lambda: Welcome.WAIT in said)
+        it.relay.open(it.gate.listener)
+        assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+
+
+async def test_a_client_that_waited_too_long_is_told_why() -> None:
+    async with door(wait_seconds=0.05) as it:
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        assert NOBODY.encode() in await peer.closed()
+        it.doorway.lead_to(it.leader)
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        assert b"does not lead any more" in await peer.closed()
+        it.relay.begin(MARK)
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        assert b"takes no new clients at the moment" in await peer.closed()
+
+
+async def test_a_transport_that_the_leader_does_not_serve_is_refused_at_once() -> None:
+    async with door(transport="http") as it:
+        it.lead()
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        assert b"does not serve this transport" in await peer.closed()
+
+
+async def test_a_client_that_waits_is_served_by_the_gateway_that_takes_over() -> None:
+    async with door() as it:
+        quiet, early = await it.dial(), await it.dial()
+        early.writer.write(login_bytes())
+        await until(lambda: any(each._held for each in it.doorway._passages))
+        it.entrance.host = it.gate.listener
+        it.doorway.hand_over(it.gate.listener)
+        quiet.writer.write(login_bytes())
+        for peer in (quiet, early):
+            assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+            peer.framed = True
+            peer.send(calls.status())
+            assert await peer.message() == echo_of(calls.status())
+        assert it.doorway.clients == 0
+        assert it.gate.listener.clients == 2
+
+
+async def test_clients_of_another_leader_are_closed() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        it.doorway.lead_to(it.leader)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        it.doorway.lead_to(replace(it.leader, mark="other"))
+        assert await peer.closed() == b""
+
+
+async def test_a_client_is_closed_with_the_leaders_end() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        for relay in list(it.gate.listener._relays):
+            relay.abort()
+        assert await peer.closed() == b""
+
+
+async def test_a_client_that_leaves_is_left_at_the_leader() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        peer.cut()
+        await until(lambda: it.gate.has("client_lost"))
+        waiting = await it.dial()
+        it.doorway.lead_to(None)
+        await until(lambda: it.doorway.clients == 1)
+        waiting.cut()
+        await until(lambda: it.doorway.clients == 0)
+
+
+async def test_the_limit_of_connections_holds_at_the_door() -> None:
+    async with door(door_limits=replace(LIMITS, connections_max=1)) as it:
+        it.lead()
+        await it.client()
+        second = await it.dial()
+        second.writer.write(login_bytes())
+        assert b"Too many connections: the gateway serves 1." in await second.closed()
+        assert it.traffic.refused == 1
+
+
+async def test_the_limit_of_the_leader_holds_for_relayed_clients() -> None:
+    async with door(limits=replace(LIMITS, connections_max=1)) as it:
+        it.lead()
+        await it.client()
+        second = await it.dial()
+        second.writer.write(login_bytes())
+        assert b"Too many connections: the gateway serves 1." in await second.closed()
+
+
+async def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with door() as it:
+        it.lead()
+        reader, writer = await asyncio.open_connection("127.0.0.1", it.leader.relay.port)
+        writer.write(login_bytes() + bytes(200))
+        await Peer(reader, writer, False).closed()
+        writer.close()
+        assert it.gate.listener.clients == 0
+        preface = Preface(Role.CLIENT, MARK, "binary", "127.0.0.1", 1)
+        with pytest.raises(Unreachable, match=r"another gateways\.secret"):
+            await connect(it.leader, "t" * 32, preface)
+        with pytest.raises(NotLeading):
+            await connect(replace(it.leader, mark="other"), SECRET, replace(preface, leader="other"))
+        with pytest.raises(NotServing):
+            await connect(it.leader, SECRET, replace(preface, transport="http"))
+        monkeypatch.setattr(leader_link, "CONNECT_SECONDS", 0.05)
+        server = socket.create_server(("127.0.0.1", 0))
+        silent = Address("127.0.0.1", server.getsockname()[1])
+        with pytest.raises(Unreachable, match="does not answer"):
+            await connect(Leader(MARK, silent), SECRET, preface)
+        server.close()
+        with pytest.raises(NotLeading, match="Nothing listens"):
+            await connect(Leader(MARK, silent), SECRET, preface)
+
+
+async def test_a_leader_that_drains_takes_no_new_clients() -> None:
+    async with door(wait_seconds=0.05) as it:
+        it.lead()
+        await it.gate.listener.drain(0, lambda: 0)
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        assert b"takes no new clients at the moment" in await peer.closed()
+
+
+async def test_a_client_without_sasl_is_told_in_its_own_form() -> None:
+    async with door(wait_seconds=0.05) as it:
+        peer = await it.dial()
+        peer.send(calls.open_session())
+        assert NOBODY.encode() in await peer.message()
