@@ -83,9 +83,11 @@ class Server:
         """What other gateways recognize it by."""
         return self._views.fence.mark
 
-    async def check(self) -> None:
-        """Raises Superseded if another gateway leads."""
-        await self._views.fence.check_lately()
+    async def check(self, *, ask: bool) -> None:
+        """Raises Superseded if it is known that another gateway leads, or, with `ask`, if Spark says so."""
+        self._views.fence.raise_if_lost()
+        if ask:
+            await self._views.fence.check_lately()
 
     async def bind(self) -> None:
         """Binds the ports before Spark starts, which takes half a minute. Raises PortUnavailable for a port in use."""

@@ -27,8 +27,8 @@ from gateway.proxy.relay_gate import RelayGate
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
-"""Interval of the leader's looks at its own mark."""
-LOOK_SECONDS = 5.0
+"""Interval of the leader's looks for its epoch while clients send something. Otherwise its signs of life suffice."""
+LOOK_SECONDS = 10.0
 """Interval of a door's looks at the leader's mark while the leader answers."""
 SUSPECTING_SECONDS = 0.5
 """The same while it does not, or none is known."""
@@ -59,8 +59,8 @@ class LeadingTerm(Protocol):
 
     async def watch(self) -> None: ...
 
-    async def check(self) -> None:
-        """Raises Superseded."""
+    async def check(self, *, ask: bool) -> None:
+        """Raises Superseded if that is known, or, with `ask`, if Spark says so."""
         ...
 
     def reload(self) -> None: ...
@@ -116,6 +116,8 @@ class GatewayNode:
         """The marks of this process's terms."""
         self._control: ControlLink | None = None
         self._ending = loops.BackgroundTasks("the end of a term")
+        self._sent = 0
+        """Bytes that clients had sent to this term at the last look at its epoch."""
         self._failure: FreshgateError | None = None
         self._loop = loops.Loop("the election", self._turn)
         self._problem = loops.BackOff("cannot look at the mark of the leading gateway", 1.0, 1.0)
@@ -233,12 +235,12 @@ class GatewayNode:
         return LOOK_SECONDS if calm else SUSPECTING_SECONDS
 
     async def _look(self) -> Event | None:
-        """Looks at the mark. Returns None if Spark does not answer."""
+        """Looks at the mark. Returns None if there is nothing new, or Spark does not answer."""
+        for each in (self._premises.entrance, self._premises.relays):
+            each.renew_certificates()
         try:
             if self.leads:
-                assert self._term is not None
-                await self._term.check()
-                self._problem.reset()
+                await self._check()
                 return None
             found = await self._watched.other()
         except Superseded:
@@ -251,6 +253,14 @@ class GatewayNode:
         if found is None or found.mark in self._terms:
             return Seen("", "", Presence.GONE)
         return Seen(found.mark, found.relay, presence)
+
+    async def _check(self) -> None:
+        """Raises Superseded if another gateway leads. Asks Spark only if clients have sent something since."""
+        assert self._term is not None
+        sent = self._term.listener.traffic.from_clients
+        await self._term.check(ask=sent != self._sent)
+        self._sent = sent
+        self._problem.reset()
 
     def _follow(self, decision: Follow) -> None:
         self._unwatch()

@@ -226,11 +226,9 @@ class Passage(asyncio.Protocol):
             self._read_client(wanted=False)
 
     def eof_received(self) -> bool:
-        if self._link is None:
-            return False  # Closes a client that does not wait any more.
-        self._link.end()
-        # TLS connections cannot be closed in one direction.
-        return self._transport is not None and self._transport.get_extra_info("sslcontext") is None
+        # TLS connections cannot be closed in one direction. False closes the client, also one that waited.
+        tls = self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
+        return not tls and self._link is not None and self._link.end()
 
     def pause_writing(self) -> None:
         if self._link is not None:

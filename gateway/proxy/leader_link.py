@@ -83,10 +83,12 @@ class LeaderLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    def end(self) -> None:
-        """Sends nothing more, after what was already sent."""
-        if self._alive and self._transport is not None and self._transport.can_write_eof():
-            self._transport.write_eof()
+    def end(self) -> bool:
+        """Sends nothing more, after what was already sent. Returns False if only the whole connection can be closed."""
+        if not self._alive or self._transport is None or not self._transport.can_write_eof():
+            return False
+        self._transport.write_eof()
+        return True
 
     def read(self, *, wanted: bool) -> None:
         """Goes on reading, or stops, so that back pressure reaches the leader."""

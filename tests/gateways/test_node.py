@@ -91,6 +91,8 @@ class FakeTerm:
     taking: asyncio.Event
     mark: str = field(default_factory=lambda: f"m{next(_numbers)}")
     done: list[str] = field(default_factory=list)
+    asked: int = 0
+    """How often it has asked Spark whether it still leads, in its start and after."""
 
     def __post_init__(self) -> None:
         service = partial(Service, decide=lambda payload: Answer(self.answer(payload)))
@@ -109,8 +111,10 @@ class FakeTerm:
     async def watch(self) -> None:
         self.done.append("watch")
 
-    async def check(self) -> None:
-        if self.database.found is None or self.database.found.mark != self.mark:
+    async def check(self, *, ask: bool = True) -> None:
+        self.asked += ask
+        found = self.database.found
+        if ask and (found is None or found.mark != self.mark):
             raise Superseded("another one")
 
     def reload(self) -> None:
@@ -209,6 +213,25 @@ async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
         assert second.terms == []
 
 
+async def test_a_leader_asks_spark_only_while_clients_send_something() -> None:
+    async with houses(1) as (_, (only,)):
+        await only.node.start()
+        looks = 0
+
+        def renew() -> None:
+            nonlocal looks
+            looks += 1
+
+        only.premises.relays.renew_certificates = renew  # type: ignore[method-assign]
+        await until(lambda: looks > 3)
+        assert only.terms[0].asked == 1
+        await only.answer()
+        await until(lambda: only.terms[0].asked > 1)
+        asked, looks = only.terms[0].asked, 0
+        await until(lambda: looks > 3)
+        assert only.terms[0].asked <= asked + 1
+
+
 async def test_a_client_that_waits_is_served_when_the_leader_has_died() -> None:
     async with houses() as (_, (first, second)):
         await first.node.start()
@@ -247,12 +270,13 @@ async def test_a_leader_that_was_deposed_is_a_door() -> None:
         await first.node.start()
         served = await first.client()
         assert first.mark in await said(served)
-        # A suspicion that was wrong: the second one sees nothing of the first.
+        # A suspicion that was wrong: the second one sees nothing of the first, which learns of it from Spark.
         seen, database.found = database.found, None
         await second.node.start()
         assert seen is not None
         assert second.node.leads
-        assert await served.closed() == b""
+        served.send(calls.open_session())
+        await served.closed()
         await until(lambda: "stop" in first.terms[0].done)
         assert second.mark in await first.answer()
         await until(lambda: first.node._election.linked)
