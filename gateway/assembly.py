@@ -94,6 +94,7 @@ from gateway.proxy.capacity import Capacity
 from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.hosts import Hosts
+from gateway.proxy.leader_link import Trust
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate, client_context
@@ -740,9 +741,14 @@ def node(settings: Settings, engine: SparkServer, open_term: Callable[[Entrance]
     gateways, limits, traffic = settings.gateways, wire_limits_of(settings), Traffic()
     capacity = Capacity(limits.connections_max, traffic)
     entrance, gate = entrance_of(settings), RelayGate(gateways.secret, capacity)
-    relay = Address.parse(gateways.address)
-    relays = Entrance([Port(relay.host, relay.port, partial(ClientConnection, frozenset(), limits))], 0)
-    doorway = Doorway(gateways.secret, capacity, gateways.wait_seconds, limits.buffer_bytes_max, traffic)
+    relay, tls = Address.parse(gateways.address), settings.tls
+    certificate = Certificate(tls.certificate, tls.key) if gateways.tls_ca else None
+    context = client_context(gateways.tls_ca, "gateways", "gateways.tls_ca") if gateways.tls_ca else None
+    port = Port(relay.host, relay.port, partial(ClientConnection, frozenset(), limits), certificate)
+    relays = Entrance([port], limits.login_seconds)
+    doorway = Doorway(
+        Trust(gateways.secret, context), capacity, gateways.wait_seconds, limits.buffer_bytes_max, traffic
+    )
     watch = at_spark(settings, engine, traffic)
 
     async def close() -> None:

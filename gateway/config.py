@@ -548,14 +548,18 @@ class Gateways:
     )
     address: str = _setting(
         "",
-        "HOST:PORT at which the other gateways reach this one, besides the ports for clients. It listens there. "
-        "Passwords cross this connection unencrypted: let only gateways reach it.",
+        "HOST:PORT at which the other gateways reach this one, besides the ports for clients. It listens there.",
         _address_or_empty,
     )
     secret: str = _setting(
         "",
         "Secret by which gateways recognize each other, the same for all. Keep the file that contains it private.",
         _secret_or_empty,
+    )
+    tls_ca: str = _setting(
+        "",
+        "PEM file of the CA certificates by which gateways verify each other's tls.certificate; it must be valid for "
+        "the host of gateways.address. Empty: passwords cross the network between gateways unencrypted.",
     )
     wait_seconds: float = _setting(
         15.0,

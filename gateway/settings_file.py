@@ -229,6 +229,11 @@ def _gateways_contradictions(settings: Settings) -> Iterator[str]:
     ):
         if not value:
             yield f"gateways.enabled is true, but gateways.{name} is empty. Set it to {what}."
+    if gateways.tls_ca and not settings.tls.certificate:
+        yield (
+            "gateways.tls_ca is set, but tls.certificate is empty: a gateway that leads would have no certificate. Set "
+            "tls.certificate, or remove gateways.tls_ca."
+        )
     if not settings.upstream.address:
         yield (
             "gateways.enabled is true, but upstream.address is empty: each embedded engine has a metastore of its own. "
@@ -259,7 +264,7 @@ def _tls_contradictions(settings: Settings) -> Iterator[str]:
                 f"remove {name}."
             )
     open_ports = {name for name, port in (("binary", listen.port), ("http", listen.http_port)) if port != OFF}
-    if tls.certificate and open_ports.isdisjoint(tls.ports):
+    if tls.certificate and open_ports.isdisjoint(tls.ports) and not settings.gateways.tls_ca:
         named, unused = (" and ".join(sorted(each)) for each in (tls.ports, open_ports))
         yield (
             f"tls.certificate is set, but no open port uses TLS: tls.ports names {named}, but the open port is "

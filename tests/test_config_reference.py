@@ -271,6 +271,10 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
             ["gateways.enabled=true", "gateways.address=a:1", f"gateways.secret={'s' * 32}"],
             "each embedded engine has a metastore of its own",
         ),
+        (
+            ["gateways.enabled=true", "gateways.address=a:1", f"gateways.secret={'s' * 32}", "gateways.tls_ca=a.pem"],
+            "a gateway that leads would have no certificate",
+        ),
         (["gateways.address=a"], "must be HOST:PORT"),
         (["gateways.secret=short"], "at least 32 characters"),
         (["listen.port=-1"], "nobody could connect"),

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from gateway.gateways.election import Linked, Silent, Vacant
-from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Unreachable, connect
+from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.wire.preface import Preface, Role
 
 log = logging.getLogger(__name__)
@@ -25,9 +25,9 @@ _PING = b"?"
 class ControlLink:
     """Reports whether the leader answers, from `start` to `stop`."""
 
-    def __init__(self, leader: Leader, secret: str, report: Callable[[Linked | Silent | Vacant], None]) -> None:
+    def __init__(self, leader: Leader, trust: Trust, report: Callable[[Linked | Silent | Vacant], None]) -> None:
         self._leader = leader
-        self._secret = secret
+        self._trust = trust
         self._report = report
         self._task: asyncio.Task[None] | None = None
         self._link: LeaderLink | None = None
@@ -48,7 +48,7 @@ class ControlLink:
         mark = self._leader.mark
         while True:
             try:
-                self._link = await connect(self._leader, self._secret, Preface(Role.CONTROL, mark))
+                self._link = await connect(self._leader, self._trust, Preface(Role.CONTROL, mark))
                 self._link.attach(self, 1 << 16)
             except NotLeading as error:
                 self._tell(str(error))

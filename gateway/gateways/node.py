@@ -272,7 +272,7 @@ class GatewayNode:
             return
         log.info("following the gateway that leads at %s", leader.relay)
         self._premises.doorway.lead_to(leader)
-        self._control = ControlLink(leader, self._premises.gate.secret, self._events.put_nowait)
+        self._control = ControlLink(leader, self._premises.doorway.trust, self._events.put_nowait)
         self._control.start()
 
     def _unwatch(self) -> None:

@@ -22,10 +22,10 @@ def is_local(host: str) -> bool:
 def check(settings: Settings) -> None:
     """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines."""
     gateways = settings.gateways
-    if gateways.enabled and not is_local(Address.parse(gateways.address).host):
+    if gateways.enabled and not gateways.tls_ca and not is_local(Address.parse(gateways.address).host):
         log.warning(
-            "passwords reach gateways.address (%s) from the other gateways unencrypted: let nothing but gateways use "
-            "that network",
+            "passwords reach gateways.address (%s) from the other gateways unencrypted; set gateways.tls_ca, or let "
+            "nothing but gateways use that network",
             gateways.address,
         )
     if is_local(settings.listen.host):

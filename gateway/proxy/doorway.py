@@ -13,7 +13,7 @@ from gateway import loops
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.entrance import Host, Port
 from gateway.proxy.farewell import Farewell
-from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Unreachable, connect
+from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import set_socket_options
 from gateway.wire.preface import Preface, Role
@@ -33,11 +33,11 @@ class Doorway:
     """Serves clients from `open` on, until they are handed over. Implements `entrance.Host`."""
 
     def __init__(
-        self, secret: str, capacity: Capacity, wait_seconds: float, buffer_bytes_max: int, traffic: Traffic
+        self, trust: Trust, capacity: Capacity, wait_seconds: float, buffer_bytes_max: int, traffic: Traffic
     ) -> None:
         """`wait_seconds`: how long a client waits for a leader. `buffer_bytes_max`: bytes that may wait for a slow end
         of a connection before the other end is not read any more."""
-        self.secret = secret
+        self.trust = trust
         self.wait_seconds = wait_seconds
         self.buffer_bytes_max = buffer_bytes_max
         self.traffic = traffic
@@ -145,7 +145,7 @@ class Passage(asyncio.Protocol):
             leader = self._doorway.leader
             if leader is not None:
                 try:
-                    link = await connect(leader, self._doorway.secret, self._preface(leader))
+                    link = await connect(leader, self._doorway.trust, self._preface(leader))
                 except NotServing as error:
                     problem = f"{error} Connect again later."
                     if not error.for_now:

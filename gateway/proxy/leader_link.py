@@ -6,6 +6,7 @@ Tests: `test_doorway`.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -26,6 +27,15 @@ class Leader:
     mark: str
     relay: Address
     """Where it takes clients that doors pass on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How gateways recognize each other."""
+
+    secret: str
+    tls: ssl.SSLContext | None = None
+    """For connections to the leader; None without TLS."""
 
 
 class Unreachable(FreshgateError):
@@ -154,13 +164,13 @@ class LeaderLink(asyncio.Protocol):
             self._receiver.leader_gone()
 
 
-async def connect(leader: Leader, secret: str, preface: Preface) -> LeaderLink:
+async def connect(leader: Leader, trust: Trust, preface: Preface) -> LeaderLink:
     """Connects to the leader and is accepted. Raises Unreachable, NotLeading, NotServing."""
-    link = LeaderLink(DoorEnd(secret, preface))
+    link = LeaderLink(DoorEnd(trust.secret, preface))
     place = leader.relay
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            await asyncio.get_running_loop().create_connection(lambda: link, place.host, place.port)
+            await asyncio.get_running_loop().create_connection(lambda: link, place.host, place.port, ssl=trust.tls)
             welcome = await link.judged
     except ConnectionRefusedError as error:
         raise NotLeading(f"Nothing listens at {place}, where a gateway led.") from error

@@ -69,7 +69,7 @@ class RelayGate:
 
     def has_room(self, handshakes: int) -> bool:
         """Implements `entrance.Host`."""
-        return True
+        return not self._capacity.is_full(max(0, handshakes - CONTROLS_MAX))
 
     def starve(self, error: OSError) -> None:
         """Implements `entrance.Host`."""

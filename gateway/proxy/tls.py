@@ -70,17 +70,17 @@ class Certificate:
         return tuple(os.stat(path).st_mtime_ns for path in (self._certificate, self._key))
 
 
-def client_context(authorities: str) -> ssl.SSLContext:
+def client_context(authorities: str, server: str = "Spark", setting: str = "upstream.tls_ca") -> ssl.SSLContext:
     """The TLS context for a server whose certificate must be issued by these CAs (a PEM file), or, with "", by the
     system's.
 
-    Raises CertificateUnusable.
+    Raises CertificateUnusable, which names the server and the setting.
     """
     try:
         return ssl.create_default_context(cafile=authorities or None)
     except OSError as error:
         reason = _authorities_reason(authorities, error)
-        raise CertificateUnusable(f"TLS towards Spark cannot be used: {reason}. Check upstream.tls_ca.") from error
+        raise CertificateUnusable(f"TLS towards {server} cannot be used: {reason}. Check {setting}.") from error
 
 
 def _no_password() -> str:

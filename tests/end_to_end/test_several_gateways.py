@@ -10,6 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from certificates import Certificates
 from clients import pyhive, rows, unclosed
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
@@ -23,9 +24,10 @@ SECRET = "0123456789abcdef" * 2
 class Pair:
     """Gateways with the settings of several."""
 
-    def __init__(self, start: Callable[..., Gateway], directory: Path) -> None:
+    def __init__(self, start: Callable[..., Gateway], directory: Path, certificates: Certificates) -> None:
         self._start = start
         self._directory = directory
+        self._certificates = certificates
 
     def gateway(self, name: str, **settings: Any) -> Gateway:
         return self._start(
@@ -33,6 +35,9 @@ class Pair:
                 "gateways.enabled": "true",
                 "gateways.address": f"127.0.0.1:{free_port()}",
                 "gateways.secret": SECRET,
+                "gateways.tls_ca": self._certificates.ca,
+                "tls.certificate": self._certificates.server,
+                "tls.ports": "http",
                 "log.audit": self.audit(name),
                 **settings,
             }
@@ -47,8 +52,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(start_gateway: Callable[..., Gateway], tmp_path: Path) -> Pair:
-    return Pair(start_gateway, tmp_path)
+def pair(start_gateway: Callable[..., Gateway], tmp_path: Path, certificates: Certificates) -> Pair:
+    return Pair(start_gateway, tmp_path, certificates)
 
 
 def read(gateway: Gateway, sql: str) -> list[tuple[Any, ...]] | None:

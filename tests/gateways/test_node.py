@@ -23,7 +23,7 @@ from gateway.proxy import doorway as doorways
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance, Port
-from gateway.proxy.leader_link import Leader
+from gateway.proxy.leader_link import Leader, Trust
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.traffic import Traffic
@@ -192,7 +192,7 @@ def house(database: Database) -> House:
     taking.set()
     entrance, relays = (Entrance([Port("127.0.0.1", 0, wire)], 10) for _ in range(2))
     premises = Premises(
-        entrance, relays, Doorway(SECRET, capacity, 10, 1 << 16, Traffic()), RelayGate(SECRET, capacity), None
+        entrance, relays, Doorway(Trust(SECRET), capacity, 10, 1 << 16, Traffic()), RelayGate(SECRET, capacity), None
     )
 
     def open_term() -> FakeTerm:
@@ -357,7 +357,7 @@ async def test_a_leader_that_answers_no_more_is_reported(monkeypatch: pytest.Mon
     relays = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({NOSASL}), LIMITS))], 10)
     await relays.bind(gate)
     gate.begin("m")
-    link = control.ControlLink(Leader("m", Address("127.0.0.1", relays.numbers[0])), SECRET, found.append)
+    link = control.ControlLink(Leader("m", Address("127.0.0.1", relays.numbers[0])), Trust(SECRET), found.append)
     link.start()
     await until(lambda: found == [Linked("m")])
     (watched,) = gate._opened

@@ -68,3 +68,6 @@ def test_passwords_between_gateways_are_a_warning(address: str, warned: bool, ca
         exposure.check(settings_file.load(None, given))
     assert [text for text in caplog.messages if "gateways.address" in text] == caplog.messages
     assert bool(caplog.messages) == warned
+    caplog.clear()
+    exposure.check(settings_file.load(None, [*given, "gateways.tls_ca=ca.pem", "tls.certificate=a.pem"]))
+    assert caplog.messages == []

@@ -20,7 +20,7 @@ from gateway.proxy import leader_link
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.doorway import NOBODY, Doorway
 from gateway.proxy.entrance import Entrance, Port
-from gateway.proxy.leader_link import Leader, NotLeading, NotServing, Unreachable, connect
+from gateway.proxy.leader_link import Leader, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
@@ -33,6 +33,7 @@ from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gat
 from tests.wire import calls
 
 SECRET = "s" * 32
+TRUST = Trust(SECRET)
 MARK = "mark"
 ECHO = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
 
@@ -77,17 +78,19 @@ async def door(
     door_limits: WireLimits = LIMITS,
     wait_seconds: float = 10.0,
     certificate: Certificate | None = None,
+    relay_certificate: Certificate | None = None,
+    trust: Trust = TRUST,
     service: partial[Service] = ECHO,
     transport: str = "binary",
     http: bool = False,
 ) -> AsyncIterator[Door]:
     async with gateway(service=service, limits=limits, http=http) as gate:
         relay = RelayGate(SECRET, Capacity(100, gate.traffic))
-        inner = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits))], 10)
+        inner = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), relay_certificate)], 10)
         await inner.bind(relay)
         traffic = Traffic()
         doorway = Doorway(
-            SECRET, Capacity(door_limits.connections_max, traffic), wait_seconds, limits.buffer_bytes_max, traffic
+            trust, Capacity(door_limits.connections_max, traffic), wait_seconds, limits.buffer_bytes_max, traffic
         )
         port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), certificate, transport=transport)
         entrance = Entrance([port], 10)
@@ -133,6 +136,27 @@ async def test_a_client_over_tls_is_passed_on(tmp_path: Path) -> None:
         assert await peer.message() == echo_of(calls.status())
         relay = next(iter(it.gate.listener._relays))
         assert relay._wire.secure
+
+
+async def test_what_gateways_send_each_other_is_encrypted(tmp_path: Path) -> None:
+    authority, pem, trusting = trustme.CA(), tmp_path / "server.pem", ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    authority.configure_trust(trusting)
+    certificate = Certificate(str(pem), "")
+    async with door(relay_certificate=certificate, trust=Trust(SECRET, trusting)) as it:
+        it.lead()
+        peer = await it.client()
+        for request in (calls.status(), calls.execute("x" * 100_000)):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+        assert not next(iter(it.gate.listener._relays))._wire.secure
+        peer.close()
+        await until(lambda: it.gate.has("client_lost"))
+        stranger = Trust(SECRET, ssl.create_default_context())
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            await connect(it.leader, stranger, Preface(Role.CONTROL, MARK))
+        with pytest.raises(Unreachable):
+            await connect(it.leader, Trust(SECRET), Preface(Role.CONTROL, MARK))
 
 
 async def test_a_long_answer_waits_for_a_slow_client() -> None:
@@ -296,19 +320,19 @@ async def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
         assert it.gate.listener.clients == 0
         preface = Preface(Role.CLIENT, MARK, "binary", "127.0.0.1", 1)
         with pytest.raises(Unreachable, match=r"another gateways\.secret"):
-            await connect(it.leader, "t" * 32, preface)
+            await connect(it.leader, Trust("t" * 32), preface)
         with pytest.raises(NotLeading):
-            await connect(replace(it.leader, mark="other"), SECRET, replace(preface, leader="other"))
+            await connect(replace(it.leader, mark="other"), Trust(SECRET), replace(preface, leader="other"))
         with pytest.raises(NotServing):
-            await connect(it.leader, SECRET, replace(preface, transport="http"))
+            await connect(it.leader, Trust(SECRET), replace(preface, transport="http"))
         monkeypatch.setattr(leader_link, "CONNECT_SECONDS", 0.05)
         server = socket.create_server(("127.0.0.1", 0))
         silent = Address("127.0.0.1", server.getsockname()[1])
         with pytest.raises(Unreachable, match="does not answer"):
-            await connect(Leader(MARK, silent), SECRET, preface)
+            await connect(Leader(MARK, silent), Trust(SECRET), preface)
         server.close()
         with pytest.raises(NotLeading, match="Nothing listens"):
-            await connect(Leader(MARK, silent), SECRET, preface)
+            await connect(Leader(MARK, silent), Trust(SECRET), preface)
 
 
 async def test_a_leader_that_drains_takes_no_new_clients() -> None:
