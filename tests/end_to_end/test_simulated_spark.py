@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from processes import Engine
+from processes import Engine, FixedEndpoint
 from tiers import EVERYTHING
 from world.assembly import Tuning
 from world.choices import Choices
 from world.edges import Edges
 from world.shapes import Plan, Shape
-from world.spark import SparkSession
+from world.spark import SimulatedSession
 from world.storage import Metastore
 from world.tables import Table
 from world.world import World
@@ -32,7 +32,7 @@ from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import PLAIN
 from gateway.wire.endpoint import Endpoint
-from sql.names import TableName
+from sql.names import Namespace, TableName
 from sql.texts import descriptions, maintenance, observation
 from sql.texts.epochs import create_epoch, epoch_view
 from sql.texts.storage_layout import UNPARTITIONED, Selection, Shown, StorageLayout
@@ -69,7 +69,7 @@ class Simulated:
         metastore.databases["s"] = {}
         plan = Plan("nothing", {}, ())
         self.world = World(Shape(plan, metastore, Tuning(), caches), Edges(), Choices())
-        self._sessions: list[SparkSession] = [self.world.spark.open("g") for _ in range(2)]
+        self._sessions: list[SimulatedSession] = [self.world.spark.open("g", Namespace()) for _ in range(2)]
 
     def run(self, sql: str, session: int = 0) -> list[tuple[Any, ...]]:
         spark = self.world.spark
@@ -90,7 +90,7 @@ class Simulated:
         self.run(f"INSERT INTO s.{name} VALUES ({values})", session)
 
     def relation(self, name: str) -> Relation | None:
-        return self.world.metastore.relation(TableName(self.database, name))
+        return self.world.metastore.described(TableName(self.database, name))
 
     def shown(self, view: str, session: int = 0) -> set[int]:
         found = self.run(f"SELECT * FROM s.{view}", session)
@@ -106,11 +106,7 @@ class Real:
         self._stack = contextlib.AsyncExitStack()
         self.endpoint = Endpoint(engine.host, engine.port, PLAIN)
 
-        class There:
-            async def endpoint(_) -> Endpoint:
-                return self.endpoint
-
-        self._pool = SessionPool(There(), "tester", 4, settings=maintenance.STAGED)
+        self._pool = SessionPool(FixedEndpoint(self.endpoint), "tester", 4, settings=maintenance.STAGED)
         self._metastore = SparkMetastore(self._pool)
 
         async def lend() -> list[Any]:
