@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
+import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -120,3 +124,123 @@ def test_a_gateway_with_another_secret_leaves_the_leader_alone(pair: Pair) -> No
     assert read(other, "SELECT 1") is None
     assert read(leader, "SELECT 1") == [(1,)]
     assert pair.lines("other") == []
+
+
+LEADS = "this gateway leads"
+ROUNDS = 3
+TABLES = [f"moving.tokens_{n}" for n in range(12)]
+"""One for each writer, and another one after each INSERT that failed: Spark may go on with it, and INSERTs into one
+table that run at the same time delete each other's files."""
+
+
+class Tokens:
+    """Writers and readers through gateways chosen by chance. Each token is inserted once."""
+
+    def __init__(self, gateways: list[Gateway], seed: int) -> None:
+        self.gateways = gateways
+        """Those that run; changed while clients run."""
+        self.problems: list[str] = []
+        self.told: set[int] = set()
+        """Tokens whose INSERT has succeeded."""
+        self.reads = 0
+        self._tables = list(TABLES)
+        self._sent: set[int] = set()
+        self._random = random.Random(seed)
+        self._stop = threading.Event()
+        self._numbers = itertools.count(1)
+        self.log: list[str] = []
+        """What happened, for the report of a failure."""
+        self._threads = [threading.Thread(target=each) for each in (self._write, self._write, self._read, self._read)]
+
+    def __enter__(self) -> Tokens:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for each in self._threads:
+            each.join()
+
+    def go_on(self, seconds: float) -> None:
+        """Returns after some more reads and INSERTs."""
+        reads, told = self.reads, len(self.told)
+        wait_until(lambda: self.reads > reads + 2 and len(self.told) > told + 2, seconds, "reads and writes")
+
+    def note(self, what: str) -> None:
+        self.log.append(
+            f"{time.strftime('%T')}.{int(time.time() * 1000) % 1000:03} {threading.get_ident() % 10000} {what}"
+        )
+
+    def _sessions(self, work: Callable[[Any], None]) -> None:
+        """Does the work over and over in a session that ends with an error, and then in the next one."""
+        while not self._stop.is_set():
+            try:
+                with unclosed(self._random.choice(self.gateways)) as cursor:
+                    while not self._stop.is_set():
+                        work(cursor)
+            except (OperationalError, TTransportException, OSError) as error:
+                self.note(f"error {str(error)[-300:]}")
+                self._stop.wait(0.2)
+
+    def _write(self) -> None:
+        table = self._tables.pop()
+
+        def insert(cursor: Any) -> None:
+            nonlocal table
+            token = next(self._numbers)
+            self._sent.add(token)
+            self.note(f"insert {token}")
+            try:
+                rows(cursor, f"INSERT INTO {table} VALUES ({token})")
+            except (OperationalError, TTransportException, OSError):
+                table = self._tables.pop()
+                raise
+            self.told.add(token)
+            self.note(f"told {token}")
+
+        self._sessions(insert)
+
+    def _read(self) -> None:
+        def read_all(cursor: Any) -> None:
+            told = set(self.told)
+            self.note(f"read begins, told up to {max(told, default=0)}")
+            found = dict(rows(cursor, "SELECT token, times FROM moving.counted"))
+            self.reads += 1
+            self.note(f"read: {len(found)} of {len(told)}, missing {sorted(told - found.keys())}")
+            if missing := told - found.keys():
+                self.problems.append(f"a read lacks {sorted(missing)}")
+            if unknown := found.keys() - self._sent:
+                self.problems.append(f"a read has {sorted(unknown)}, which nobody has sent")
+            if doubled := [token for token, times in found.items() if times != 1]:
+                self.problems.append(f"a read has {doubled} more than once")
+
+        self._sessions(read_all)
+
+
+@pytest.mark.thorough
+def test_no_read_lacks_what_was_told_while_leaders_are_killed(pair: Pair) -> None:
+    gateways = [pair.gateway(name) for name in ("one", "two", "three")]
+    with pyhive(gateways[0].host, gateways[0].port) as cursor:
+        rows(cursor, "CREATE DATABASE moving")
+        for name in TABLES:
+            rows(cursor, f"CREATE TABLE {name} (token INT)")
+        every = " UNION ALL ".join(f"SELECT token FROM {name}" for name in TABLES)
+        query = f"SELECT token, count(*) AS times FROM ({every}) GROUP BY token"
+        rows(cursor, f"CREATE MATERIALIZED VIEW moving.counted AS {query}")
+    with Tokens(gateways, seed=1) as tokens:
+        for _ in range(ROUNDS):
+            tokens.go_on(120)
+            leader = next(each for each in gateways if LEADS in each.log.read_text(encoding="utf-8"))
+            gateways.remove(leader)
+            tokens.note(f"killing {leader.log}")
+            leader.kill()
+            tokens.go_on(TAKEOVER_SECONDS + 30)
+            gateways.append(pair.gateway("again"))
+    assert tokens.problems == [], "\n".join(tokens.log)
+    found = read(gateways[0], "SELECT token FROM moving.counted")
+    assert found is not None
+    assert tokens.told <= {token for (token,) in found}
+    with pyhive(gateways[0].host, gateways[0].port) as cursor:
+        rows(cursor, "DROP MATERIALIZED VIEW moving.counted")
+        rows(cursor, "DROP DATABASE moving CASCADE")

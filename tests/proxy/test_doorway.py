@@ -18,7 +18,7 @@ import trustme
 from gateway.config import Address
 from gateway.proxy import leader_link
 from gateway.proxy.capacity import Capacity
-from gateway.proxy.doorway import NOBODY, Doorway
+from gateway.proxy.doorway import HELD_BYTES_MAX, NOBODY, Doorway
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.leader_link import Leader, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.proxy.relay_gate import RelayGate
@@ -256,6 +256,27 @@ async def test_a_client_that_waits_is_served_by_the_gateway_that_takes_over() ->
             assert await peer.message() == echo_of(calls.status())
         assert it.doorway.clients == 0
         assert it.gate.listener.clients == 2
+
+
+async def test_a_client_over_tls_that_waits_is_handed_over(tmp_path: Path) -> None:
+    authority, pem, trusting = trustme.CA(), tmp_path / "server.pem", ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    authority.configure_trust(trusting)
+    async with door(certificate=Certificate(str(pem), "")) as it:
+        quiet, early, long = [await it.dial(trusting) for _ in range(3)]
+        early.writer.write(login_bytes())
+        long.writer.write(login_bytes() + bytes(HELD_BYTES_MAX + 1))
+        await until(lambda: sum(bool(each._held) for each in it.doorway._passages) == 2)
+        await until(lambda: any(not each._reading for each in it.doorway._passages))
+        it.entrance.host = it.gate.listener
+        it.doorway.hand_over(it.gate.listener)
+        quiet.writer.write(login_bytes())
+        for peer in (quiet, early, long):
+            assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+        for peer in (quiet, early):
+            peer.framed = True
+            peer.send(calls.execute("x" * 200_000))
+            assert await peer.message() == echo_of(calls.execute("x" * 200_000))
 
 
 async def test_clients_of_another_leader_are_closed() -> None:
