@@ -21,14 +21,20 @@ from sql.query.aggregates import (
     digits_of,
     digits_of_average,
 )
-from sql.query.averaging import SUMMED_EXACTLY, quotient, spare_digits
+from sql.query.averaging import (
+    EXACT_SCALE_MAX,
+    SPARE_DIGITS,
+    SUMMED_EXACTLY,
+    exact_quotient,
+    quotient,
+    spare_digits,
+)
 
 COUNT = "freshgate_n"
 """The number of a group's rows."""
 _INTEGRAL = SUMMED_EXACTLY | {"bigint"}
-_SPARE_DIGITS = 6
-"""Of the quotient that is an average of decimals: its last digit may differ from Spark's average of more than 10^6
-values. A proof needs more of them."""
+_DIGITS_MAX = 18
+"""Of decimals whose average is computed."""
 _PART_BITS = 21
 _PART = 2**_PART_BITS - 1
 
@@ -196,14 +202,18 @@ class States:
             total = self._wide_sum(aggregate, argument)
         elif digits is not None:
             result = digits_of(self._types.of(aggregate.text))
-            if spare_digits(digits) < _SPARE_DIGITS or result != digits_of_average(digits):
+            if digits.precision > _DIGITS_MAX or result != digits_of_average(digits):
                 raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
             total = _column(self._sum(aggregate))
         elif kind in SUMMED_EXACTLY or kind.upper() in APPROXIMATE or kind == "string":
             total = _column(self._sum(aggregate))
         else:
             raise refuse(f"avg of {kind}", Reason.FUNCTION_NOT_MERGEABLE)
-        return f"CASE WHEN {count} > 0 THEN {quotient(digits, total, count, _cast, '{} / {}'.format)} END"
+        if digits is not None and spare_digits(digits) < SPARE_DIGITS and digits.scale <= EXACT_SCALE_MAX:
+            value = exact_quotient(digits, total, count)
+        else:
+            value = quotient(digits, total, count, _cast, "{} / {}".format)
+        return f"CASE WHEN {count} > 0 THEN {value} END"
 
     def _wide_sum(self, aggregate: Aggregate, argument: str) -> str:
         """The exact sum of BIGINT as a decimal, because it may overflow where the average does not. It is kept as the

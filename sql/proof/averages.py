@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from sql.proof.terms import Term, column
 from sql.query.aggregates import COUNT_DIGITS, Digits, digits_in_average, digits_of, digits_of_sum, sum_is_certain
-from sql.query.averaging import SUMMED_EXACTLY
+from sql.query.averaging import SPARE_DIGITS, SUMMED_EXACTLY
 
-_SPARE_DIGITS = 9
-"""As `averaging.spare_digits`, of the quotient's type in the plan: fewer than 10^9 values are averaged correctly."""
 _PLAIN = ("child=#",)
 
 
@@ -37,7 +35,7 @@ def of_decimals(cast: Term) -> Term:
         return cast
     summed, counted = quotient.args
     divided = digits_of(quotient.type)
-    if divided is None or divided.scale < result.scale + _SPARE_DIGITS or digits_of(counted.type) != COUNT_DIGITS:
+    if divided is None or divided.scale < result.scale + SPARE_DIGITS or digits_of(counted.type) != COUNT_DIGITS:
         return cast
     if not _is_summed_exactly(operand) or digits_of(summed.type) != digits_of_sum(operand):
         return cast

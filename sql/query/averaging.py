@@ -9,6 +9,11 @@ from typing import TypeVar
 from sql.query.aggregates import COUNT_DIGITS, Digits, bounded, digits_of_average, digits_of_sum
 
 Written = TypeVar("Written")
+SPARE_DIGITS = 9
+"""A quotient with so many (`spare_digits`) is the average of fewer than 10^9 values."""
+_REST_DIGITS = 12
+EXACT_SCALE_MAX = 13
+"""Of decimals for `exact_quotient`: the rest of a division has 22 - scale digits behind those of the average."""
 SUMMED_EXACTLY = frozenset({"tinyint", "smallint", "int"})
 """Spark adds up the integers of an average as DOUBLE, which is exact as long as the sum has no more than 53 bits."""
 
@@ -25,6 +30,15 @@ def quotient(
     if averaged is None:
         return divide(cast(total, "DOUBLE"), cast(count, "DOUBLE"))
     return cast(divide(total, cast(count, str(COUNT_DIGITS))), str(digits_of_average(averaged)))
+
+
+def exact_quotient(averaged: Digits, total: str, count: str) -> str:
+    """The same as SQL, of decimals whose quotient has few spare digits: the whole part, and the quotient of the rest,
+    which has more of them, because the rest has no more digits than the count: at most 12."""
+    result, rest = digits_of_average(averaged), f"({total} % {count})"
+    whole = f"CAST(({total} - {rest}) / {count} AS {Digits(averaged.precision - averaged.scale, 0)})"
+    small = f"CAST({rest} AS {Digits(_REST_DIGITS + averaged.scale, averaged.scale)})"
+    return f"CAST({whole} + CAST({small} / {count} AS {Digits(result.scale + 1, result.scale)}) AS {result})"
 
 
 def spare_digits(averaged: Digits) -> int:

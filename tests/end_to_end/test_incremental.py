@@ -118,6 +118,22 @@ def test_appends_and_merges(sales: Database) -> None:
             assert mode == "INCREMENTAL", (view, said)
 
 
+def test_an_average_next_to_the_middle_between_two_decimals(database: Database) -> None:
+    """The quotient of so wide decimals has only six digits more than the average. Rounded to these first, it would be
+    the middle, and rounded up."""
+    count = 1_000_003
+    last = (count - 1) // 2 * pow(10**4, -1, count) % count
+    definition = "SELECT count(*) AS n, avg(paid) AS mean FROM payments"
+    database.run(
+        "CREATE TABLE payments (paid DECIMAL(18,2)) USING parquet",
+        f"INSERT INTO payments SELECT 0 FROM range({count - 1})",
+        f"CREATE MATERIALIZED VIEW averaged REFRESH INCREMENTAL FALLBACK AS {definition}",
+        f"INSERT INTO payments VALUES ({last // 100}.{last % 100:02})",
+    )
+    assert_equal(database, "averaged", definition)
+    assert route(database, "averaged")[0] == "INCREMENTAL", route(database, "averaged")
+
+
 SPARK_VIEWS = {
     "above": "CREATE VIEW above AS SELECT s.*, kind FROM {other}.seen s LEFT JOIN items ON what = item",
     "all_of_it": "CREATE VIEW all_of_it AS SELECT * FROM sales UNION ALL SELECT * FROM sales WHERE qty > 5",

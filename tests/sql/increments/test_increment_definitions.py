@@ -587,6 +587,14 @@ def test_the_texts_of_groups() -> None:
     )
 
 
+def test_an_average_of_wide_decimals_is_computed_of_whole_and_rest() -> None:
+    draft = analyse("SELECT avg(w) FROM t", Namespace("shop"), {name("t"): COLUMNS["t"]}, ["x"], named=False)
+    for digits, average, exact in (("18,2", "22,6", True), ("15,2", "19,6", False), ("18,14", "22,18", False)):
+        told = {"t0": f"decimal({digits})", "t1": f"decimal({average})", "t2": f"decimal(28,{digits[3:]})"}
+        text = texts.merged(draft.typed(told, ansi=True), "S", [])
+        assert (" % `freshgate_s0`" in text) == exact
+
+
 @pytest.mark.parametrize(
     ("query", "keys"),
     [

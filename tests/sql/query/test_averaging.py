@@ -6,8 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import pytest
 
-from sql.query.aggregates import Digits, digits_of_average
-from sql.query.averaging import quotient, spare_digits
+from sql.query.aggregates import Digits, bounded, digits_of_average
+from sql.query.averaging import EXACT_SCALE_MAX, SPARE_DIGITS, exact_quotient, quotient, spare_digits
 
 
 def _text(averaged: Digits | None) -> str:
@@ -17,6 +17,15 @@ def _text(averaged: Digits | None) -> str:
 def test_an_average_as_a_quotient() -> None:
     assert _text(None) == "CAST(s AS DOUBLE) / CAST(n AS DOUBLE)"
     assert _text(Digits(12, 2)) == "CAST(s / CAST(n AS DECIMAL(20,0)) AS DECIMAL(16,6))"
+
+
+def test_an_average_as_a_whole_part_and_a_rest() -> None:
+    """Spark computes both exactly, or with at least SPARE_DIGITS: a decimal of 38 digits less the 12 of the rest."""
+    whole, rest = "CAST((s - (s % n)) / n AS DECIMAL(16,0))", "CAST(CAST((s % n) AS DECIMAL(14,2)) / n AS DECIMAL(7,6))"
+    assert exact_quotient(Digits(18, 2), "s", "n") == f"CAST({whole} + {rest} AS DECIMAL(22,6))"
+    for scale in range(EXACT_SCALE_MAX + 1):
+        divided = bounded(12 + scale + 21, scale + 21)
+        assert divided.scale - digits_of_average(Digits(18, scale)).scale >= SPARE_DIGITS
 
 
 @pytest.mark.parametrize(("precision", "spare"), [(7, 17), (8, 16), (15, 9), (18, 6), (24, 0), (28, 0), (38, 0)])
