@@ -800,7 +800,7 @@ def _door_monitor(settings: Settings, doorway: Doorway) -> DoorMonitor | None:
     def missing() -> list[str]:
         return [] if doorway.leader is not None else ["No gateway leads at the moment."]
 
-    return DoorMonitor(place.host, place.port, missing, hosts.refusal)
+    return DoorMonitor(place.host, place.port, partial(metrics.door_text, doorway), missing, hosts.refusal)
 
 
 def _audit_file(target: str) -> AuditFile | None:

@@ -22,6 +22,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.tasks import RefreshTally, Tasks
 from gateway.mv.rewriting.usage import Counts, WhyMissed
 from gateway.mv.versions.janitor import Janitor
+from gateway.proxy.doorway import Doorway
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import StatementCounts
@@ -108,12 +109,34 @@ class _Subject(Collector):
         return self._families()
 
 
+def door_text(doorway: Doorway) -> bytes:
+    """The metrics of a gateway that passes its clients on, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(_Subject(lambda: door(doorway)))
+    return generate_latest(registry)
+
+
 # --- subjects ------------------------------------------------------------------------------------------
 
 
 def clients(listener: Listener, counts: StatementCounts, sessions: Sessions) -> Iterator[Metric]:
     traffic = listener.traffic
-    yield _gauge("client_connections", "Open client connections", listener.clients)
+    yield from _connections(listener.clients, traffic)
+    yield _gauge("relayed_connections", "Client connections that other gateways pass on", listener.relayed)
+    yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
+    logins = CounterMetricFamily("freshgate_logins", "Logins by outcome", labels=["outcome"])
+    logins.add_metric(["accepted"], counts.logins_accepted)
+    logins.add_metric(["refused"], counts.logins_refused)
+    yield logins
+    yield _gauge("sessions", "Open sessions", len(sessions))
+    yield _counter("sessions_opened", "Opened sessions", counts.sessions)
+    yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
+    yield _gauge("operations", "Open operations", sessions.operations)
+
+
+def _connections(clients: int, traffic: Traffic) -> Iterator[Metric]:
+    yield _gauge("client_connections", "Open client connections", clients)
     yield _counter("client_connections_accepted", "Accepted client connections", traffic.accepted)
     yield _counter(
         "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
@@ -123,17 +146,13 @@ def clients(listener: Listener, counts: StatementCounts, sessions: Sessions) -> 
         "Client connections refused, or left waiting, because too few file descriptors were left",
         traffic.starved,
     )
-    yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
     yield _counter("client_received_bytes", "Bytes received from clients", traffic.from_clients)
     yield _counter("client_sent_bytes", "Bytes sent to clients", traffic.to_clients)
-    logins = CounterMetricFamily("freshgate_logins", "Logins by outcome", labels=["outcome"])
-    logins.add_metric(["accepted"], counts.logins_accepted)
-    logins.add_metric(["refused"], counts.logins_refused)
-    yield logins
-    yield _gauge("sessions", "Open sessions", len(sessions))
-    yield _counter("sessions_opened", "Opened sessions", counts.sessions)
-    yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
-    yield _gauge("operations", "Open operations", sessions.operations)
+
+
+def door(doorway: Doorway) -> Iterator[Metric]:
+    yield _gauge("leader", "1 if this gateway may change the views of this storage", 0)
+    yield from _connections(doorway.clients, doorway.traffic)
 
 
 def statements(counts: StatementCounts, traffic: Traffic) -> Iterator[Metric]:
@@ -183,6 +202,7 @@ def views(catalog: Catalog, counts: StatementCounts, janitor: Janitor, fence: Fe
         counts.views_restored,
     )
     yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", janitor.waiting)
+    yield _gauge("leader", "1 if this gateway may change the views of this storage", fence.lost is None)
     yield _gauge("superseded", "1 if another gateway refreshes the views of this storage", fence.lost is not None)
 
 

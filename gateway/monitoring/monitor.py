@@ -17,7 +17,6 @@ from gateway.mv.catalog.fence import Fence
 log = logging.getLogger(__name__)
 
 JSON = "application/json"
-DOOR_METRICS = b"# This gateway passes its clients on to the one that leads, which has the metrics.\n"
 
 
 class Monitor:
@@ -67,10 +66,16 @@ class DoorMonitor:
     """Serves the same paths while a gateway passes its clients on to another one."""
 
     def __init__(
-        self, host: str, port: int, missing: Callable[[], list[str]], admission: Admission = lambda *_: None
+        self,
+        host: str,
+        port: int,
+        metrics: Callable[[], bytes],
+        missing: Callable[[], list[str]],
+        admission: Admission = lambda *_: None,
     ) -> None:
         """`missing` says what is missing before clients can be served, as sentences."""
         self._place = host, port
+        self._metrics = metrics
         self._missing = missing
         self._admission = admission
         self._server: HttpServer | None = None
@@ -87,7 +92,7 @@ class DoorMonitor:
             self._server = None
 
     async def _text(self) -> Response:
-        return Response(HTTPStatus.OK, CONTENT_TYPE, DOOR_METRICS)
+        return Response(HTTPStatus.OK, CONTENT_TYPE, self._metrics())
 
     async def _ready(self) -> Response:
         return _readiness(self._missing())

@@ -61,6 +61,11 @@ class Listener:
         return len(self._relays)
 
     @property
+    def relayed(self) -> int:
+        """Those that other gateways pass on."""
+        return sum(relay.relayed for relay in self._relays)
+
+    @property
     def handshakes(self) -> int:
         """TLS connections whose handshake is not complete."""
         return self._entrance.handshakes

@@ -107,6 +107,11 @@ class Relay(asyncio.Protocol):
         self._took = self._completed = self._last_active
 
     @property
+    def relayed(self) -> bool:
+        """Another gateway passes the client's bytes on."""
+        return self._passed_from is not None
+
+    @property
     def descriptor(self) -> int:
         """That of the client's connection."""
         assert self._transport is not None

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +19,7 @@ from views import view_of
 
 from gateway import assembly
 from gateway.errors import NotAllowed
+from gateway.monitoring import metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
@@ -29,6 +31,9 @@ from gateway.mv.model.view import Cause, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
 from gateway.mv.rewriting.usage import Counts as RewriteCounts
 from gateway.mv.rewriting.usage import WhyMissed
+from gateway.proxy.capacity import Capacity
+from gateway.proxy.doorway import Doorway
+from gateway.proxy.leader_link import Trust
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
@@ -85,7 +90,7 @@ class Stage:
             cast(Any, SimpleNamespace(janitor=SimpleNamespace(waiting=4))),
             cast(Any, SimpleNamespace(tasks=self.tasks)),
             cast(Any, SimpleNamespace(audit=audit or Audit(), sessions=sessions, results=results)),
-            cast(Any, SimpleNamespace(clients=5, traffic=traffic or Traffic())),
+            cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.lag,
             self.rewrites,
@@ -205,7 +210,9 @@ def test_readiness_names_the_gateway_that_took_over() -> None:
 def test_probes_of_a_door() -> None:
     async def scenario() -> None:
         missing: list[str] = ["No gateway leads at the moment."]
-        monitor = DoorMonitor("127.0.0.1", 0, lambda: missing)
+        traffic = Traffic(accepted=3, refused=1)
+        doorway = Doorway(Trust("s" * 32), Capacity(1, traffic), 1, 1, traffic)
+        monitor = DoorMonitor("127.0.0.1", 0, partial(metrics.door_text, doorway), lambda: missing)
         # A term of the gateway has the port in between.
         for _ in range(2):
             await monitor.start()
@@ -223,7 +230,9 @@ def test_probes_of_a_door() -> None:
             assert " 503 " in answer.splitlines()[0]
             assert json.loads(answer.splitlines()[-1])["missing"] == missing
             assert " 200 " in (await get("/healthz")).splitlines()[0]
-            assert (await get("/metrics")).splitlines()[-1].startswith("# ")
+            shown = samples_of((await get("/metrics")).partition("\r\n\r\n")[2])
+            names = "leader", "client_connections", "client_connections_accepted_total"
+            assert [shown[f"freshgate_{name}", ()] for name in names] == [0, 0, 3]
             missing.clear()
             assert " 200 " in (await get("/readyz")).splitlines()[0]
             missing.append("No gateway leads at the moment.")
@@ -289,6 +298,8 @@ def test_every_count_is_shown() -> None:
         "refreshes_running": 2,
         "refreshes_waiting": 3,
         "leftovers": 4,
+        "leader": 1,
+        "relayed_connections": 0,
         "superseded": 0,
         "statement_duration_seconds_count": 1,
     }
