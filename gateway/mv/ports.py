@@ -100,8 +100,12 @@ class Plans(Protocol):
         ...
 
 
-WHOLE_TEXTS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "8000000"}
-"""Settings of Spark with which EXPLAIN leaves nothing out."""
+WHOLE_TEXTS = {
+    "spark.sql.debug.maxToStringFields": "1000000",
+    "spark.sql.maxPlanStringLength": "8000000",
+    "spark.sql.redaction.string.regex": "(?!)",
+}
+"""Settings of Spark with which EXPLAIN leaves nothing out, and replaces nothing."""
 UNKNOWN_SETTINGS = {"freshgate.unknown": "true"}
 """Of a view of which Spark does not tell with which settings it was created, and these may matter."""
 

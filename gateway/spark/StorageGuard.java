@@ -73,8 +73,10 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     /** SQL scripts need a name of the error, for their handlers. */
     private static final String CONDITION = "MATERIALIZED_VIEW_STORAGE";
     private static final String SESSION_CATALOG = "spark_catalog";
-    private static final Pattern PERMIT =
-        Pattern.compile("/\\* freshgate permits ([0-9]{1,15}) ([0-9a-f]{32}) ([0-9a-f]{64}) \\*/");
+    /** The time in milliseconds, a random number and a signature, as `letters` in the gateway's code writes them. */
+    private static final Pattern PERMIT = Pattern.compile("/\\* freshgate permits ((?:[a-p]{4} ){27})\\*/");
+    private static final int TIME_DIGITS = 12;
+    private static final int NUMBER_DIGITS = 32;
     private static final long PERMIT_MILLIS = 3600000L;
     private static final int PERMITS_KEPT = 10000;
     private static final int DEPTH_MAX = 12;
@@ -411,14 +413,16 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         private boolean isPermitted(Finding finding) {
             SparkContext context = (SparkContext) call(session, "sparkContext");
             String text = context.getLocalProperty("spark.job.description");
-            // While a command runs, a client's settings are local properties; before, only Spark's own are.
+            // While a command runs, a client's settings are local properties; before, only Spark's own are. It lacks what
+            // `spark.sql.redaction.string.regex` matches, so a permit looks like no number, key or token.
             if (secret == null || text == null || finding.names.isEmpty()
                 || context.getLocalProperty("spark.sql.execution.id") != null) {
                 return false;
             }
             Matcher permits = PERMIT.matcher(text);
             while (permits.find()) {
-                if (isValid(permits, finding) && isFirst(permits, context.getLocalProperty("spark.jobGroup.id"))) {
+                String permit = digits(permits.group(1));
+                if (isValid(permit, finding) && isFirst(permit, context.getLocalProperty("spark.jobGroup.id"))) {
                     return true;
                 }
             }
@@ -433,14 +437,34 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
         return kind.equals("LocalTempView$") || kind.equals("GlobalTempView$");
     }
 
-    private static boolean isValid(Matcher permit, Finding finding) {
-        if (Math.abs(System.currentTimeMillis() - Long.parseLong(permit.group(1))) > PERMIT_MILLIS) {
+    /** The hexadecimal digits of a permit. */
+    private static String digits(String letters) {
+        StringBuilder digits = new StringBuilder();
+        for (int place = 0; place < letters.length(); place++) {
+            if (letters.charAt(place) != ' ') {
+                digits.append(Character.forDigit(letters.charAt(place) - 'a', 16));
+            }
+        }
+        return digits.toString();
+    }
+
+    private static long timeOf(String permit) {
+        return Long.parseLong(permit.substring(0, TIME_DIGITS), 16);
+    }
+
+    private static String numberOf(String permit) {
+        return permit.substring(TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS);
+    }
+
+    private static boolean isValid(String permit, Finding finding) {
+        if (Math.abs(System.currentTimeMillis() - timeOf(permit)) > PERMIT_MILLIS) {
             return false;
         }
+        String told = permit.substring(0, TIME_DIGITS + NUMBER_DIGITS);
+        String signature = permit.substring(TIME_DIGITS + NUMBER_DIGITS);
         Iterator names = finding.names.iterator();
         while (names.hasNext()) {
-            String signed = permit.group(1) + " " + permit.group(2) + " " + names.next();
-            if (!MessageDigest.isEqual(bytes(hmac(secret, signed)), bytes(permit.group(3)))) {
+            if (!MessageDigest.isEqual(bytes(hmac(secret, told + " " + names.next())), bytes(signature))) {
                 return false;
             }
         }
@@ -448,7 +472,7 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
     }
 
     /** Whether no other statement has used the permit. */
-    private static boolean isFirst(Matcher permit, String statement) {
+    private static boolean isFirst(String permit, String statement) {
         synchronized (used) {
             long now = System.currentTimeMillis();
             if (used.size() > PERMITS_KEPT) {
@@ -459,9 +483,9 @@ public class StorageGuard extends scala.runtime.AbstractFunction1 {
                     }
                 }
             }
-            String[] before = (String[]) used.get(permit.group(2));
+            String[] before = (String[]) used.get(numberOf(permit));
             if (before == null) {
-                used.put(permit.group(2), new String[] {String.valueOf(statement), permit.group(1)});
+                used.put(numberOf(permit), new String[] {String.valueOf(statement), String.valueOf(timeOf(permit))});
             }
             return before == null || before[0].equals(statement);
         }

@@ -176,7 +176,7 @@ SWITCHES = (
     "SET spark.freshgate.guard.database=x ;; DROP TABLE freshgate_storage.@T",
     "SET freshgate.guard.secret=x ;; DROP TABLE freshgate_storage.@T",
     "SET freshgate.guard.state=active ;; DROP TABLE freshgate_storage.@T",
-    "SET spark.job.description=/* freshgate permits 1 0 0 */ ;; DROP TABLE freshgate_storage.@T",
+    "SET spark.job.description=/* freshgate permits aaaa bbbb cccc */ ;; DROP TABLE freshgate_storage.@T",
     "SET spark.sql.optimizer.excludedRules=StorageGuard ;; DROP TABLE freshgate_storage.@T",
     "SET spark.sql.analyzer.singlePassResolver.enabledTentatively=true ;; DROP TABLE freshgate_storage.@T",
     "RESET ;; DROP TABLE freshgate_storage.@T",
@@ -251,6 +251,18 @@ def test_a_client_can_neither_read_the_secret_nor_find_it_in_the_configuration(s
 def test_the_gateway_says_that_the_guard_is_there(rewriting: Seen) -> None:
     log = rewriting.gateway.log.read_text(encoding="utf-8")
     assert "Spark's guard protects the storage database freshgate_storage" in log
+
+
+def test_a_session_that_hides_digits_in_texts_creates_views(stored: Stored) -> None:
+    stored.database.run(
+        "CREATE TABLE hidden (a INT) USING parquet",
+        "INSERT INTO hidden VALUES (1)",
+        "SET spark.sql.redaction.string.regex=[0-9]|[A-Za-z0-9+/_-]{16,}",
+        "CREATE MATERIALIZED VIEW of_hidden AS SELECT a FROM hidden WHERE a = 1",
+        "CREATE OR REPLACE MATERIALIZED VIEW of_hidden AS SELECT a + 1 AS a FROM hidden WHERE a = 1",
+    )
+    assert stored.database.rows("SELECT * FROM of_hidden") == [(2,)]
+    stored.database.run("DROP MATERIALIZED VIEW of_hidden", "RESET spark.sql.redaction.string.regex")
 
 
 def test_the_life_of_a_view(stored: Stored) -> None:

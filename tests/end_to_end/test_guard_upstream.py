@@ -205,7 +205,7 @@ def test_a_permit_is_for_one_change_of_one_object(gateway: Gateway, server: Rele
         dropping = "DROP VIEW IF EXISTS `default`.`v`"
         permitted = signed(OURS, dropping)
         permit = permitted.removeprefix(dropping)
-        changed = permit.replace(" */", "0 */"), permit.replace("permits 1", "permits 2"), permit[:-9] + permit[-3:]
+        changed = permit.replace(" */", "a */"), permit.replace("permits a", "permits b"), permit[:-9] + permit[-4:]
         for forged in ("", *changed, signed(OTHER, dropping).removeprefix(dropping)):
             assert "only the gateway" in refusal(eve, dropping + forged)
         assert "only the gateway" in refusal(eve, f"DROP TABLE {STORAGE}.p__p__12345678{permit}")

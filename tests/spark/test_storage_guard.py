@@ -30,7 +30,9 @@ from sql.texts.storage_layout import Shown
 OURS = "s" * 40
 OF_OURS = {DATABASE: "freshgate_storage"}
 VIEW, STORAGE = TableName("nyc", "Daily"), TableName("freshgate_storage", "nyc__daily__bae6635f")
-PERMIT = re.compile(r"\n/\* freshgate permits ([0-9]+ [0-9a-f]{32}) ([0-9a-f]{64}) \*/$")
+PERMIT = re.compile(r"\n/\* freshgate permits ((?:[a-p]{4} ){11})((?:[a-p]{4} ){16})\*/$")
+"""The time and a random number, and the signature."""
+DIGITS = str.maketrans("abcdefghijklmnop", "0123456789abcdef")
 
 
 class Told:
@@ -71,7 +73,8 @@ def test_each_statement_in_a_clients_session_is_signed_for_its_view_alone(text: 
     found = PERMIT.search(signed)
     assert found is not None
     assert signed.removesuffix(found[0]) == text
-    assert found[2] == hmac.new(OURS.encode(), f"{found[1]} {name}".encode(), hashlib.sha256).hexdigest()
+    told, signature = (bytes.fromhex(part.replace(" ", "").translate(DIGITS)).hex() for part in found.groups())
+    assert signature == hmac.new(OURS.encode(), f"{told} {name}".encode(), hashlib.sha256).hexdigest()
     assert guard().signed(text) != signed  # The guard accepts each permit once.
 
 
