@@ -198,6 +198,7 @@ def test_a_permit_is_for_one_change_of_one_object(gateway: Gateway, server: Rele
         pyhive(server.host, server.port, configuration={f"set:hiveconf:{SECRET}": OURS}) as service,
         pyhive(server.host, server.port, user="eve") as eve,
     ):
+        rows(service, f"CREATE DATABASE IF NOT EXISTS {STORAGE}")
         rows(service, f"CREATE TABLE {STORAGE}.p__p__12345678 (a INT) USING parquet")
         shown = f"SELECT `a` FROM `{STORAGE}`.`p__p__12345678` WHERE freshgate_version = 1"
         rows(service, f"CREATE TABLE {STORAGE}.v__v__12345678 (a INT, freshgate_version INT) USING parquet")
