@@ -115,6 +115,11 @@ COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def _modules() -> dict[str, Path]:
     found = {}
     for package in PACKAGES:
@@ -138,7 +143,7 @@ def layer_of(module: str) -> str:
 def imports_of(source: str, module: str, known: set[str]) -> set[str]:
     """The project's modules that a module imports, also within functions and under TYPE_CHECKING."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -268,7 +273,7 @@ def _is_package(name: str) -> bool:
 def test_no_function_contains_an_import() -> None:
     found = []
     for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path.read_text(encoding="utf-8"))
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 inside = [node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -282,7 +287,7 @@ OWNED = {"gateway.mv.freshness.entry": "Entry"}
 
 def state_of(module: str, owner: str) -> set[str]:
     """Returns the names of an object's attributes and properties, including private ones."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree = parsed(MODULES[module].read_text(encoding="utf-8"))
     (found,) = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner)
     names = {node.attr for node in ast.walk(found) if isinstance(node, ast.Attribute) and _is_self(node.value)}
     methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
@@ -292,7 +297,7 @@ def state_of(module: str, owner: str) -> set[str]:
 
 def writes_to_others(source: str) -> Iterator[tuple[int, str]]:
     """Yields line and name of each attribute that is assigned or deleted on anything but `self`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not _is_self(node.value):
             yield node.lineno, node.attr
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"setattr", "delattr"}:
@@ -334,7 +339,7 @@ def test_a_write_by_another_object_is_found(source: str) -> None:
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     """Every class with its dotted name."""
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 yield f"{name}.{node.name}", node
 
@@ -371,7 +376,7 @@ def test_class_names_have_one_meaning() -> None:
 
 
 def test_a_class_name_used_twice_is_found() -> None:
-    rows, row = ast.parse("class Rows: ...\nclass Row: ...").body
+    rows, row = parsed("class Rows: ...\nclass Row: ...").body
     assert isinstance(rows, ast.ClassDef)
     assert isinstance(row, ast.ClassDef)
     assert names_used_twice(iter([("a.Rows", rows), ("b.Rows", rows), ("b.Row", row)])) == {"Rows": ["a", "b"]}
@@ -383,7 +388,7 @@ def test_constructors_and_functions_are_narrow() -> None:
     wide = [
         f"{name}.{node.name}"
         for name, path in MODULES.items()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and parameters_of(node) > FUNCTION_PARAMETERS_MAX
     ]
     assert wide == []
@@ -391,7 +396,7 @@ def test_constructors_and_functions_are_narrow() -> None:
 
 def starred_tuples(source: str) -> list[int]:
     """The lines of calls with `*(a, b)`, which shows as one argument to whoever counts them."""
-    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    calls = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Call))
     starred = (each for call in calls for each in call.args if isinstance(each, ast.Starred))
     return [each.lineno for each in starred if isinstance(each.value, ast.Tuple)]
 
@@ -408,7 +413,7 @@ def test_classes_have_few_methods() -> None:
 
 
 def test_a_wide_constructor_is_counted() -> None:
-    (node,) = ast.parse("class C:\n    def __init__(self, a, /, b, c=1, *, d, e=2) -> None: ...").body
+    (node,) = parsed("class C:\n    def __init__(self, a, /, b, c=1, *, d, e=2) -> None: ...").body
     assert isinstance(node, ast.ClassDef)
     assert constructor_parameters(node) == 5
 
@@ -420,7 +425,7 @@ def test_sizes_beyond_the_targets_are_printed(capsys: pytest.CaptureFixture[str]
         text = path.read_text(encoding="utf-8")
         if (lines := text.count("\n")) > MODULE_LINES:
             found.append(f"{name} has {lines} lines, more than {MODULE_LINES}")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > FUNCTION_LINES:
@@ -439,7 +444,7 @@ def test_module_names_are_specific() -> None:
 def test_every_module_and_package_says_what_it_is_for() -> None:
     """No page lists the modules, so their docstrings are where a reader looks."""
     first = {
-        name: (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+        name: (ast.get_docstring(parsed(path.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
         for name, path in MODULES.items()
     }
     assert {name: text for name, text in first.items() if not text.endswith((".", ":"))} == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from clients import pyhive, rows
 from databases import Database, make_database
 from processes import Gateway, wait_until
-
-from gateway.mv.refresh.tasks import COMPACTED_FROM
+from tiers import sampled
 
 SALES = "CREATE TABLE sales (id INT, item STRING, qty INT, price DECIMAL(10,2), weight DOUBLE) USING parquet"
 ITEMS = "CREATE TABLE items (item STRING, kind STRING) USING parquet"
@@ -94,11 +94,9 @@ def route(database: Database, view: str) -> tuple[str, str]:
 
 
 def assert_equal(database: Database, view: str, definition: str) -> None:
-    """The view shows what its definition does, as a bag."""
-    both = [(view, f"({definition})"), (f"({definition})", view)]
-    for one, other in both:
-        missing = database.rows(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
-        assert not missing, (view, one[:20], missing[:5])
+    """The view shows what its definition does, as a bag. Compared here: EXCEPT ALL costs Spark more than both reads."""
+    shown, defined = (Counter(map(repr, database.rows(text))) for text in (f"SELECT * FROM {view}", definition))
+    assert shown == defined, (view, shown - defined, defined - shown)
 
 
 @pytest.fixture
@@ -107,12 +105,21 @@ def sales(database: Database) -> Database:
     return database
 
 
-def test_appends_and_merges(sales: Database) -> None:
-    for view, definition in DEFINITIONS.items():
+OF_EACH_KIND = {
+    *("filtered", "outer_joined", "itself", "united", "exploded", "starred_join"),
+    *("counted", "averaged", "extreme", "having_alias", "rolled", "total", "over_groups"),
+}
+"""Definitions of each way in which rows are added or merged. tests/sql/increments compares the rows of all."""
+
+
+@pytest.mark.parametrize("chosen", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["chosen", "others"])
+def test_appends_and_merges(sales: Database, chosen: bool) -> None:
+    views = {view: definition for view, definition in DEFINITIONS.items() if (view in OF_EACH_KIND) == chosen}
+    for view, definition in views.items():
         sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
     for write in (FILL.format(first=1000, count=30), "INSERT INTO sales VALUES (5, NULL, NULL, NULL, double('NaN'))"):
         sales.run(write)
-        for view, definition in DEFINITIONS.items():
+        for view, definition in views.items():
             assert_equal(sales, view, definition)
             mode, said = route(sales, view)
             assert mode == "INCREMENTAL", (view, said)
@@ -208,13 +215,14 @@ def test_a_definition_that_spark_plans_in_another_way_than_it_reads(sales: Datab
 
 
 @pytest.mark.parametrize(
-    ("write", "why"),
-    [
-        ("INSERT OVERWRITE sales SELECT * FROM VALUES (1, 'i1', 7, 1.5, 2.0D)", "ROWS_REMOVED"),
-        ("TRUNCATE TABLE sales", "ROWS_REMOVED"),
-    ],
+    "write",
+    sampled(
+        ["INSERT OVERWRITE sales SELECT * FROM VALUES (1, 'i1', 7, 1.5, 2.0D)", "TRUNCATE TABLE sales"],
+        {"overwritten"},
+        ["overwritten", "truncated"],
+    ),
 )
-def test_what_is_removed_causes_one_complete_refresh(sales: Database, write: str, why: str) -> None:
+def test_what_is_removed_causes_one_complete_refresh(sales: Database, write: str) -> None:
     views = {name: DEFINITIONS[name] for name in ("filtered", "counted", "having_some", "total")}
     for view, definition in views.items():
         sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
@@ -222,7 +230,7 @@ def test_what_is_removed_causes_one_complete_refresh(sales: Database, write: str
     for view, definition in views.items():
         assert_equal(sales, view, definition)
         mode, said = route(sales, view)
-        assert (mode, why in said) == ("COMPLETE", True), said
+        assert (mode, "ROWS_REMOVED" in said) == ("COMPLETE", True), said
     sales.run(FILL.format(first=2000, count=40))
     for view, definition in views.items():
         assert_equal(sales, view, definition)
@@ -261,17 +269,17 @@ def test_within_partitions(sales: Database) -> None:
     sales.run(FILL_DAY.format(day="2026-02-01", first=50, last=60))
     sales.run(FILL_DAY.format(day="2026-02-02", first=60, last=90))
     assert modes(sales) == by_rows
-    # A day that is replaced is recomputed, with all that later refreshes by rows need.
-    sales.run("INSERT OVERWRITE days PARTITION (day = DATE'2026-02-01') SELECT 7, 'i1', 6")
+    # Days that are replaced, dropped or without a value are recomputed, with all that later refreshes by rows need.
+    sales.run(
+        "INSERT OVERWRITE days PARTITION (day = DATE'2026-02-01') SELECT 7, 'i1', 6",
+        "ALTER TABLE days DROP PARTITION (day = DATE'2026-01-31')",
+        "INSERT INTO days VALUES (1, NULL, 3, NULL)",
+    )
     assert modes(sales) == whole
-    sales.run(FILL_DAY.format(day="2026-02-01", first=90, last=120))
+    sales.run(FILL_DAY.format(day="2026-02-01", first=90, last=120), "INSERT INTO days VALUES (2, NULL, 90, NULL)")
     assert modes(sales) == by_rows
     # Rows of a table that the partitions do not follow can belong to any of them.
     sales.run("INSERT INTO items VALUES ('i2', 'y')")
-    assert modes(sales) == {**dict.fromkeys(OF_DAYS, "INCREMENTAL")}
-    sales.run("ALTER TABLE days DROP PARTITION (day = DATE'2026-01-31')", "INSERT INTO days VALUES (1, NULL, 3, NULL)")
-    assert modes(sales) == whole
-    sales.run("INSERT INTO days VALUES (2, NULL, 90, NULL)")
     assert modes(sales) == by_rows
     above = {
         "by_day": ("PARTITION BY (day)", "SELECT day, sum(n) AS n FROM daily GROUP BY day"),
@@ -376,19 +384,34 @@ def test_explain_shows_the_statements(sales: Database) -> None:
     assert "_metadata.file_path IN" in explained
 
 
-def test_many_appends_are_copied_into_one_version(sales: Database) -> None:
+COMPACTED_FROM = 4
+
+
+@pytest.fixture
+def compacted(start_gateway: Any) -> Iterator[Database]:
+    """A database behind a gateway that copies fewer versions into one."""
+    gateway = start_gateway(constants={"gateway.mv.refresh.tasks.COMPACTED_FROM": COMPACTED_FROM})
+    for database in make_database(gateway):
+        database.run(SALES, FILL.format(first=0, count=100))
+        yield database
+
+
+def test_many_appends_are_copied_into_one_version(compacted: Database) -> None:
     """In the background; a view above goes on by rows."""
     above = f"SELECT item, count(*) AS n FROM ({DEFINITIONS['filtered']}) GROUP BY item"
-    sales.run(f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL AS {DEFINITIONS['filtered']}")
-    sales.run("CREATE MATERIALIZED VIEW above REFRESH INCREMENTAL AS SELECT item, count(*) AS n FROM v GROUP BY item")
+    compacted.run(
+        f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL AS {DEFINITIONS['filtered']}",
+        "CREATE MATERIALIZED VIEW above REFRESH INCREMENTAL AS SELECT item, count(*) AS n FROM v GROUP BY item",
+    )
     for number in range(COMPACTED_FROM - 1):
-        sales.run(f"INSERT INTO sales VALUES ({number}, 'i1', 9, 1.0, 1.0D)", "REFRESH MATERIALIZED VIEW v INCREMENTAL")
-    wait_until(lambda: route(sales, "v") == ("INCREMENTAL", f"copies {COMPACTED_FROM} versions into one"), 60)
+        write = f"INSERT INTO sales VALUES ({number}, 'i1', 9, 1.0, 1.0D)"
+        compacted.run(write, "REFRESH MATERIALIZED VIEW v INCREMENTAL")
+    wait_until(lambda: route(compacted, "v") == ("INCREMENTAL", f"copies {COMPACTED_FROM} versions into one"), 60)
     for number in range(2):
-        assert_equal(sales, "v", DEFINITIONS["filtered"])
-        assert_equal(sales, "above", above)
-        assert route(sales, "above")[0] == "INCREMENTAL", route(sales, "above")
-        sales.run(f"INSERT INTO sales VALUES ({number}, 'i2', 9, 1.0, 1.0D)")
+        assert_equal(compacted, "v", DEFINITIONS["filtered"])
+        assert_equal(compacted, "above", above)
+        assert route(compacted, "above")[0] == "INCREMENTAL", route(compacted, "above")
+        compacted.run(f"INSERT INTO sales VALUES ({number}, 'i2', 9, 1.0, 1.0D)")
 
 
 def test_rows_that_arrive_while_others_are_read(sales: Database) -> None:
