@@ -225,7 +225,8 @@ def values(gateway: Gateway) -> dict[str, list[str]]:
             while rest:
                 name = rest.pop()
                 accepted[name] = []
-                for value in candidates(name, SETTINGS[name].default):
+                # Spark's Thrift server and the gateway begin sessions with values of their own.
+                for value in candidates(name, str(rows(trying, f"SET {name}")[0][1])):
                     with suppress(hive.OperationalError):
                         rows(trying, f"SET {name}={value}")
                         accepted[name].append(f"{name}={value}")
@@ -274,7 +275,8 @@ def test_each_other_setting_makes_a_session_different(gateway: Gateway, plain: F
                     said = told(reader, "v_parts", TEXTS["parts"])
                 except hive.OperationalError:
                     said = name_of(setting) if answer(reader, TEXTS["parts"]).startswith(FAILED) else "an error"
-                if name_of(setting) not in said:
+                # What hides other settings makes these different.
+                if name_of(setting) not in said and " in this session, and " not in said:
                     odd[setting] = said
         print(f"  {len(settings)} values, odd: {odd}", file=sys.stderr, flush=True)
     assert odd == {}
