@@ -7,6 +7,9 @@
 
 The sessions of a `Warehouse` run those of the gateway's statements that change the metastore, and record their texts.
 There are no rows: the count of each table is one. `hold` blocks a statement until the test releases it.
+
+The simulated world also runs the gateway's statements, with rows and partitions, and with time that a history moves.
+This one stays beside it: its tests use asyncio's own loop, and texts that the world does not know.
 """
 
 from __future__ import annotations
