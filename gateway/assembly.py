@@ -113,6 +113,7 @@ from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
+from gateway.service.leadership import Leadership
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
@@ -375,8 +376,9 @@ class Views:
 
 def fence_of(settings: Settings, spark: AtSpark) -> Fence:
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
-    relay = settings.gateways.address if settings.gateways.enabled else ""
-    return Fence(spark.metastore, settings.storage.database, here, relay=relay)
+    several = settings.gateways.enabled
+    relay = settings.gateways.address if several else ""
+    return Fence(spark.metastore, settings.storage.database, here, relay=relay, several=several)
 
 
 def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Callable[[Restored], None]) -> Views:
@@ -676,6 +678,7 @@ def serve(
         sessions,
         audit,
         results,
+        leadership=Leadership(views.fence) if settings.gateways.enabled else None,
     )
 
 

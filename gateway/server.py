@@ -21,12 +21,13 @@ from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.proxy.entrance import Entrance
 from gateway.proxy.listener import Listener
 from gateway.service.clients.session import CLOSE_SECONDS
-from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-TAKING_OVER_SECONDS = 1.0
+TAKING_OVER_SECONDS = 2.0
+"""How long a successor lets requests and statements end that the gateway before it has under way: longer than one of
+its checks counts (`mv.catalog.fence.SURE_SECONDS`), and a second for what it has sent."""
 STANDING_BY_SECONDS = 5.0
 """Interval of looks at the gateway that has superseded this one."""
 UPSTREAM_SECONDS = 120.0
@@ -191,9 +192,6 @@ class Server:
                 self._service.sessions.shared.database = self._spark.habits.global_temporary
                 if not self._take_over:
                     await self._views.fence.wait_for_other()
-                if self._is_term:
-                    # Without it there is no place for the mark, and each of several gateways would lead.
-                    await self._spark.metastore.run(maintenance.create_database(self._settings.storage.database))
                 if await self._views.fence.take() or self._is_term:
                     # Lets statements end that the other gateway had under way when it was killed or superseded.
                     await asyncio.sleep(TAKING_OVER_SECONDS)

@@ -32,6 +32,7 @@ from views import given, view_of
 from gateway import assembly
 from gateway.config import Rewrite, Settings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.entry import Entry
@@ -213,13 +214,21 @@ class FakeMeasures:
 
 
 class FakeFence:
-    """A fence that no other gateway takes over; `locations` are the directories of the storage database."""
+    """A fence whose epoch stands until a test sets `lost`; `locations` are the directories of the storage database."""
 
     def __init__(self) -> None:
         self.lost: str | None = None
+        self.is_sure_now = True
+        self.checks = 0
         self.locations = {"file:/warehouse/storage.db"}
 
     async def check(self) -> None: ...
+
+    async def sure(self) -> None:
+        if not self.is_sure_now:
+            self.checks += 1
+        if self.lost is not None:
+            raise Superseded(self.lost)
 
     def is_sure(self, _: float) -> bool:
         return True
@@ -492,6 +501,7 @@ class Client:
             elif decision.on_sent is not None:
                 decision.on_sent()
             answer = answer if decision.mend is None else decision.mend(answer)
+            answer = answer if decision.confirm is None else await decision.confirm(answer)
         self.dispatch.replied()
         return answer
 

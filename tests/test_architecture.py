@@ -94,7 +94,7 @@ ROOMS = {
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),
-        *("recording", "executions", "dispatch"),
+        *("leadership", "recording", "executions", "dispatch"),
     ),
 }
 SHARED_NAMES = {"client", "command", "dialect", "shape", "terms"}

@@ -574,7 +574,7 @@ class Relay(asyncio.Protocol):
         forward = self._forward
         if forward is None:
             self._pass_late(upstream, data)
-        elif forward.on_reply is not None or forward.mend is not None or forward.at_once is not None:
+        elif forward.collected:
             if (reply := upstream.wire.collect(data)) is not None:
                 self._finish_collected(forward, reply)
         elif forward.page is not None and upstream.wire.framed:
@@ -639,8 +639,14 @@ class Relay(asyncio.Protocol):
                 raise
             except Exception:  # As in _decide; _fault logs and answers it.
                 reply = self._fault(self._request)
-        self._request = self._forward = None
-        self._answer(reply, forward.on_reply)
+        request, self._request, self._forward = self._request, None, None
+        if forward.confirm is None:
+            self._answer(reply, forward.on_reply)
+        else:
+            if forward.on_reply is not None:
+                self._process_reply(forward.on_reply, reply)
+            self._task = asyncio.ensure_future(_confirmed(forward.confirm(reply)))
+            self._task.add_done_callback(partial(self._decided, request))
         self._drain()
 
     def _finish_settled(self, forward: Forward, reply: bytes) -> None:
@@ -705,6 +711,10 @@ class Relay(asyncio.Protocol):
         if self._passed_from is not None:
             return self._passed_from
         return self._transport.get_extra_info("peername") if self._transport is not None else None
+
+
+async def _confirmed(reply: Awaitable[bytes]) -> Answer:
+    return Answer(await reply)
 
 
 def _exception_reply(request: bytes, text: str) -> bytes:

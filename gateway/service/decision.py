@@ -37,7 +37,8 @@ class Forward:
     The reply is streamed to the client. With `on_reply` or `mend` it is collected first (up to
     `WireLimits.reply_bytes_max`). `on_reply` is called with the reply once it has gone to the client, so that the
     client does not wait for the bookkeeping, and before anything else is processed. `mend` returns the reply that the
-    client gets instead. Neither may block. `page` decides what the client gets of a page of rows, and what else is
+    client gets instead. Neither may block. With `confirm`, `on_reply` is called first, and the client gets the reply
+    that the awaitable returns. `page` decides what the client gets of a page of rows, and what else is
     requested from Spark.
 
     `at_once` is the reply if Spark's is known in advance: if Spark is connected, the client does not wait for it. The
@@ -48,9 +49,16 @@ class Forward:
     payload: bytes
     on_reply: Callable[[bytes], object] | None = None
     mend: Callable[[bytes], bytes] | None = None
+    confirm: Callable[[bytes], Awaitable[bytes]] | None = None
     page: Page | None = None
     at_once: bytes | None = None
     on_sent: Callable[[], object] | None = None
+
+    @property
+    def collected(self) -> bool:
+        """Whether the reply is needed as a whole."""
+        last = self.at_once is not None
+        return self.on_reply is not None or self.mend is not None or self.confirm is not None or last
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.service.executions import Execution, Executions, follow
+from gateway.service.leadership import Leadership
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
     Asked,
@@ -74,6 +75,8 @@ class Service:
     audit: Audit = field(default_factory=Audit)
     results: ResultStore = field(default_factory=partial(ResultStore, 0, 0, 0.0))
     background: BackgroundTasks = field(default_factory=partial(BackgroundTasks, "work for a client that has gone"))
+    leadership: Leadership | None = None
+    """None: no other gateway waits to take over."""
 
 
 class Dispatch:
@@ -214,6 +217,12 @@ class Dispatch:
     # --- sessions ----------------------------------------------------------------------------------
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
+        leadership = self._service.leadership
+        if leadership is None or not leadership.needs_check(head):
+            return self._routed(session, head, payload)
+        return leadership.then(head, partial(self._routed, session, head, payload))
+
+    def _routed(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:
             if head.name == "CloseSession":
                 return self._opening.close(session, head, payload)
@@ -323,7 +332,10 @@ class Dispatch:
         session.outstanding += 1
         underway.sent(synchronous=not execution.call.run_async)
         payload = self._at_spark(session, execution.with_text(underway.send.text))
-        return Forward(payload, lambda answer: self._started(execution, underway, answer))
+        confirm, leadership = None, self._service.leadership
+        if leadership is not None and not execution.call.run_async and underway.matters:
+            confirm = partial(leadership.confirmed, execution.head)
+        return Forward(payload, lambda answer: self._started(execution, underway, answer), confirm=confirm)
 
     def _started(self, execution: Execution, underway: Underway, answer: bytes) -> None:
         """Spark has started or refused the statement; a synchronous statement has also ended."""
@@ -380,8 +392,12 @@ class Dispatch:
         if isinstance(operation, Answer):
             underway.abandon(End.FAILED)
             return operation
-        report = execution.statement.listening(operation.report)
-        return await self._run(execution, operation, self._executions.after(execution, way, underway, report))
+        report, matters = execution.statement.listening(operation.report), underway.matters
+        answer = await self._run(execution, operation, self._executions.after(execution, way, underway, report))
+        leadership = self._service.leadership
+        if leadership is None or execution.call.run_async or not matters:
+            return answer
+        return Answer(await leadership.confirmed(execution.head, answer.payload))
 
     def _operation(self, execution: Execution) -> Operation | Answer:
         """A new operation of the gateway's for the statement; the client's reply if it can have none."""
@@ -427,14 +443,7 @@ class Dispatch:
         if operation.lost:
             return self._lost_request(session, known_as, head)
         if head.name == "GetOperationStatus":
-            if operation.final_status is not None:
-                # The Hive 2.3 driver polls once per row.
-                answer = message.with_seqid(operation.final_status, head.seqid)
-                return Answer(answer, lambda: operation.is_open() and session.touch())
-            if operation.pending is not None:
-                self._asking = operation.pending
-                operation.pending.asked(self)
-            return Forward(payload, lambda answer: ends.status_seen(operation, answer))
+            return self._status(session, operation, head, payload)
         if head.name == "CloseOperation":
             return self._close_forwarded(session, operation, known_as, head, payload)
         if head.name == "CancelOperation":
@@ -454,6 +463,21 @@ class Dispatch:
         if head.name == "GetResultSetMetadata" and self._healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
+
+    def _status(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
+        confirm, leadership = None, self._service.leadership
+        if leadership is not None and operation.outcome_matters and not operation.told:
+            confirm = partial(leadership.status_told, operation, head)
+        if operation.final_status is not None:
+            # The Hive 2.3 driver polls once per row.
+            answer = message.with_seqid(operation.final_status, head.seqid)
+            if confirm is not None:
+                return _answered(confirm(answer))
+            return Answer(answer, lambda: operation.is_open() and session.touch())
+        if operation.pending is not None:
+            self._asking = operation.pending
+            operation.pending.asked(self)
+        return Forward(payload, lambda answer: ends.status_seen(operation, answer), confirm=confirm)
 
     def _rows(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
         if operation.reading is not None:
@@ -622,6 +646,10 @@ def _rows_lost() -> UpstreamLost:
         "Spark answered with an error, or its connection broke, while rows were under way. It is unknown which rows of "
         "this result come next. Run the statement again."
     )
+
+
+async def _answered(reply: Awaitable[bytes]) -> Answer:
+    return Answer(await reply)
 
 
 def _lost() -> UpstreamLost:

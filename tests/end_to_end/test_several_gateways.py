@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
+import signal
 import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -244,3 +247,38 @@ def test_no_read_lacks_what_was_told_while_leaders_are_killed(pair: Pair) -> Non
     with pyhive(gateways[0].host, gateways[0].port) as cursor:
         rows(cursor, "DROP MATERIALIZED VIEW moving.counted")
         rows(cursor, "DROP DATABASE moving CASCADE")
+
+
+@pytest.mark.thorough
+def test_a_leader_that_was_paused_serves_no_old_rows(pair: Pair) -> None:
+    """Its client sends a read while it is paused, and another gateway tells the end of a write meanwhile."""
+    leader, door = pair.gateway("leader"), pair.gateway("door")
+    with pyhive(leader.host, leader.port) as cursor:
+        rows(cursor, "CREATE DATABASE paused")
+        rows(cursor, "CREATE TABLE paused.t (a INT)")
+        rows(cursor, "INSERT INTO paused.t VALUES (1)")
+        rows(
+            cursor,
+            "CREATE MATERIALIZED VIEW paused.v TBLPROPERTIES ('probe_interval' = '3600') AS SELECT a FROM paused.t",
+        )
+    with ThreadPoolExecutor() as pool, unclosed(leader) as reader, unclosed(leader) as writer:
+        assert rows(reader, "SELECT * FROM paused.v") == [(1,)]
+        os.kill(leader.pid, signal.SIGSTOP)
+        try:
+            read_late = pool.submit(outcome, reader, "SELECT * FROM paused.v")
+            write_late = pool.submit(outcome, writer, "INSERT INTO paused.t VALUES (3)")
+            wait_until(lambda: read(door, "INSERT INTO paused.t VALUES (2)") == [], 120, "the takeover")
+        finally:
+            os.kill(leader.pid, signal.SIGCONT)
+        # An error of the gateway, or a closed connection.
+        assert isinstance(read_late.result(60), Exception)
+        assert isinstance(write_late.result(60), Exception)
+    assert read(door, "SELECT * FROM paused.v") == [(1,), (2,)]
+    wait_until(lambda: read(leader, "SELECT * FROM paused.v") == [(1,), (2,)], TAKEOVER_SECONDS, "the door")
+
+
+def outcome(cursor: Any, sql: str) -> list[tuple[Any, ...]] | Exception:
+    try:
+        return rows(cursor, sql)
+    except (OperationalError, TTransportException, OSError) as error:
+        return error

@@ -14,7 +14,7 @@ from views import view_of
 from warehouse import Warehouse
 
 from gateway.errors import StatementFailed, UpstreamLost
-from gateway.mv.catalog.fence import LATELY, Fence, OtherGateway, Superseded
+from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Superseded
 from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
@@ -363,3 +363,86 @@ def test_a_fault_of_the_metastore_ends_no_term() -> None:
             await some.check()
 
     asyncio.run(story())
+
+
+async def test_who_must_be_sure_shares_a_check(clock: Clock) -> None:
+    warehouse = database()
+    some = fence(warehouse, clock=clock)
+    await some.take()
+    clock.now = 100
+    warehouse.texts.clear()
+    await asyncio.gather(*(some.sure() for _ in range(50)))
+    await some.sure()
+    clock.now += SURE_SECONDS - 0.1
+    assert some.is_sure_now
+    await some.sure()
+    assert len(warehouse.texts) == 1
+    clock.now += 0.2
+    assert not some.is_sure_now
+    await some.sure()
+    assert len(warehouse.texts) == 2
+
+
+async def test_a_check_that_began_long_before_proves_nothing(clock: Clock) -> None:
+    """The process was paused while the metastore answered."""
+    warehouse = database()
+    paused, other = fence(warehouse, clock=clock), fence(warehouse)
+    await paused.take()
+    clock.now = 100
+    hold = warehouse.hold("SHOW TBLPROPERTIES")
+    checking = asyncio.create_task(paused.check())
+    await hold.reached.wait()
+    clock.now = 200
+    hold.go.set()
+    await checking
+    assert not paused.is_sure_now
+    await other.take()
+    with pytest.raises(Superseded):
+        await paused.sure()
+
+
+async def test_a_failed_check_makes_nobody_sure(clock: Clock) -> None:
+    warehouse = database()
+    some = fence(warehouse, clock=clock)
+    await some.take()
+    clock.now = 100
+    warehouse.failing["SHOW TBLPROPERTIES"] = UpstreamLost("Spark does not answer.")
+    assert [type(each) for each in await asyncio.gather(some.sure(), some.sure(), return_exceptions=True)] == [
+        UpstreamLost
+    ] * 2
+    await some.sure()
+
+
+async def test_a_gateway_beside_which_others_wait_has_a_database_for_its_epoch() -> None:
+    warehouse = Warehouse()
+    for _ in range(2):
+        some = Fence(SparkMetastore(warehouse), "s", "here", several=True)
+        await some.take()
+        await some.sure()
+        assert await fence(warehouse).other() is not None
+    drop(warehouse)
+    await some.check()
+    assert await fence(warehouse).other() is not None
+
+
+async def test_who_comes_when_a_check_has_just_ended_begins_another_one(clock: Clock) -> None:
+    warehouse, waits = database(), asyncio.Event()
+    some = fence(warehouse, clock=clock)
+    await some.take()
+    clock.now = 100
+    hold = warehouse.hold("SHOW TBLPROPERTIES")
+    first = asyncio.create_task(some.sure())
+    await hold.reached.wait()
+
+    async def come_late() -> None:
+        waits.set()
+        await hold.go.wait()
+        await some.sure()
+
+    late = asyncio.create_task(come_late())
+    await waits.wait()
+    clock.now = 200
+    warehouse.texts.clear()
+    hold.go.set()
+    await asyncio.gather(first, late)
+    assert len(warehouse.texts) == 1

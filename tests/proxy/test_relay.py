@@ -238,6 +238,53 @@ async def test_a_reply_is_changed() -> None:
         assert peek(await peer.message()).seqid == 99
 
 
+async def test_a_reply_that_has_to_be_confirmed_is_held_back() -> None:
+    """It is noted before, and the client's next request waits."""
+    confirming, confirmed, seen = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def confirm(reply: bytes) -> bytes:
+        seen.append("confirmed")
+        confirming.set()
+        await confirmed.wait()
+        return with_seqid(reply, 99)
+
+    def decide(request: bytes) -> Decision:
+        if peek(request).name == "FetchResults":
+            seen.append("next")
+            return Forward(request)
+        return Forward(request, lambda _: seen.append("noted"), confirm=confirm)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        peer.send(calls.fetch())
+        await confirming.wait()
+        assert seen == ["noted", "confirmed"]
+        confirmed.set()
+        assert peek(await peer.message()).seqid == 99
+        assert await peer.message() == echo_of(calls.fetch())
+        assert seen == ["noted", "confirmed", "next"]
+
+
+async def test_a_client_that_goes_while_a_reply_is_confirmed_leaves_nothing() -> None:
+    confirming, over = asyncio.Event(), asyncio.Event()
+
+    async def confirm(reply: bytes) -> bytes:
+        confirming.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+        return reply
+
+    async with gateway(service=service(lambda request: Forward(request, confirm=confirm))) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        await confirming.wait()
+        peer.writer.close()
+        await over.wait()
+
+
 async def test_a_reply_is_noted_after_it_was_sent_to_the_client() -> None:
     """It is noted before the client's next request is processed."""
     seen: list[str] = []

@@ -33,4 +33,8 @@ class Action:
                 return f"the {nth} statement of the kind `{self.subject}` {Fault[self.partition].value}"
             case "wait":
                 return f"{self.number} seconds pass"
+            case "pause gateway":
+                return f"the gateway is paused for {self.number} seconds"
+            case "depose gateway":
+                return f"the gateway is paused for {self.number} seconds, and another one started"
         return f"{self.verb} {self.subject}".rstrip()

@@ -5,6 +5,7 @@ It has no sockets: what a client asks goes to the router, as `service.dispatch` 
 
 from __future__ import annotations
 
+from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -14,6 +15,7 @@ from fake_spark import FakePlans
 
 from gateway import assembly
 from gateway.config import Settings
+from gateway.mv.catalog.fence import Fence
 from gateway.mv.model.view import Freshness
 from gateway.mv.refresh import increments, tasks
 from gateway.mv.refresh.habits import Habits
@@ -27,6 +29,7 @@ from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
 from sql.names import Namespace, TableName
+from world.loop import WHO
 from world.ports import Pool, SimulatedMetastore
 from world.spark import SimulatedSpark
 
@@ -102,6 +105,13 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
     return assembly.AtSpark(*parts)
 
 
+def context_of(gateway: Gateway) -> Context:
+    """In which its callbacks run."""
+    context = copy_context()
+    context.run(WHO.set, gateway.name)
+    return context
+
+
 class Gateway:
     """A gateway, from its start to its end or death."""
 
@@ -133,6 +143,10 @@ class Gateway:
     def found_damaged(self) -> int:
         """How often it has found a view damaged."""
         return self._server._views.storages.found
+
+    @property
+    def fence(self) -> Fence:
+        return self._server._views.fence
 
     async def start(self) -> None:
         await self._server.start()

@@ -15,7 +15,7 @@ from gateway.service.routing.underway import Underway
 from gateway.service.routing.ways import Own, RefreshFirst, Way
 from gateway.service.routing.ways import sent as as_sent
 from sql.understood import Understood
-from world.assembly import Gateway
+from world.assembly import Gateway, context_of
 from world.oracle import Read, Write
 from world.spark import Over, SimulatedSession, Statement
 
@@ -85,7 +85,8 @@ class Client:
         self._sent = sent
         self._world.tell(self.name, f"{sent.text}  (at {gateway.name}{'' if sent.waits else ', and asks no more'})")
         self.said = "cancelled"
-        self._task = task = self._world.loop.create_task(self._execute(gateway, session, sent))
+        execution = self._execute(gateway, session, sent)
+        self._task = task = self._world.loop.create_task(execution, context=context_of(gateway))
         task.add_done_callback(lambda done: self._over(done, sent))
 
     def cancel(self) -> None:
@@ -134,6 +135,8 @@ class Client:
             self._task = None
 
     async def _decided(self, gateway: Gateway, session: Session, sent: Sent) -> None:
+        if self._world.several:
+            await self._led(gateway)
         known = _read(sent.text)
         way: Way | None = gateway.router.plain(session, known)
         if way is None:
@@ -196,6 +199,9 @@ class Client:
         finally:
             self._running = None
         self._ended(underway, End.SUCCEEDED, sent)
+        if self._world.several and sent.write is not None:
+            await self._confirmed(gateway)
+            sent.write.told = True
         await self._world.moment()
         if sent.read is not None and running.reads and gateway.alive:
             if source is not None:
@@ -207,6 +213,14 @@ class Client:
         underway.ended(end)
         if sent.write is not None:
             sent.write.heard = True
+
+    async def _led(self, gateway: Gateway) -> None:
+        """As `Leadership.then`."""
+        await gateway.fence.sure()
+
+    async def _confirmed(self, gateway: Gateway) -> None:
+        """As `Leadership.confirmed`."""
+        await gateway.fence.sure()
 
     def _watched(self, underway: Underway, at_spark: SimulatedSession, ends: asyncio.Future[Any], sent: Sent) -> None:
         """As `Executions.watched`: nobody asks about it but the gateway, where that needs to know."""

@@ -12,11 +12,13 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from typing import Any, cast
 
 Callback = Callable[..., object]
+WHO: ContextVar[str] = ContextVar("who", default="")
+"""The process whose callback it is: one that is paused runs none."""
 
 
 class Handle:
@@ -30,6 +32,10 @@ class Handle:
         self._context = copy_context() if context is None else context
         self._when = when
         self.is_cancelled = False
+
+    @property
+    def who(self) -> str:
+        return self._context.get(WHO, "")
 
     def run(self) -> None:
         if not self.is_cancelled:
@@ -53,6 +59,8 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = count()
+        self._held: dict[str, list[Handle]] = {}
+        """The callbacks of processes that are paused."""
         self.complaints: list[dict[str, Any]] = []
         """What asyncio has to say of tasks whose errors nobody takes."""
         self.closed = False
@@ -65,8 +73,19 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
         return len(self._ready)
 
     def step(self) -> None:
-        """Runs the callback that has been ready for longest."""
-        self._ready.popleft().run()
+        """Runs the callback that has been ready for longest, unless its process is paused."""
+        handle = self._ready.popleft()
+        if self._held and (held := self._held.get(handle.who)) is not None:
+            held.append(handle)
+        else:
+            handle.run()
+
+    def pause(self, who: str) -> None:
+        """As SIGSTOP: the process runs nothing, and its clocks go on."""
+        self._held.setdefault(who, [])
+
+    def resume(self, who: str) -> None:
+        self._ready.extend(self._held.pop(who, ()))
 
     def next_timer(self) -> float | None:
         """When the next timer is due."""

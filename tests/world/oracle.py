@@ -34,6 +34,8 @@ class Write:
     """Its gateway knows that it has ended, or that it will never know."""
     running: asyncio.Future[Any] | None = None
     """How it ends at Spark, where its client does not ask."""
+    told: bool = False
+    """Its client knows that it has ended."""
 
     @property
     def counts(self) -> bool:
@@ -100,13 +102,14 @@ class Oracle:
         )
 
     def _oldest(self, table: Table, gateway: str) -> int:
-        """The last state that a read must see: of what its gateway has heard the end of, or what was long ago."""
+        """The last state that a read must see: of what its gateway has heard the end of, or what was long ago. Of
+        several gateways of which one leads: of what any client was told the end of."""
         seen = self._world.loop.time() - self._world.tuning.probe_interval
-        heard = {
-            write.state
-            for write in self.writes
-            if write.table == table.name and write.gateway == gateway and write.counts
-        }
+        writes = [write for write in self.writes if write.table == table.name]
+        if self._world.several:
+            heard = {write.state for write in writes if write.told}
+        else:
+            heard = {write.state for write in writes if write.gateway == gateway and write.counts}
         for number in range(len(table.states) - 1, 0, -1):
             if table.states[number].at < seen or number in heard:
                 return number

@@ -46,6 +46,8 @@ class Theme:
     """Who does the rest, by weight."""
     trusting: bool = False
     """Only in worlds in which a look is trusted for a while."""
+    several: bool = False
+    """One of several gateways leads."""
 
     def fits(self, shape: Shape) -> bool:
         within = not self.plans or shape.plan.name in self.plans
@@ -93,6 +95,13 @@ THEMES = {
     "connections": Theme(CLIENTS, {"fault": 5, "wait": 1}, (1, 2), kinds=("props", "insert", "write", "ask")),
     "crashes": Theme(CLIENTS, {"kill gateway": 3, "kill Spark": 2, "wait": 1}, (1, 2, 3)),
     "gateways": Theme(CLIENTS, {"start gateway": 3, "kill gateway": 1, "wait": 1, "fault": 1}, (1, 2), outside=(0, 1)),
+    "leaders": Theme(
+        {"read": 8, "insert": 6, "overwrite": 2, "ask": 2},
+        {"depose gateway": 8, "start gateway": 1, "pause gateway": 1, "kill gateway": 1, "fault": 1},
+        (1, 2, 3, 4),
+        trusting=True,
+        several=True,
+    ),
     "names": Theme(
         {"read": 6, "insert": 5, "ask": 6},
         {"fault": 4, "cancel": 1, "kill gateway": 1},
@@ -118,10 +127,11 @@ class History:
     actions: tuple[Action, ...]
     seed: int
     choices: tuple[int, ...] | None = None
+    several: bool = False
 
     def play(self, edges: Edges, *, tell: bool = False) -> Outcome:
         choices = Choices(self.seed) if self.choices is None else Choices(given=self.choices)
-        return happen(self.shape, edges, list(self.actions), choices, tell=tell)
+        return happen(self.shape, edges, list(self.actions), choices, tell=tell, several=self.several)
 
 
 def worlds(edges: Edges) -> list[Shape]:
@@ -158,7 +168,7 @@ def history(seed: int, among: Sequence[Shape], theme: str = "") -> History:
     if any(action.actor == OUTSIDE and action.verb not in SPOILS for action in actions):
         # What comes past the gateway and goes again between two looks is never seen: docs/internals/simulation.md.
         actions = [action for action in actions if action.verb != "truncate" and not action.removes]
-    return History(shape, tuple(actions), seed)
+    return History(shape, tuple(actions), seed, several=about.several)
 
 
 def _of_client(chance: Random, theme: Theme, shape: Shape, tables: list[str], views: list[str]) -> Action:
@@ -202,7 +212,7 @@ def _fate(chance: Random, theme: Theme) -> Action:
         case "fault":
             fault = chance.choice(list(Fault)).name
             return Action("fate", verb, chance.choice(theme.kinds), fault, chance.choice((0, 0, 1, 2)))
-        case "wait":
+        case "wait" | "pause gateway" | "depose gateway":
             return Action("fate", verb, number=chance.choice(WAITS))
         case "cancel":
             return Action("fate", verb, chance.choice(("ada", "bob")))

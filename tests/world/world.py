@@ -12,7 +12,7 @@ from functools import partial
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.model.view import Freshness
 from world.actions import Action
-from world.assembly import Gateway
+from world.assembly import Gateway, context_of
 from world.choices import Choices
 from world.client import Client
 from world.edges import Edges
@@ -52,8 +52,16 @@ class World:
     """The simulated world of one history."""
 
     def __init__(
-        self, shape: Shape, edges: Edges, choices: Choices, *, began: float = HISTORY, tell: bool = False
+        self,
+        shape: Shape,
+        edges: Edges,
+        choices: Choices,
+        *,
+        began: float = HISTORY,
+        tell: bool = False,
+        several: bool = False,
     ) -> None:
+        """`several`: gateways wait for their turn, and only the one that leads serves clients."""
         self.loop = Loop(began)
         self._began = began
         edges.begin(self.loop, int(began))
@@ -67,6 +75,7 @@ class World:
         self.clients = {name: Client(self, name) for name in ("ada", "bob", "eve")}
         self.violations: list[str] = []
         self.story: list[str] = []
+        self.several = several
         self._tells = tell
         self._queues: dict[str, deque[Action]] = {}
         self._moments: list[asyncio.Future[None]] = []
@@ -312,12 +321,26 @@ class World:
                     self._start()
             case "start gateway":
                 self._start()
+            case "pause gateway":
+                self._pause(action.number)
+            case "depose gateway":
+                self._pause(action.number)
+                self._start()
             case "kill Spark":
                 self.spark.restart()
             case "cancel":
                 self.clients[action.subject].cancel()
             case "wait":
                 self.loop.call_later(float(action.number), lambda: None)
+
+    def _pause(self, seconds: float) -> None:
+        if (gateway := self._serving()) is not None:
+            self.loop.pause(gateway.name)
+            self.loop.call_later(seconds, self._resume, gateway)
+
+    def _resume(self, gateway: Gateway) -> None:
+        self.tell("fate", f"{gateway.name} goes on")
+        self.loop.resume(gateway.name)
 
     def _kill(self, gateway: Gateway) -> None:
         gateway.alive = False
@@ -331,7 +354,7 @@ class World:
         self._starts += 1
         gateway = Gateway(self.spark, f"g{self._starts}", self.tuning)
         self.gateways.append(gateway)
-        starting = self.loop.create_task(gateway.start())
+        starting = self.loop.create_task(gateway.start(), context=context_of(gateway))
         starting.add_done_callback(lambda done: self._started(gateway, done))
 
     def _started(self, gateway: Gateway, done: asyncio.Task[None]) -> None:
@@ -354,6 +377,8 @@ class World:
         self.choices = Choices()
         self.spark.armed.clear()
         self.tell("fate", "nothing happens any more")
+        for gateway in self.gateways:
+            self.loop.resume(gateway.name)
         self._pass(0.0)  # A thread may still run a statement to its end.
         self._pass(CALM_SECONDS)
         if settles:
@@ -435,9 +460,11 @@ class Outcome:
     story: list[str]
 
 
-def happen(shape: Shape, edges: Edges, actions: list[Action], choices: Choices, *, tell: bool = False) -> Outcome:
+def happen(
+    shape: Shape, edges: Edges, actions: list[Action], choices: Choices, *, tell: bool = False, several: bool = False
+) -> Outcome:
     """Plays a history."""
-    world = World(shape, edges, choices, tell=tell)
+    world = World(shape, edges, choices, tell=tell, several=several)
     wrong: str | None = None
     try:
         world.play(actions)

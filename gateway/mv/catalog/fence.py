@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 LATELY = 0.5
 """For how many seconds a check protects rows of a reserved version: less than a successor waits."""
+SURE_SECONDS = 1.0
+"""For how many seconds a check holds for what clients ask and are told: less than a successor waits."""
 LOOK_SECONDS = 1.0
 """Interval of looks at the epoch of another gateway, at the start."""
 GATEWAY = "freshgate.gateway"
@@ -65,19 +67,24 @@ class Fence:
         clock: Callable[[], float] = time.monotonic,
         process: Process | None = None,
         relay: str = "",
+        *,
+        several: bool = False,
     ) -> None:
         """`relay`: the address (HOST:PORT) at which this gateway takes clients that other gateways pass on; empty: it
-        takes none."""
+        takes none. `several`: other gateways wait for their turn, so the storage database is created for an epoch."""
         self._metastore = metastore
         self._database = database
         self._here = here
         self._relay = relay
+        self._several = several
         self._clock = clock
         self._process = Process.own() if process is None else process
         self._mark = secrets.token_hex(8)
         self._epoch: TableName | None = None
         """None: there was no database in which one could stand."""
         self._taking = asyncio.Lock()
+        self._checking: asyncio.Task[None] | None = None
+        """The check that all wait for who must be sure."""
         self._beats = 0
         self._asked_at = -math.inf
         """When the last successful check began, by the monotonic clock."""
@@ -143,7 +150,7 @@ class Fence:
             return await self._take()
 
     async def _take(self) -> bool:
-        if not await self._has_database():
+        if not await self._found_database():
             self._epoch = None
             return False
         before = await self._epochs()
@@ -209,6 +216,33 @@ class Fence:
         """Whether this gateway was the one that may write at most so many seconds ago, or a moment ago."""
         return self.lost is None and self._clock() - self._asked_at <= max(LATELY, seconds)
 
+    async def sure(self) -> None:
+        """Returns if no other gateway can have told a client anything before this call: the last check began less than
+        SURE_SECONDS ago, or one that begins after the call succeeds. Any number of callers share a check.
+
+        Raises Superseded, and what Spark raises if the check fails: then it is not known.
+        """
+        called = self._clock()
+        while self._asked_at < called and not self.is_sure_now:
+            if self._checking is None:
+                self._checking = asyncio.ensure_future(self._check_for_all())
+                # Who waits for it is told of an error; nobody may be left.
+                self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.shield(self._checking)
+        self.raise_if_lost()
+
+    async def _check_for_all(self) -> None:
+        try:
+            await self.check()
+        finally:
+            # Here, and not in a callback: who calls `sure` before that ran would wait for what is over, without end.
+            self._checking = None
+
+    @property
+    def is_sure_now(self) -> bool:
+        """Whether `sure` would return without a check."""
+        return self.lost is None and self._clock() - self._asked_at < SURE_SECONDS
+
     async def check(self) -> None:
         """Returns if this gateway may write. Raises Superseded if another gateway has taken over."""
         await self._confirm()
@@ -224,13 +258,13 @@ class Fence:
                 self.raise_if_lost()
                 if self._epoch == epoch and not await self._retake():
                     return False
-        self._asked_at = asked_at
+        self._asked_at = max(self._asked_at, asked_at)
         return True
 
     async def _retake(self) -> bool:
         """Creates an epoch where there is none: the database is new or was recreated. Returns whether there is a
         database. Raises Superseded if another gateway has one."""
-        if not await self._has_database():
+        if not await self._found_database():
             self._epoch = None
             return False
         standing = await self._epochs()
@@ -291,6 +325,14 @@ class Fence:
             if (found := await self._properties(epoch)) is not None:
                 return _place(found.get(WHERE, ""))
         return _place("")
+
+    async def _found_database(self) -> bool:
+        """Whether there is a database for an epoch."""
+        if await self._has_database():
+            return True
+        if self._several:
+            await self._metastore.run(maintenance.create_database(self._database))
+        return self._several
 
     async def _has_database(self) -> bool:
         """Whether the storage database exists; notes its location."""

@@ -131,6 +131,8 @@ class ForwardedOperation:
     """Whether its rows may lack the column in its schema, which is then added."""
     final_status: bytes | None = None
     """The GetOperationStatus reply of the finished operation; it answers all later requests."""
+    told: bool = False
+    """Whether a client may know how it ended: this gateway was sure to lead when Spark had replied."""
     lost: bool = False
     """Whether it was lost when Spark went away."""
     closed: bool = False

@@ -98,6 +98,11 @@ class Underway:
             if (begin := _BEGUN.get(type(effect))) is not None:
                 begin(self, effect)
 
+    @property
+    def matters(self) -> bool:
+        """Whether its end changes what others may read or mean."""
+        return any(type(effect) not in _COUNTED for effect in self.send.effects)
+
     # --- events ------------------------------------------------------------------------------------
 
     def departs(self, send: Send) -> None:
@@ -119,7 +124,7 @@ class Underway:
             self.statement.started(operation)
         if self.send.effects:
             operation.underway, operation.runs_others = self, self.send.runs_others
-            operation.outcome_matters = any(type(effect) not in _COUNTED for effect in self.send.effects)
+            operation.outcome_matters = self.matters
 
     def ended(self, end: End) -> None:
         if self._ended:
