@@ -141,7 +141,7 @@ from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
 from sql.releases import Speaking
-from sql.texts import maintenance
+from sql.texts import maintenance, observation
 
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, separate from those that refreshes occupy for minutes."""
@@ -329,7 +329,7 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
 
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED)
     short = pool(METASTORE_SESSIONS, {})
-    looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
+    looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL}, observation.LISTING_SETTINGS)
     return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine), guard)
 
 

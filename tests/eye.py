@@ -19,6 +19,7 @@ from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.endpoint import Endpoint
 from sql.names import Namespace, TableName
+from sql.texts import observation
 
 NOW = float("inf")
 """Asks for a look that begins now."""
@@ -35,7 +36,8 @@ class Eye:
     def __init__(self, port: int, cursor: Any, runner: asyncio.Runner) -> None:
         self.cursor = cursor
         self.runner = runner
-        self.pool = SessionPool(FixedEndpoint(Endpoint("127.0.0.1", port)), "observer", 4)
+        place = FixedEndpoint(Endpoint("127.0.0.1", port))
+        self.pool = SessionPool(place, "observer", 4, settings=observation.LISTING_SETTINGS)
         self.observer = self.another()
         self.before: dict[str, Snapshot] = {}
 

@@ -26,6 +26,7 @@ from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
 from sql.releases import NEWEST, Dialect
+from sql.texts.observation import LISTING_SETTINGS
 from tests.wire import calls
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
@@ -533,6 +534,22 @@ def test_the_settings_of_a_pool_are_set_once_the_session_is_open(engine: Engine,
             assert (await session.run(f"SET {name}")).rows[0][1] == value
         await pool.close()
         assert greeted == [value]
+
+    asyncio.run(check())
+
+
+def test_a_session_that_the_server_has_ended_has_the_settings_of_its_pool_again(engine: Engine) -> None:
+    async def check() -> None:
+        pool = SessionPool(FixedEndpoint(at(engine)), "service", 1, settings=LISTING_SETTINGS)
+        async with asyncio.timeout(DEADLINE_SECONDS), pool.session() as first:
+            other = await first.connection.sibling()
+            await other.session(first.handle).close()
+            await other.close()
+        async with asyncio.timeout(DEADLINE_SECONDS), pool.session() as again:
+            assert again is first
+            for name, value in LISTING_SETTINGS.items():
+                assert (await again.run(f"SET {name}")).rows[0][1] == value
+        await pool.close()
 
     asyncio.run(check())
 

@@ -72,33 +72,32 @@ class _Batch:
 
 
 class Listings:
-    """Lists files for looks. The sessions are used for nothing else: they keep their settings."""
+    """Lists files for looks. Its sessions have LISTING_SETTINGS (`sql.texts.observation`) from the time when they are
+    opened, and again when they are opened anew because the server had ended them."""
 
     def __init__(self, sessions: ServiceSessions, look_seconds: float = LOOK_SECONDS) -> None:
         self._sessions = sessions
         self.look_seconds = look_seconds
-        self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
-        """ServiceSessions with the settings for listing, each with the number of tasks that it lists with."""
+        self._tasks: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
+        """With how many tasks a session lists, if not with LISTING_TASKS_MAX. One that was opened anew does so again,
+        which only takes longer."""
         self._gathering: _Batch | None = None
         """Listings that will begin in a moment."""
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing. Raises TimeoutError if it is used for too long; waiting for a
-        session does not count."""
+        """A session for listing. Raises TimeoutError if it is used for too long; waiting for a session does not
+        count."""
         async with self._sessions.session() as session, asyncio.timeout(self.look_seconds):
-            if session not in self._set_up:
-                for key, value in observation.LISTING_SETTINGS.items():
-                    await session.run(observation.set_setting(key, value))
-                self._set_up[session] = observation.LISTING_TASKS_MAX
             yield session
 
     async def prepare(self, session: SqlSession, directories: int) -> None:
         """Sets the number of tasks for listing so many directories in a session that was lent."""
         tasks = observation.listing_tasks(directories)
-        if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
+        listed_with = self._tasks.get(session, observation.LISTING_TASKS_MAX)
+        if directories > observation.LISTED_AT_ONCE and listed_with != tasks:
             await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
-            self._set_up[session] = tasks
+            self._tasks[session] = tasks
 
     async def files(
         self, locations: Sequence[str], expected: int | None = None, directories: int = UNKNOWN_DIRECTORIES

@@ -45,7 +45,7 @@ class _Observed:
 class Observer:
     """Observes base tables. Concurrent callers share observations, and the last one of each table is remembered.
 
-    The sessions are used only for observations: they keep the settings that make listings cheap.
+    The sessions have the settings that make listings cheap (`LISTING_SETTINGS`).
     """
 
     def __init__(
