@@ -29,7 +29,6 @@ from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.ways import RefreshFirst, Send
 from sql.texts.storage_layout import Shown
-from world.client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +172,6 @@ def _stored_rows_are_believed() -> None:
         return await mark(self, entry, shown)
 
     _instead(StorageLooks, "mark", marked)
-
-
-@_bug("statements are routed by a gateway that does not lead any more", "this one", "leaders")
-def _nobody_asks_who_leads() -> None:
-    async def nothing(*_: object) -> None: ...
-
-    _instead(Client, "_led", nothing)
 
 
 @_bug("a successor does not wait", "this one", "leaders")

@@ -18,6 +18,7 @@ from world.spark import Fault
 from world.world import SPOILS, Outcome, happen
 
 WAITS = (1, 3, 10, 31, 65)
+PAUSES = (3, 10, 20, 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,10 @@ THEMES = {
     "crashes": Theme(CLIENTS, {"kill gateway": 3, "kill Spark": 2, "wait": 1}, (1, 2, 3)),
     "gateways": Theme(CLIENTS, {"start gateway": 3, "kill gateway": 1, "wait": 1, "fault": 1}, (1, 2), outside=(0, 1)),
     "leaders": Theme(
-        {"read": 8, "insert": 6, "overwrite": 2, "ask": 2},
-        {"depose gateway": 8, "start gateway": 1, "pause gateway": 1, "kill gateway": 1, "fault": 1},
-        (1, 2, 3, 4),
+        {"read": 9, "insert": 8, "overwrite": 1, "ask": 1},
+        {"depose gateway": 9, "pause gateway": 1, "kill gateway": 1},
+        (1, 1, 2),
+        clients=("ada", "ada", "bob"),
         trusting=True,
         several=True,
     ),
@@ -212,7 +214,9 @@ def _fate(chance: Random, theme: Theme) -> Action:
         case "fault":
             fault = chance.choice(list(Fault)).name
             return Action("fate", verb, chance.choice(theme.kinds), fault, chance.choice((0, 0, 1, 2)))
-        case "wait" | "pause gateway" | "depose gateway":
+        case "pause gateway" | "depose gateway":
+            return Action("fate", verb, number=chance.choice(PAUSES))
+        case "wait":
             return Action("fate", verb, number=chance.choice(WAITS))
         case "cancel":
             return Action("fate", verb, chance.choice(("ada", "bob")))

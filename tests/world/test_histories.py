@@ -20,7 +20,6 @@ FOUND_LATE = {
     "a look of another view's reader shows this one nothing",
     "a read is sent to what its name has come to mean",
     "rows that went beside a refresh were never there",
-    "statements are routed by a gateway that does not lead any more",
     "what a name shows after a broken connection stays so",
 }
 """Only one in hundreds of histories finds these."""
