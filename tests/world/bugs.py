@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway import server
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.mv.catalog import naming
+from gateway.mv.catalog import fence, naming
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
@@ -29,6 +29,7 @@ from gateway.service.clients.pending_statement import PendingStatement
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.ways import RefreshFirst, Send
 from sql.texts.storage_layout import Shown
+from world.client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,25 @@ def _stored_rows_are_believed() -> None:
     _instead(StorageLooks, "mark", marked)
 
 
-@_bug("a successor does not wait", "this one", "leaders")
+@_bug("statements are routed by a gateway that does not lead any more", "d34f64ee", "leaders")
+def _nobody_asks_who_leads() -> None:
+    async def nothing(*_: object) -> None: ...
+
+    _instead(Client, "_led", nothing)
+
+
+@_bug("the end of a write is told by a gateway that does not lead any more", "d34f64ee", "leaders")
+def _ends_are_told_by_anybody() -> None:
+    async def nothing(*_: object) -> None: ...
+
+    _instead(Client, "_confirmed", nothing)
+
+
+@_bug("a check of long ago says who leads", "d34f64ee", "leaders")
+def _checks_hold_for_long() -> None:
+    _instead(fence, "SURE_SECONDS", 60.0)
+
+
+@_bug("a successor does not wait", "d34f64ee", "leaders")
 def _no_successor_waits() -> None:
     _instead(server, "TAKING_OVER_SECONDS", 0.0)

@@ -97,9 +97,10 @@ THEMES = {
     "crashes": Theme(CLIENTS, {"kill gateway": 3, "kill Spark": 2, "wait": 1}, (1, 2, 3)),
     "gateways": Theme(CLIENTS, {"start gateway": 3, "kill gateway": 1, "wait": 1, "fault": 1}, (1, 2), outside=(0, 1)),
     "leaders": Theme(
-        {"read": 9, "insert": 8, "overwrite": 1, "ask": 1},
+        {"read": 9, "insert": 6, "ask": 1},
         {"depose gateway": 9, "pause gateway": 1, "kill gateway": 1},
-        (1, 1, 2),
+        (1, 1, 1, 2),
+        plans=("one table", "values of partitions", "a view on a view"),
         clients=("ada", "ada", "bob"),
         trusting=True,
         several=True,

@@ -245,7 +245,12 @@ class World:
         client = self.clients.get(actor)
         if client is None:
             return True
-        return not client.busy and client.rests_until <= self.loop.time() and self._serving() is not None
+        return not client.busy and client.rests_until <= self.loop.time() and self._is_served(actor)
+
+    def _is_served(self, actor: str) -> bool:
+        """Whether a gateway takes what a client sends: ada stays at the first one, doors hold the others."""
+        serving = self._serving()
+        return serving is not None and (not self.several or actor == "ada" or serving is self.gateways[-1])
 
     def _serving(self) -> Gateway | None:
         return next((gateway for gateway in reversed(self.gateways) if gateway.serves and gateway.alive), None)
