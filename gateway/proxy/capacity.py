@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 
-from gateway.proxy.descriptors import Room
+from gateway.proxy.descriptors import REPORT_SECONDS, Room
 from gateway.proxy.traffic import Traffic
+from gateway.tally import Seldom
 
 log = logging.getLogger(__name__)
 
@@ -20,13 +21,16 @@ class Capacity:
         self._connections_max = connections_max
         self._traffic = traffic
         self._room = Room()
+        self._seldom = Seldom(REPORT_SECONDS)
 
     def is_full(self, taken: int) -> bool:
         """Whether so many connections leave room for no further one; then counts a refusal."""
         if taken < self._connections_max:
             return False
         self._traffic.refused += 1
-        log.warning("a client was refused: %d connections are open (limits.connections)", taken)
+        # Whoever can connect can have this happen thousands of times a second.
+        if self._seldom.is_due():
+            log.warning("a client was refused: %d connections are open (limits.connections)", taken)
         return True
 
     def refusal(self, taken: int, descriptor: int) -> str | None:

@@ -12,9 +12,11 @@ import logging
 from typing import cast
 
 from gateway.proxy.capacity import Capacity
+from gateway.proxy.descriptors import REPORT_SECONDS
 from gateway.proxy.entrance import Port
 from gateway.proxy.listener import Listener
 from gateway.proxy.upstream import set_socket_options
+from gateway.tally import Seldom
 from gateway.wire.frame import WireError
 from gateway.wire.preface import LeaderEnd, Preface, Role, Welcome
 
@@ -36,6 +38,7 @@ class RelayGate:
         self._listener: Listener | None = None
         self._opened: set[Arrival] = set()
         """Connections that are not yet introduced, and those of doors that watch."""
+        self._seldom = Seldom(REPORT_SECONDS)
 
     def begin(self, mark: str) -> None:
         """This gateway is about to lead with this mark."""
@@ -75,13 +78,20 @@ class RelayGate:
         """Implements `entrance.Host`."""
         self._capacity.starve(error)
 
-    def enter(self, each: Arrival) -> bool:
-        """Registers a new connection. Returns whether there is room for it."""
+    def enter(self, each: Arrival, descriptor: int) -> bool:
+        """Registers a new connection. Returns whether there is room for it, and leaves descriptors to those that are
+        served: nobody is authenticated yet."""
         self._opened.add(each)
-        return not self._capacity.is_full(max(0, len(self._opened) - CONTROLS_MAX))
+        return self._capacity.refusal(max(0, len(self._opened) - CONTROLS_MAX), descriptor) is None
 
     def leave(self, each: Arrival) -> None:
         self._opened.discard(each)
+
+    def report(self, host: str, error: WireError) -> None:
+        """Logs what is wrong with a connection, unless that was done for another one a moment ago: whoever can connect
+        can be one, as often as they like."""
+        if self._seldom.is_due():
+            log.warning("a connection of %s to gateways.address was closed: %s", host, error)
 
 
 class Arrival(asyncio.Protocol):
@@ -101,7 +111,7 @@ class Arrival(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
-        if not self._gate.enter(self):
+        if not self._gate.enter(self, int(self._transport.get_extra_info("socket").fileno())):
             self._transport.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self.abort)
@@ -116,7 +126,7 @@ class Arrival(asyncio.Protocol):
             preface = self._end.receive(data)
         except WireError as error:
             name = self._transport.get_extra_info("peername")
-            log.warning("a connection of %s to gateways.address was closed: %s", name[0] if name else "?", error)
+            self._gate.report(str(name[0]) if name else "?", error)
             self._transport.write(error.answer)
             self._transport.close()
             return

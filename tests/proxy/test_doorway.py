@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ import trustme
 from gateway.config import Address
 from gateway.proxy import leader_link
 from gateway.proxy.capacity import Capacity
+from gateway.proxy.descriptors import Room
 from gateway.proxy.doorway import HELD_BYTES_MAX, NOBODY, Doorway
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.leader_link import Leader, NotLeading, NotServing, Trust, Unreachable, connect
@@ -354,6 +356,39 @@ async def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
         server.close()
         with pytest.raises(NotLeading, match="Nothing listens"):
             await connect(Leader(MARK, silent), Trust(SECRET), preface)
+
+
+async def stranger(it: Door, sends: bytes) -> bytes:
+    """What the port for doors answers to a client without the secret, until it closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", it.leader.relay.port)
+    writer.write(sends)
+    answer = bytearray()
+    with suppress(ConnectionResetError):
+        while more := await reader.read(1000):
+            answer += more
+    writer.close()
+    return bytes(answer)
+
+
+async def test_strangers_fill_neither_the_log_nor_the_last_descriptors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with door() as it:
+        it.lead()
+        with caplog.at_level(logging.WARNING):
+            garbage = (1).to_bytes(2, "big") + bytes(65)
+            assert {(await stranger(it, garbage))[-33] for _ in range(5)} == {Welcome.UNTRUSTED}
+        assert ["asks to relay" in each.message for each in caplog.records] == [True]
+        monkeypatch.setattr(Room, "is_short", lambda room, descriptor: True)
+        assert await stranger(it, b"") == b""
+
+
+def test_a_full_gateway_says_so_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    traffic = Traffic()
+    capacity = Capacity(1, traffic)
+    with caplog.at_level(logging.WARNING):
+        assert [capacity.is_full(taken) for taken in (0, 1, 2, 3)] == [False, True, True, True]
+    assert (traffic.refused, len(caplog.records)) == (3, 1)
 
 
 async def test_a_leader_that_drains_takes_no_new_clients() -> None:
