@@ -90,7 +90,8 @@ def _made(pieces: Sequence[Lexeme], *, goes_on: bool) -> str | None:
     """The name that a statement with these first pieces creates; None if it creates none. `goes_on`: the pieces end a
     string that may be concatenated with another one."""
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
-    kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION")
+    # CREATE TEMPORARY TABLE ... USING makes a view, too.
+    kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION", "TABLE")
     place = 2 if words[1:2] == ["LAZY"] else 1
     if place >= len(words):
         return "" if goes_on else None

@@ -280,6 +280,8 @@ class Comparison:
             ours_too = self._root in {"Call", "CreateMaterializedViewAsSelect", "ExplainCommand"}
             if ours_too and not ours.look.words.isdisjoint({"materialized", "refresh_materialized_view"}):
                 return []
+            if self._root == "RefreshResource" and isinstance(statement, SyntaxProblem):
+                return []  # A misspelt MATERIALIZED VIEW, which Spark would take for a path.
             return [f"taken for ours: {type(statement).__name__}"]
         found = [f"unknown to the oracle: {name}" for name in spark.unknown()]
         found += [*_by_words(spark, ours), *_by_names(spark, ours, statement)]

@@ -77,6 +77,7 @@ def test_any_text_can_be_searched_for_changes(text: str) -> None:
     ("text", "expected"),
     [
         ("BEGIN CREATE OR REPLACE TEMP VIEW X AS SELECT 1; END", {("x",)}),
+        ("BEGIN DESCRIBE t; CREATE TEMPORARY TABLE v (b STRING) USING parquet; END", {("v",)}),
         ("EXECUTE IMMEDIATE 'CREATE TEMPORARY VIEW IF NOT EXISTS `a b` AS SELECT 1'", {("a b",)}),
         ("BEGIN CREATE GLOBAL TEMP VIEW g AS SELECT 1; CREATE TEMP FUNCTION f() RETURN 1; END", {G, ("f",)}),
         ("BEGIN CACHE LAZY TABLE c AS SELECT 1; CACHE TABLE d OPTIONS ('a' = 'b') AS SELECT 1; END", {("c",), ("d",)}),
