@@ -48,7 +48,7 @@ class ControlLink:
         mark = self._leader.mark
         while True:
             try:
-                self._link = await connect(self._leader, self._trust, Preface(Role.CONTROL, mark))
+                self._link = await connect(self._leader, self._trust, Preface(Role.CONTROL, self._leader.name))
                 self._link.attach(self, 1 << 16)
             except NotLeading as error:
                 self._tell(str(error))

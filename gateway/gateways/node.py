@@ -288,7 +288,7 @@ class GatewayNode:
         log.info("no gateway leads: this one takes over")
         term = self._term = self._open_term()
         self._terms.add(term.mark)
-        self._premises.gate.begin(term.mark)
+        self._premises.gate.begin(Leader(term.mark, self._premises.relays.address))
         try:
             await term.start()
         except FreshgateError as error:

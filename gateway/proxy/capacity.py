@@ -23,23 +23,23 @@ class Capacity:
         self._room = Room()
         self._seldom = Seldom(REPORT_SECONDS)
 
-    def is_full(self, taken: int) -> bool:
+    def is_full(self, taken: int, who: str = "a client") -> bool:
         """Whether so many connections leave room for no further one; then counts a refusal."""
         if taken < self._connections_max:
             return False
         self._traffic.refused += 1
         # Whoever can connect can have this happen thousands of times a second.
         if self._seldom.is_due():
-            log.warning("a client was refused: %d connections are open (limits.connections)", taken)
+            log.warning("%s was refused: %d connections are open (limits.connections)", who, taken)
         return True
 
-    def refusal(self, taken: int, descriptor: int) -> str | None:
+    def refusal(self, taken: int, descriptor: int, who: str = "a client") -> str | None:
         """Returns why a client cannot be served beside so many others, or None. `descriptor` is its connection's."""
         if self._room.is_short(descriptor):
             self._traffic.starved += 1
-            self._room.report("a client was refused")
+            self._room.report(f"{who} was refused")
             return "The gateway has too many open files and sockets to serve another client. Try again later."
-        if self.is_full(taken):
+        if self.is_full(taken, who):
             return f"Too many connections: the gateway serves {self._connections_max}. Try again later."
         return None
 

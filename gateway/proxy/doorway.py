@@ -164,7 +164,7 @@ class Passage(asyncio.Protocol):
     def _preface(self, leader: Leader) -> Preface:
         host, port = self._peer()
         secure = self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
-        return Preface(Role.CLIENT, leader.mark, self._port.transport, host, port, secure)
+        return Preface(Role.CLIENT, leader.name, self._port.transport, host, port, secure)
 
     def _begin(self, leader: Leader, link: LeaderLink) -> bool:
         """Passes on from here; False if there is another leader meanwhile, or the connection is lost again."""

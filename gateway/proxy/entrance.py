@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from gateway.config import Address
 from gateway.proxy.acceptor import Acceptor
 from gateway.proxy.tls import Certificate
 from gateway.proxy.trusted_proxies import TrustedProxies
@@ -78,6 +79,11 @@ class Entrance:
     def port_for(self, transport: str) -> Port | None:
         """The port whose clients use this transport."""
         return next((port for port in self._ports if port.transport == transport), None)
+
+    @property
+    def address(self) -> Address:
+        """The first port's, after `bind`."""
+        return Address(self._ports[0].host, self.numbers[0])
 
     @property
     def bound(self) -> bool:

@@ -28,6 +28,11 @@ class Leader:
     relay: Address
     """Where it takes clients that doors pass on."""
 
+    @property
+    def name(self) -> str:
+        """What doors call it in prefaces."""
+        return f"{self.mark} at {self.relay}"
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:

@@ -14,6 +14,7 @@ from typing import cast
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.descriptors import REPORT_SECONDS
 from gateway.proxy.entrance import Port
+from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
 from gateway.proxy.upstream import set_socket_options
 from gateway.tally import Seldom
@@ -26,6 +27,7 @@ INTRODUCTION_SECONDS = 5.0
 """Time for a door to say whose bytes follow. Nobody is authenticated before."""
 CONTROLS_MAX = 1000
 """Most connections by which doors watch this gateway; more are a fault."""
+STRANGER = "a connection to gateways.address"
 
 
 class RelayGate:
@@ -34,15 +36,15 @@ class RelayGate:
     def __init__(self, secret: str, capacity: Capacity) -> None:
         self.secret = secret
         self._capacity = capacity
-        self._mark: str | None = None
+        self._name: str | None = None
         self._listener: Listener | None = None
         self._opened: set[Arrival] = set()
         """Connections that are not yet introduced, and those of doors that watch."""
         self._seldom = Seldom(REPORT_SECONDS)
 
-    def begin(self, mark: str) -> None:
-        """This gateway is about to lead with this mark."""
-        self._mark = mark
+    def begin(self, leader: Leader) -> None:
+        """This gateway is about to lead with this mark, at this address."""
+        self._name = leader.name
 
     def open(self, listener: Listener) -> None:
         """From now on `listener` serves the clients."""
@@ -50,13 +52,13 @@ class RelayGate:
 
     def close(self) -> None:
         """This gateway does not lead any more. Doors that watch it are told."""
-        self._mark = self._listener = None
+        self._name = self._listener = None
         for each in list(self._opened):
             each.abort()
 
     def judge(self, preface: Preface) -> tuple[Welcome, asyncio.Protocol | None]:
         """What a door is told, and, if a client of it is accepted, what serves the client."""
-        if preface.leader != self._mark:
+        if preface.leader != self._name:
             return Welcome.NOT_LEADING, None
         if preface.role is Role.CONTROL:
             return Welcome.ACCEPTED, None
@@ -72,7 +74,7 @@ class RelayGate:
 
     def has_room(self, handshakes: int) -> bool:
         """Implements `entrance.Host`."""
-        return not self._capacity.is_full(max(0, handshakes - CONTROLS_MAX))
+        return not self._capacity.is_full(max(0, handshakes - CONTROLS_MAX), STRANGER)
 
     def starve(self, error: OSError) -> None:
         """Implements `entrance.Host`."""
@@ -82,7 +84,7 @@ class RelayGate:
         """Registers a new connection. Returns whether there is room for it, and leaves descriptors to those that are
         served: nobody is authenticated yet."""
         self._opened.add(each)
-        return self._capacity.refusal(max(0, len(self._opened) - CONTROLS_MAX), descriptor) is None
+        return self._capacity.refusal(max(0, len(self._opened) - CONTROLS_MAX), descriptor, STRANGER) is None
 
     def leave(self, each: Arrival) -> None:
         self._opened.discard(each)

@@ -46,7 +46,11 @@ class Welcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preface:
-    """What a door says. `leader` is the leader's mark."""
+    """What a door says.
+
+    `leader` is the leader's mark and the address to which the door has connected. So the leader refuses a door that was
+    sent to another address, by an epoch that was changed, and what listens there learns no passwords.
+    """
 
     role: Role
     leader: str

@@ -12,7 +12,6 @@ from functools import partial
 import pytest
 import uvloop
 
-from gateway.config import Address
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways import control, node
 from gateway.gateways.election import Linked, Silent, Vacant
@@ -356,8 +355,9 @@ async def test_a_leader_that_answers_no_more_is_reported(monkeypatch: pytest.Mon
     gate, found = RelayGate(SECRET, capacity), list[Linked | Silent | Vacant]()
     relays = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({NOSASL}), LIMITS))], 10)
     await relays.bind(gate)
-    gate.begin("m")
-    link = control.ControlLink(Leader("m", Address("127.0.0.1", relays.numbers[0])), Trust(SECRET), found.append)
+    leader = Leader("m", relays.address)
+    gate.begin(leader)
+    link = control.ControlLink(leader, Trust(SECRET), found.append)
     link.start()
     await until(lambda: found == [Linked("m")])
     (watched,) = gate._opened

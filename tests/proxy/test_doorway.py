@@ -68,7 +68,7 @@ class Door:
         return peer
 
     def lead(self) -> None:
-        self.relay.begin(MARK)
+        self.relay.begin(self.leader)
         self.relay.open(self.gate.listener)
         self.doorway.lead_to(self.leader)
 
@@ -156,9 +156,9 @@ async def test_what_gateways_send_each_other_is_encrypted(tmp_path: Path) -> Non
         await until(lambda: it.gate.has("client_lost"))
         stranger = Trust(SECRET, ssl.create_default_context())
         with pytest.raises(Unreachable, match="certificate verify failed"):
-            await connect(it.leader, stranger, Preface(Role.CONTROL, MARK))
+            await connect(it.leader, stranger, Preface(Role.CONTROL, it.leader.name))
         with pytest.raises(Unreachable):
-            await connect(it.leader, Trust(SECRET), Preface(Role.CONTROL, MARK))
+            await connect(it.leader, Trust(SECRET), Preface(Role.CONTROL, it.leader.name))
 
 
 async def test_a_long_answer_waits_for_a_slow_client() -> None:
@@ -214,7 +214,7 @@ async def test_a_client_waits_until_a_gateway_leads(monkeypatch: pytest.MonkeyPa
         await until(lambda: it.doorway.clients == 1)
         it.doorway.lead_to(it.leader)
         await until(lambda: Welcome.NOT_LEADING in said)
-        it.relay.begin(MARK)
+        it.relay.begin(it.leader)
         await until(lambda: Welcome.WAIT in said)
         it.relay.open(it.gate.listener)
         assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
@@ -229,7 +229,7 @@ async def test_a_client_that_waited_too_long_is_told_why() -> None:
         peer = await it.dial()
         peer.writer.write(login_bytes())
         assert b"does not lead any more" in await peer.closed()
-        it.relay.begin(MARK)
+        it.relay.begin(it.leader)
         peer = await it.dial()
         peer.writer.write(login_bytes())
         assert b"takes no new clients at the moment" in await peer.closed()
@@ -341,7 +341,7 @@ async def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
         await Peer(reader, writer, False).closed()
         writer.close()
         assert it.gate.listener.clients == 0
-        preface = Preface(Role.CLIENT, MARK, "binary", "127.0.0.1", 1)
+        preface = Preface(Role.CLIENT, it.leader.name, "binary", "127.0.0.1", 1)
         with pytest.raises(Unreachable, match=r"another gateways\.secret"):
             await connect(it.leader, Trust("t" * 32), preface)
         with pytest.raises(NotLeading):
@@ -356,6 +356,36 @@ async def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None
         server.close()
         with pytest.raises(NotLeading, match="Nothing listens"):
             await connect(Leader(MARK, silent), Trust(SECRET), preface)
+
+
+async def test_a_door_that_was_sent_elsewhere_shows_no_password() -> None:
+    """What listens there knows the leader and passes on all that the two say to each other."""
+    learned: list[bytes] = []
+    async with door(wait_seconds=0.05) as it:
+        it.lead()
+
+        async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: list[bytes]) -> None:
+            with suppress(OSError):
+                while data := await reader.read(1 << 16):
+                    note.append(data)
+                    writer.write(data)
+            writer.close()
+
+        async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            back, forth = await asyncio.open_connection("127.0.0.1", it.leader.relay.port)
+            await asyncio.gather(pass_on(reader, forth, learned), pass_on(back, writer, []))
+
+        server = await asyncio.start_server(between, "127.0.0.1", 0)
+        place = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        it.doorway.lead_to(replace(it.leader, relay=place))
+        peer = await it.dial()
+        peer.writer.write(login_bytes())
+        async with asyncio.timeout(10):
+            assert b"does not lead any more" in await peer.closed()
+        assert it.gate.listener.clients == 0
+        assert learned
+        assert login_bytes() not in b"".join(learned)
+        server.close()
 
 
 async def stranger(it: Door, sends: bytes) -> bytes:
