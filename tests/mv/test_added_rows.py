@@ -86,9 +86,9 @@ class File:
 
     @property
     def young(self) -> YoungFile:
-        return YoungFile(
-            self.name, int(fingerprint(self.name, str(self.modified)), 16), self.modified, 10, self.partition
-        )
+        # In another partition it is another file: its path is hashed.
+        hashed = int(fingerprint(self.name, str(self.modified), str(self.partition)), 16)
+        return YoungFile(self.name, hashed, self.modified, 10, self.partition)
 
 
 def listing(files: Iterable[File], bound: int) -> YoungFiles:
