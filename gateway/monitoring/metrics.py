@@ -43,7 +43,7 @@ class LostLines(Protocol):
 
 
 Families = Callable[[], Iterable[Metric]]
-"""Reads the metrics of one subject."""
+"""Reads metrics that have the same source."""
 
 
 class MetricsPage:
@@ -97,7 +97,7 @@ def _rows(family: Metric, *, first: bool) -> bytes:
 
 
 class _Subject(Collector):
-    """The families of one subject."""
+    """Returns these metrics as Prometheus families."""
 
     def __init__(self, families: Families) -> None:
         self._families = families

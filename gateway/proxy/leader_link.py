@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from gateway.config import Address
 from gateway.errors import FreshgateError
-from gateway.proxy.upstream import set_socket_options
+from gateway.proxy.upstream import end, set_socket_options
 from gateway.wire.frame import WireError
 from gateway.wire.preface import DoorEnd, Preface, Welcome
 
@@ -115,15 +115,10 @@ class LeaderLink(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def close(self) -> None:
-        """Closes the connection after what was already sent; the receiver gets nothing more."""
+        """Closes the connection; the receiver gets nothing more."""
         self._receiver = None
-        if self._transport is None:
-            return
-        if self._transport.get_write_buffer_size():
-            # A leader that has stopped reading would block an orderly close forever.
-            self._transport.abort()
-        else:
-            self._transport.close()
+        if self._transport is not None:
+            end(self._transport)
 
     def abort(self) -> None:
         """Closes the connection at once."""

@@ -75,13 +75,8 @@ class UpstreamSocket(asyncio.Protocol):
     def close(self) -> None:
         """Closes the connection; the receiver gets nothing more."""
         self._receiver = None
-        if self._transport is None:
-            return
-        if self._transport.get_write_buffer_size():
-            # A server that has stopped reading would block an orderly close forever.
-            self._transport.abort()
-        else:
-            self._transport.close()
+        if self._transport is not None:
+            end(self._transport)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -153,6 +148,15 @@ async def connect(
             # Whatever stopped it, including a client that has gone.
             protocol.accepted.cancel()
             protocol.close()
+
+
+def end(transport: asyncio.Transport) -> None:
+    """Closes a connection to a server, at once if that has not read everything yet: a server that has stopped reading
+    would block an orderly close forever."""
+    if transport.get_write_buffer_size():
+        transport.abort()
+    else:
+        transport.close()
 
 
 def set_socket_options(transport: asyncio.Transport) -> None:

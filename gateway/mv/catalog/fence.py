@@ -1,4 +1,4 @@
-"""Decides which of several gateways may change the views of one metastore: the one whose epoch stands.
+"""Decides which of several gateways may change the views of one metastore. It is the one whose epoch exists.
 
 An epoch is a view in the storage database that belongs to one gateway. `CREATE VIEW` is a compare-and-set: of several
 gateways that create the epoch with the next number, one succeeds. It drops the epochs before its own, and that is what
@@ -226,7 +226,7 @@ class Fence:
         while self._asked_at < called and not self.is_sure_now:
             if self._checking is None:
                 self._checking = asyncio.ensure_future(self._check_for_all())
-                # Who waits for it is told of an error; nobody may be left.
+                # Its callers get an error. If all of them were cancelled, asyncio would log that nobody took it.
                 self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.shield(self._checking)
         self.raise_if_lost()
