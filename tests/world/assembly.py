@@ -30,6 +30,7 @@ from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
 from sql.names import Namespace, TableName
 from world.loop import WHO
+from world.oracle import Read
 from world.ports import Pool, SimulatedMetastore
 from world.spark import SimulatedSpark
 
@@ -121,8 +122,8 @@ class Gateway:
         self.serves = False
         """Its start is over."""
         self.spark = spark
-        self.answers: dict[RepeatableRead | None, tuple[str, dict[Any, Any]]] = {}
-        """Of reads that can be answered again, with the storage that they have read."""
+        self.answers: dict[RepeatableRead | None, tuple[Read, str, dict[Any, Any]]] = {}
+        """Of reads that can be answered again, with the first such read and the storage that it has read."""
         by_rows = partial(increments.Increments, from_bytes=tuning.incremental_from)
         with patch.object(assembly, "Increments", by_rows):
             self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)), take_over=True)

@@ -151,7 +151,8 @@ class Client:
         if sent.read is not None and (answer := gateway.answers.get(underway.send.repeatable)) is not None:
             self._world.tell(self.name, f"{sent.text} is answered from memory")
             underway.abandon(End.SUCCEEDED)
-            self._world.oracle.end_read(sent.read, *answer)
+            first, storage, rows = answer
+            self._world.oracle.end_read(sent.read, storage, rows, first)
             return
         try:
             await self._at_spark(gateway, session, underway, sent)
@@ -205,7 +206,7 @@ class Client:
         await self._world.moment()
         if sent.read is not None and running.reads and gateway.alive:
             if source is not None:
-                gateway.answers[source] = running.reads, dict(answer)
+                gateway.answers[source] = sent.read, running.reads, dict(answer)
             self._world.oracle.end_read(sent.read, running.reads, dict(answer))
         underway.closed()
 

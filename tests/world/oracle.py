@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sql.texts.epochs import is_epoch
 from world.statements import combined, relations
-from world.storage import Key, Place, Shown, shown
+from world.storage import Key, Place, Shown, rows_at, shown
 from world.tables import NOTHING, Rows, Table
 
 if TYPE_CHECKING:
@@ -115,10 +115,14 @@ class Oracle:
                 return number
         return 0
 
-    def end_read(self, read: Read, storage: str, found: Mapping[Key, Rows]) -> None:
-        """The read shows these rows, of the view that has this storage."""
+    def end_read(self, read: Read, storage: str, found: Mapping[Key, Rows], first: Read | None = None) -> None:
+        """The read shows these rows, of the view that has this storage. `first`: the read whose answer it was given
+        from memory."""
         definition = self._definitions[storage]
         if self._may_be_spoilt(read, storage):
+            return
+        if first is not None and self._may_be_spoilt(first, storage) and self._is_sound(storage):
+            # Its rows were changed, read, and changed back: no later look can tell.
             return
         found = _normal(definition, found)
         oldest = read.oldest
@@ -139,6 +143,18 @@ class Oracle:
         from cannot tell changed rows from those of the other one, and does not look."""
         lately = any(at >= read.since and each in self._storages(storage) for at, each in self.spoilt)
         return lately or (bool(self.spoilt) and read.gateway != self._world.gateways[-1].name)
+
+    def _is_sound(self, storage: str) -> bool:
+        """Whether a view shows rows of this storage that no other program has put there, and all that belong there."""
+        definition, partitions = self._definitions[storage], self._world.metastore.thing(storage).partitions
+        oldest = dict.fromkeys(self._bases(definition), 0)
+        return any(
+            self._is_possible(
+                _normal(definition, rows_at(self._world.metastore.thing(storage), places)), definition, oldest
+            )
+            for public in self._showing(storage)
+            if (places := list(filter(public.has, partitions)))
+        )
 
     def _storages(self, storage: str) -> Iterator[str]:
         """The storage of a view, and of those below it."""
