@@ -94,6 +94,7 @@ from gateway.proxy.capacity import Capacity
 from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.hosts import Hosts
+from gateway.proxy.inherited import InheritedSockets
 from gateway.proxy.leader_link import Trust
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
@@ -703,7 +704,8 @@ def wire_limits_of(settings: Settings) -> WireLimits:
 
 
 def entrance_of(settings: Settings) -> Entrance:
-    """The ports for clients. Raises FreshgateError for an unusable certificate."""
+    """The ports for clients. Raises FreshgateError for an unusable certificate, or a socket that systemd has opened for
+    no port of the settings."""
     place, tls, limits = settings.listen, settings.tls, wire_limits_of(settings)
     mechanisms = frozenset(MECHANISMS[transport] for transport in place.transports)
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
@@ -723,7 +725,7 @@ def entrance_of(settings: Settings) -> Entrance:
         wire = partial(HttpClientConnection, limits, cookies, secure=secure, admission=hosts.refusal)
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies, transport="http"))
-    return Entrance(ports, limits.login_seconds)
+    return Entrance(ports, limits.login_seconds, InheritedSockets.of(os.environ))
 
 
 def listen(

@@ -169,15 +169,17 @@ def test_the_unit_is_valid(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed")
     # It checks that programs exist.
     unit = text("freshgate.service").replace("/opt/freshgate/bin/freshgate", sys.executable)
-    (tmp_path / "freshgate.service").write_text(unit, encoding="utf-8")
+    files = {"freshgate.service": unit, "freshgate.socket": text("freshgate.socket")}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
     done = subprocess.run(
-        [program, "verify", str(tmp_path / "freshgate.service")],
+        [program, "verify", *(str(tmp_path / name) for name in files)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert [line for line in done.stderr.splitlines() if "freshgate.service" in line] == []
+    assert [line for line in done.stderr.splitlines() if any(name in line for name in files)] == []
     assert done.returncode == 0
 
 

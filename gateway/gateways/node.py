@@ -153,6 +153,7 @@ class GatewayNode:
             await self._turn()
             if self._failure is not None and not isinstance(self._failure, Superseded):
                 raise self._failure
+        self._premises.entrance.open()
         self._loop.start()
 
     async def _first_look(self) -> None:

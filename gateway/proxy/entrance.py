@@ -11,13 +11,14 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from gateway.config import Address
 from gateway.proxy.acceptor import Acceptor
+from gateway.proxy.inherited import InheritedSockets
 from gateway.proxy.tls import Certificate
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.wire.connection import ClientEnd
@@ -68,13 +69,22 @@ class Host(Protocol):
 class Entrance:
     """Ports, from `bind` to `close`. `host` serves their clients, and may be replaced at any time."""
 
-    def __init__(self, ports: Sequence[Port], handshake_seconds: float) -> None:
+    def __init__(
+        self, ports: Sequence[Port], handshake_seconds: float, inherited: InheritedSockets | None = None
+    ) -> None:
+        """`inherited`: sockets that are used instead of others for these ports. Raises FreshgateError for one that is
+        none of theirs."""
         self._ports = tuple(ports)
+        inherited = inherited if inherited is not None else InheritedSockets()
+        self._inherited = [(port, inherited.take(port)) for port in self._ports]
+        inherited.raise_if_left()
         self._handshake_seconds = handshake_seconds
         self.numbers: list[int] = []
         """The ports in use, in the given order; after `bind`, 0 is replaced by the port that the system chose."""
         self.host: Host | None = None
         self._acceptors: list[tuple[Port, Acceptor]] = []
+        self._unopened: list[tuple[Port, socket.socket]] = []
+        """Inherited sockets before `open`."""
 
     def port_for(self, transport: str) -> Port | None:
         """The port whose clients use this transport."""
@@ -87,7 +97,7 @@ class Entrance:
 
     @property
     def bound(self) -> bool:
-        return bool(self._acceptors)
+        return bool(self._acceptors or self._unopened)
 
     @property
     def handshakes(self) -> int:
@@ -103,14 +113,23 @@ class Entrance:
         self.host = host
         found: list[tuple[Port, socket.socket]] = []
         try:
-            for port in self._ports:
-                listening = _listening(port)
-                found += ((port, each) for each in listening)
+            for port, inherited in self._inherited:
+                listening = inherited or _listening(port)
+                (self._unopened if inherited else found).extend((port, each) for each in listening)
                 self.numbers.append(int(listening[0].getsockname()[1]))
         except OSError:
             for _, each in found:
                 each.close()
             raise
+        self._accept(found)
+
+    def open(self) -> None:
+        """Accepts clients of inherited sockets, too: they wait in the system until then, so nobody has to refuse
+        them."""
+        found, self._unopened = self._unopened, []
+        self._accept(found)
+
+    def _accept(self, found: Iterable[tuple[Port, socket.socket]]) -> None:
         for port, each in found:
             context = port.certificate.context if port.certificate is not None else None
             serve = partial(self._serve, port)
@@ -122,6 +141,9 @@ class Entrance:
         for port, acceptor in self._acceptors:
             if port.tied or not tied_only:
                 acceptor.close()
+        for _, each in self._unopened:
+            each.close()
+        self._unopened = []
 
     def renew_certificates(self) -> None:
         """Loads certificates that were replaced."""

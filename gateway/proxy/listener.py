@@ -80,6 +80,7 @@ class Listener:
             await self.bind()
         self._serving = True
         self._entrance.host = self
+        self._entrance.open()
         self._sweeper.start()
 
     async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
