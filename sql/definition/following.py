@@ -37,6 +37,7 @@ from sql.definition.origins import (
 )
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
+from sql.query.ctes import Ctes
 from sql.query.resolution import NULL_SIDES, Column
 from sql.query.trees import (
     alias_columns,
@@ -237,9 +238,6 @@ def _table(name: TableName, source: Source) -> TracedRelation:
 
 # --- analyzing a text --------------------------------------------------------------------------------
 
-_Env = Mapping[str, TracedRelation]
-"""The visible CTEs by lower-case name."""
-
 _FROM_PARTS = frozenset({"with_", "from_", "joins", "laterals", "hint"})
 _HARMLESS = frozenset({"expressions", "where", "distinct", "order", "sort", "cluster", "distribute"})
 _SELECT_PARTS = _FROM_PARTS | _HARMLESS | {"group", "having", "windows"}
@@ -263,11 +261,14 @@ class _Reading:
         self._tree = _tree(lexed)
         self._pieces = tuple(lexed.pieces)
         self._places = {piece.start: place for place, piece in enumerate(self._pieces)}
+        self._ctes = Ctes()
+        self._traced: dict[int, TracedRelation] = {}
+        """CTEs by their identity."""
         self._check_calls()
         self._check_mentions(lexed)
 
     def relation(self) -> TracedRelation:
-        return self._query(self._tree, {})
+        return self._query(self._tree)
 
     @property
     def has_star(self) -> bool:
@@ -301,70 +302,66 @@ class _Reading:
     def _name(self, table: exp.Table) -> TableName:
         return TableName.resolve(_parts(table), self._namespace)
 
-    def _reads(self, nodes: Iterable[exp.Expr], env: _Env) -> Counter[TableName]:
+    def _reads(self, nodes: Iterable[exp.Expr]) -> Counter[TableName]:
         """The tables read anywhere in these parts of the tree; possibly too many, never too few."""
         reads: Counter[TableName] = Counter()
         for node in nodes:
-            own = {cte.alias.lower() for cte in node.find_all(exp.CTE)}
             for table in node.find_all(exp.Table):
                 if not is_named(table):
                     continue
-                parts, name = _parts(table), self._name(table)
-                bound = parts[0].lower() if len(parts) == 1 else ""
-                if bound in env:
-                    reads += env[bound].reads
-                if bound in own and name not in self._sources:
-                    continue
-                if bound in own or bound not in env:
-                    reads += self._sources.relation(name).reads
+                parts = _parts(table)
+                ctes = list(self._ctes.visible(parts[0], table)) if len(parts) == 1 else []
+                for cte in ctes:  # Old settings of Spark let the outermost hide the others.
+                    # What another CTE within these parts reads is counted there.
+                    reads += self._traced[id(cte)].reads if id(cte) in self._traced else Counter()
+                if not ctes:
+                    reads += self._sources.relation(self._name(table)).reads
         return reads
 
     # --- queries -------------------------------------------------------------------------------------
 
-    def _query(self, node: exp.Expr, env: _Env) -> TracedRelation:
-        env = self._with(node, env)
+    def _query(self, node: exp.Expr) -> TracedRelation:
+        self._with(node)
         if isinstance(node, exp.Select):
-            return self._select(node, env)
+            return self._select(node)
         if isinstance(node, exp.SetOperation):
-            return self._set_operation(node, env)
+            return self._set_operation(node)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            found = self._query(node.this, env)
-            reads = found.reads + self._reads(others(node, {"this", "with_"}), env)
+            found = self._query(node.this)
+            reads = found.reads + self._reads(others(node, {"this", "with_"}))
             harmless = {"this", "with_", "order", "sort", "cluster", "distribute"}
             found = replace(found, reads=reads)
             if problem := strange_clause(node, harmless | _CUTTING):
                 return replace(found.lost(problem), complete=False, problem=problem)
             problem = strange_clause(node, harmless)
             return found if problem is None else found.lost(problem)
-        return replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
+        return replace(UNKNOWN_COLUMNS, reads=self._reads([node]))
 
-    def _with(self, node: exp.Expr, env: _Env) -> _Env:
+    def _with(self, node: exp.Expr) -> None:
+        """Traces the CTEs of a node."""
         with_ = node.args.get("with_")
         if with_ is None:
-            return env
-        found = dict(env)
+            return
         if problem := strange_clause(with_, {"expressions", "recursive"}):
             raise CannotFollow(problem)
         for cte in with_.expressions:
-            name = cte.alias.lower()
-            if name in found:
+            if any(other is not cte for other in self._ctes.visible(cte.alias, cte)):
                 raise CannotFollow(f"two CTEs are named {cte.alias}")
             if problem := strange_clause(cte, {"this", "alias"}):
                 raise CannotFollow(problem)
-            names = alias_columns(cte)
             if with_.args.get("recursive"):
                 # Within a recursive CTE its name means the CTE. In case it does not, the table of that name is counted.
-                table = TableName.resolve((name,), self._namespace)
+                table = TableName.resolve((cte.alias.lower(),), self._namespace)
                 reads = self._sources.relation(table).reads if table in self._sources else Counter[TableName]()
-                inside = {**found, name: replace(UNKNOWN_COLUMNS, reads=reads)}
-                found[name] = replace(UNKNOWN_COLUMNS, reads=self._reads([cte.this], inside)).renamed(names)
+                self._traced[id(cte)] = replace(UNKNOWN_COLUMNS, reads=reads)
+                found = replace(UNKNOWN_COLUMNS, reads=self._reads([cte.this]))
             else:
-                found[name] = self._query(cte.this, found).renamed(names)
-        return found
+                found = self._query(cte.this)
+            self._traced[id(cte)] = found.renamed(alias_columns(cte))
 
-    def _set_operation(self, node: exp.SetOperation, env: _Env) -> TracedRelation:
-        left, right = self._query(node.this, env), self._query(node.expression, env)
-        reads = left.reads + right.reads + self._reads(others(node, {"this", "expression", "with_"}), env)
+    def _set_operation(self, node: exp.SetOperation) -> TracedRelation:
+        left, right = self._query(node.this), self._query(node.expression)
+        reads = left.reads + right.reads + self._reads(others(node, {"this", "expression", "with_"}))
         whole = [len(side.columns) for side in (left, right) if side.complete]
         if len(set(whole)) != 1:
             return replace(UNKNOWN_COLUMNS, reads=reads)
@@ -376,9 +373,9 @@ class _Reading:
         problem = strange_clause(node, harmless)
         return found if problem is None else found.lost(problem)
 
-    def _select(self, node: exp.Select, env: _Env) -> TracedRelation:
-        scope = self._from(node, env)
-        reads = scope.reads + self._reads(others(node, _FROM_PARTS), env)
+    def _select(self, node: exp.Select) -> TracedRelation:
+        scope = self._from(node)
+        reads = scope.reads + self._reads(others(node, _FROM_PARTS))
         outputs, complete = self._outputs(node, scope)
         found = TracedRelation(tuple(outputs), reads, complete)
         if problem := strange_clause(node, _SELECT_PARTS | _CUTTING) or strange_part(node):
@@ -425,21 +422,21 @@ class _Reading:
 
     # --- FROM ----------------------------------------------------------------------------------------
 
-    def _from(self, node: exp.Select, env: _Env) -> TracedScope:
+    def _from(self, node: exp.Select) -> TracedScope:
         from_ = node.args.get("from_")
-        scope = TracedScope() if from_ is None else self._item(from_.this, env)
-        scope = self._joined(scope, node.args.get("joins") or (), env)
+        scope = TracedScope() if from_ is None else self._item(from_.this)
+        scope = self._joined(scope, node.args.get("joins") or ())
         for lateral in node.args.get("laterals") or ():
-            scope = scope.joined_with(self._opaque(lateral, env))
+            scope = scope.joined_with(self._opaque(lateral))
         return scope
 
-    def _joined(self, scope: TracedScope, joins: Sequence[exp.Join], env: _Env) -> TracedScope:
+    def _joined(self, scope: TracedScope, joins: Sequence[exp.Join]) -> TracedScope:
         # After a comma, USING and NATURAL have another left side.
         has_comma = any(join_label(join).endswith("CROSS") for join in joins)
         for join in joins:
             named = bool(join.args.get("using")) or bool(join.args.get("method"))
-            right = self._item(join.this, env)
-            reads = self._reads(others(join, {"this"}), env)
+            right = self._item(join.this)
+            reads = self._reads(others(join, {"this"}))
             if named and has_comma:
                 scope = scope.joined_with(right).uncertain(
                     "a join by column names is combined with a comma or CROSS JOIN"
@@ -449,31 +446,34 @@ class _Reading:
             scope = scope.with_reads(reads)
         return scope
 
-    def _item(self, node: exp.Expr, env: _Env) -> TracedScope:
+    def _item(self, node: exp.Expr) -> TracedScope:
         """A table, a parenthesized query or parenthesized joins, with the joins that sqlglot attaches to it."""
         alias = node.args.get("alias")
         allowed = {"this", "db", "catalog", "alias", "joins", "with_"}
         if strange_clause(node, allowed) is not None or not isinstance(node, exp.Table | exp.Subquery):
-            return self._opaque(node, env)
+            return self._opaque(node)
         joins = node.args.get("joins") or ()
         if isinstance(node, exp.Table):
             if not is_named(node):
-                return self._opaque(node, env)
-            scope = self._named(node, env)
+                return self._opaque(node)
+            scope = self._named(node)
         elif isinstance(node.this, exp.Query) and not holds_relation(node.this):
-            inner = self._query(node.this, self._with(node, env))
+            self._with(node)
+            inner = self._query(node.this)
             scope = TracedScope.of_relation(inner.renamed(alias_columns(node)), _alias(alias))
         else:
-            scope = self._item(node.this, env)
+            scope = self._item(node.this)
             if alias is not None:
                 inner = TracedRelation(scope.columns, scope.reads, scope.complete).renamed(alias_columns(node))
                 scope = TracedScope.of_relation(inner, _alias(alias))
-        return self._joined(scope, joins, env)
+        return self._joined(scope, joins)
 
-    def _named(self, node: exp.Table, env: _Env) -> TracedScope:
+    def _named(self, node: exp.Table) -> TracedScope:
         alias, parts = node.args.get("alias"), _parts(node)
-        if len(parts) == 1 and parts[0].lower() in env:
-            found = env[parts[0].lower()]
+        if (cte := self._ctes.meant(node)) is not None:
+            if id(cte) not in self._traced:
+                raise CannotFollow(f"the CTE {cte.alias} is not understood")
+            found = self._traced[id(cte)]
             qualifiers: list[tuple[str, ...]] = [parts]
         else:
             name = self._name(node)
@@ -483,10 +483,10 @@ class _Reading:
             return TracedScope.of_relation(found, qualifiers)
         return TracedScope.of_relation(found.renamed(alias_columns(node)), _alias(alias) or qualifiers)
 
-    def _opaque(self, node: exp.Expr, env: _Env) -> TracedScope:
+    def _opaque(self, node: exp.Expr) -> TracedScope:
         """A relation of which only the alias and the tables read below it are known."""
         alias = node.args.get("alias")
-        found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
+        found = replace(UNKNOWN_COLUMNS, reads=self._reads([node]))
         return TracedScope.of_relation(found.renamed(alias_columns(node)), _alias(alias))
 
     # --- outputs and expressions ---------------------------------------------------------------------

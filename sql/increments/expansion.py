@@ -14,6 +14,7 @@ from sqlglot import exp
 from sql.increments.reasons import NotIncremental
 from sql.increments.written import Edit, Written, refuse, spliced
 from sql.names import Namespace, TableName, quote
+from sql.query.ctes import Ctes
 from sql.query.trees import alias_columns, is_named, other_part
 
 CHARACTERS_MAX = 50_000
@@ -103,6 +104,7 @@ class _Text:
         self._namespace = namespace
         self._queries = queries
         self._within = within
+        self._ctes = Ctes()
         self._withs = [self._clause(each) for each in written.tree.find_all(exp.With)]
         self._bodies: dict[int, str] = {}
         """What stands for each CTE that is used, by its identity."""
@@ -159,24 +161,6 @@ class _Text:
             raise refuse("a CTE is not understood")
         return place, written.partner[place]
 
-    def _cte(self, table: exp.Table) -> exp.CTE | None:
-        """The CTE that a mention means. The query of a CTE may name those before it."""
-        if len(table.parts) > 1:
-            return None
-        child: exp.Expr = table
-        inside: exp.Expr | None = None
-        while (parent := child.parent) is not None:
-            inside = child if isinstance(child, exp.CTE) else inside
-            if (with_ := parent.args.get("with_")) is not None:
-                ctes = with_.expressions
-                if child is with_:
-                    ctes = ctes[: next(number for number, cte in enumerate(ctes) if cte is inside)]
-                for cte in ctes:
-                    if isinstance(cte, exp.CTE) and cte.alias.lower() == table.name.lower():
-                        return cte
-            child = parent
-        return None
-
     # --- mentions
 
     def _mention(self, table: exp.Table) -> list[Edit]:
@@ -184,7 +168,7 @@ class _Text:
         pieces, written = self._written.pieces, self._written
         start = pieces[written.place(table.parts[0])].start
         end = pieces[written.place(table.parts[-1])].end
-        cte = self._cte(table)
+        cte = self._ctes.meant(table)
         if cte is not None:
             return self._derived(table, start, end, self._body(cte), alias_columns(cte))
         name = _name(table, self._namespace)

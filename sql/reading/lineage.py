@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_letters
 
@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql.lexed import Lexed
+from sql.query.ctes import Ctes
 from sql.reading.doubts import FUNCTION_NAMES, adapted, check_none_left_out, is_name
 from sql.reading.hidden import moves
 from sql.reading.parsing import SPARK, Doubt, trees_of
@@ -308,12 +309,13 @@ def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
         if part.name.upper() in _RELATION_FUNCTIONS:
             raise Doubt(f"{part.name} of a relation")
     targets = _targets(tree)
-    scopes = _Scopes()
+    ctes = Ctes()
+    in_hints = {id(table) for hint in tree.find_all(exp.Hint) for table in hint.find_all(exp.Table)}
     reads: list[Reference] = []
     for table in tree.find_all(exp.Table):
-        if any(table is target for target in targets):
+        if id(table) in in_hints or any(table is target for target in targets):
             continue
-        reference = _reference(table, text, scopes)
+        reference = _reference(table, text, ctes)
         if reference is not None:
             reads.append(reference)
     reads.sort(key=lambda reference: reference.start)
@@ -347,17 +349,15 @@ def _target(change: exp.Expr) -> exp.Table:
     return target
 
 
-def _reference(table: exp.Table, text: str, scopes: _Scopes) -> Reference | None:
-    """The mention; None for a table function, an argument of a hint or the name of a CTE."""
+def _reference(table: exp.Table, text: str, ctes: Ctes) -> Reference | None:
+    """The mention; None for a table function or the name of a CTE."""
     if isinstance(table.this, exp.Func):
         return None
-    if table.args.get("db"):
-        return _named(table, text)
-    bound = scopes.bind(table, str)
+    bound = ctes.meant(table, str) is not None
     # sqlglot turns the steps between pipes into CTEs, which it names itself or by `|> AS t`.
     if bound and ("|>" not in text or table.name not in text):
         return None
-    return replace(_named(table, text), perhaps=bound or scopes.bind(table, str.lower))
+    return replace(_named(table, text), perhaps=bound or ctes.meant(table) is not None)
 
 
 def _named(table: exp.Table, text: str) -> Reference:
@@ -376,59 +376,6 @@ def _named(table: exp.Table, text: str) -> Reference:
     if not parts:
         raise Doubt("a relation without a name")
     return Reference(tuple(parts), start, end, aliased=bool(table.args.get("alias")))
-
-
-class _Scopes:
-    """Where names may mean CTEs. The way from a node to the next place of that kind is walked once: in a chain of a
-    thousand UNIONs, the tables have hundreds of nodes above them."""
-
-    def __init__(self) -> None:
-        self._above: dict[int, tuple[exp.Expr, exp.Expr] | None] = {}
-
-    def bind(self, table: exp.Table, fold: Callable[[str], str]) -> bool:
-        """Whether the name means a CTE here, or nothing (in a hint). `fold` makes names equal.
-
-        A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
-        the table t.
-        """
-        name = fold(table.name)
-        place: exp.Expr = table
-        own: exp.CTE | None = None
-        while (above := self._next(place)) is not None:
-            child, place = above
-            if isinstance(place, exp.Hint):
-                return True
-            if isinstance(child, exp.CTE):
-                own = child
-            with_ = place.args.get("with_")
-            if with_ is not None and _binds(with_, name, own if child is with_ else None, fold):
-                return True
-        return False
-
-    def _next(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-        """The next hint, WITH, or query that has one, above a node, after its child on the way there."""
-        passed: list[exp.Expr] = []
-        child, found = node, None
-        while id(child) not in self._above and (parent := child.parent) is not None:
-            passed.append(child)
-            if isinstance(parent, exp.Hint | exp.With) or parent.args.get("with_") is not None:
-                found = child, parent
-                break
-            child = parent
-        else:
-            found = self._above.get(id(child))
-        self._above.update((id(each), found) for each in passed)
-        return found
-
-
-def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None, fold: Callable[[str], str]) -> bool:
-    """Whether this WITH defines `name` for the body of its CTE `inside`, or for the query after it."""
-    for cte in with_.expressions:
-        if cte is inside:
-            return bool(with_.args.get("recursive")) and inside is not None and fold(inside.alias) == name
-        if fold(cte.alias) == name:
-            return True
-    return False
 
 
 def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:

@@ -16,10 +16,11 @@ from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.query.aggregates import AGGREGATES
+from sql.query.ctes import Ctes
 from sql.query.resolution import Column, Scope, relation
 from sql.query.trees import alias_columns, is_star, items_of, join_label, other_part
 from sql.reading.parsing import Doubt
-from sql.rewriting.forms import call_of, conjuncts_of, form, mapped
+from sql.rewriting.forms import call_of, conjuncts_of, form, mapped, rebuilt
 from sql.rewriting.labels import label_of
 
 ColumnsOf = Callable[[TableName], Sequence[str] | None]
@@ -444,55 +445,45 @@ def selects_in(query: exp.Expr) -> list[exp.Select]:
 def inlined(query: exp.Expr) -> exp.Expr:
     """The query with its CTEs as derived tables. A tree may be part of the result several times. Raises Doubt, also if
     CTEs that name each other several times make a very large query."""
-    return _Inliner().inlined(query, {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Cte:
-    body: exp.Expr
-    alias: exp.TableAlias
-    nodes: int
-    """The size of its body, with the CTEs within it."""
+    withs = list(query.find_all(exp.With))
+    if any(with_.args.get("recursive") for with_ in withs):
+        raise Doubt("it has a recursive CTE")
+    return _Inliner().without_ctes(query) if withs else query
 
 
 class _Inliner:
     def __init__(self) -> None:
+        self._ctes = Ctes()
+        self._bodies: dict[int, tuple[exp.Expr, int]] = {}
+        """By the identity of a CTE, the query that stands for it, and the number of its nodes."""
         self._nodes = 0
         """How many nodes CTEs have added so far."""
 
-    def inlined(self, query: exp.Expr, bound: Mapping[str, _Cte]) -> exp.Expr:
-        if not bound and query.find(exp.With) is None:
-            return query
-        known = dict(bound)
+    def without_ctes(self, query: exp.Expr) -> exp.Expr:
+        return mapped(query, self._change)
 
-        def change(node: exp.Expr) -> exp.Expr | None:
-            if isinstance(node, exp.Table) and len(node.parts) == 1 and (cte := known.get(node.name.lower())):
-                self._nodes += cte.nodes
-                if self._nodes > INLINED_NODES_MAX:
-                    raise Doubt("its CTEs name each other too often")
-                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
-                rest = {place: _each(value) for place, value in node.args.items() if place in _AFTER_CTE}
-                names = alias.args.get("columns") or cte.alias.args.get("columns")
-                return exp.Subquery(this=cte.body, alias=exp.TableAlias(this=alias.this, columns=names), **rest)
-            if node is not query and isinstance(node, exp.Query) and node.args.get("with_"):
-                return self.inlined(node, known)
-            return None
+    def _change(self, node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Table) and (cte := self._ctes.meant(node)) is not None:
+            return self._derived(node, cte)
+        if node.args.get("with_"):
+            return rebuilt(node, self._change, without=("with_",))
+        return None
 
-        def _each(value: object) -> object:
-            return [mapped(each, change) for each in value] if isinstance(value, list) else value
+    def _derived(self, table: exp.Table, cte: exp.CTE) -> exp.Expr:
+        body, nodes = self._body(cte)
+        self._nodes += nodes
+        if self._nodes > INLINED_NODES_MAX:
+            raise Doubt("its CTEs name each other too often")
+        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
+        kept = rebuilt(table, self._change, without=("this", "alias"))
+        rest = {place: kept.args[place] for place in ("joins", "pivots", "sample") if place in kept.args}
+        names = alias.args.get("columns") or cte.args["alias"].args.get("columns")
+        return exp.Subquery(this=body, alias=exp.TableAlias(this=alias.this, columns=names), **rest)
 
-        with_ = query.args.get("with_")
-        if with_ is not None and with_.args.get("recursive"):
-            raise Doubt("it has a recursive CTE")
-        for cte in with_.expressions if with_ is not None else ():
+    def _body(self, cte: exp.CTE) -> tuple[exp.Expr, int]:
+        if (found := self._bodies.get(id(cte))) is None:
             before = self._nodes
-            body = self.inlined(cte.this, known)
-            own = sum(1 for _ in cte.this.walk())
-            known[cte.alias.lower()] = _Cte(body, cte.args["alias"], own + self._nodes - before)
-        if not known:
-            return mapped(query, change)
-        bare = type(query)(**{place: value for place, value in query.args.items() if place != "with_"})
-        return mapped(bare, lambda node: None if node is bare else change(node))
-
-
-_AFTER_CTE = frozenset({"joins", "pivots", "sample"})
+            body = self.without_ctes(cte.this)
+            found = body, sum(1 for _ in cte.this.walk()) + self._nodes - before
+            self._bodies[id(cte)] = found
+        return found

@@ -6,7 +6,7 @@ Tests: `test_matching`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 
 from sqlglot import exp
@@ -199,7 +199,13 @@ def mapped(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp
     """A copy with the nodes that `change` gives for nodes, outermost first; None: a copy with changed children."""
     if (changed := change(node)) is not None:
         return changed
-    made = type(node)(**{place: _mapped_value(value, change) for place, value in node.args.items()})
+    return rebuilt(node, change)
+
+
+def rebuilt(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None], without: Collection[str] = ()) -> exp.Expr:
+    """A copy with changed children, as `mapped`, without the arguments of these names."""
+    kept = (place for place in node.args if place not in without)
+    made = type(node)(**{place: _mapped_value(node.args[place], change) for place in kept})
     if isinstance(node, exp.Literal):
         made.meta.update(node.meta)
     return made
