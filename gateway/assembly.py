@@ -13,7 +13,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -105,6 +105,7 @@ from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
 from gateway.service.answers.healing import Healing
+from gateway.service.answers.members import Members
 from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
@@ -140,6 +141,7 @@ from gateway.wire.cookies import COOKIE_SECONDS, Cookies
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
+from gateway.wire.member import Member
 from gateway.wire.sasl import Login
 from sql.releases import Speaking
 from sql.texts import maintenance, observation
@@ -170,8 +172,14 @@ class Gateway:
     audit_file: AuditFile | None
 
 
-def assemble(settings: Settings, engine: SparkServer, entrance: Entrance | None = None) -> Gateway:
-    """Builds the gateway; `entrance`: its ports, if they exist already. Raises FreshgateError for unusable settings."""
+def assemble(
+    settings: Settings,
+    engine: SparkServer,
+    entrance: Entrance | None = None,
+    doors: Callable[[], Sequence[Member]] = tuple,
+) -> Gateway:
+    """Builds the gateway; `entrance`: its ports, if they exist already; `doors`: those that watch it while it leads.
+    Raises FreshgateError for unusable settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
@@ -190,6 +198,7 @@ def assemble(settings: Settings, engine: SparkServer, entrance: Entrance | None 
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     entrance = entrance if entrance is not None else entrance_of(settings)
     listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
+    views.members.serve(listener, doors)
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
@@ -373,6 +382,7 @@ class Views:
     storages: StorageLooks
     inspector: Inspector
     quarantine: Quarantine
+    members: Members
 
 
 def fence_of(settings: Settings, spark: AtSpark) -> Fence:
@@ -408,6 +418,7 @@ def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Call
         storages,
         inspector,
         quarantine,
+        Members(settings, fence),
     )
 
 
@@ -509,7 +520,7 @@ def own_statements(
     alteration = Alteration(catalog, settlement, fence, names, rights, view_settings, renaming)
     partitions = ViewPartitions(catalog, metastore, proposer)
     upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights)
-    shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names)
+    shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members)
     explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
     return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)
 
@@ -619,6 +630,7 @@ def catalog_rows(
         about=lambda: About(
             settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
         ),
+        members=views.members,
     )
 
 
@@ -740,9 +752,12 @@ def listen(
     return Listener(entrance, limits, open_client, connect, traffic)
 
 
-def node(settings: Settings, engine: SparkServer, open_term: Callable[[Entrance], LeadingTerm]) -> GatewayNode:
-    """One of several gateways. `open_term` builds a gateway that leads, behind these ports. Raises FreshgateError for
-    unusable settings."""
+OpenTerm = Callable[[Entrance, Callable[[], Sequence[Member]]], LeadingTerm]
+"""Builds a gateway that leads, behind these ports, with these doors."""
+
+
+def node(settings: Settings, engine: SparkServer, open_term: OpenTerm) -> GatewayNode:
+    """One of several gateways. Raises FreshgateError for unusable settings."""
     gateways, limits, traffic = settings.gateways, wire_limits_of(settings), Traffic()
     capacity = Capacity(limits.connections_max, traffic)
     entrance, gate = entrance_of(settings), RelayGate(gateways.secret, capacity)
@@ -761,7 +776,11 @@ def node(settings: Settings, engine: SparkServer, open_term: Callable[[Entrance]
 
     premises = Premises(entrance, relays, doorway, gate, _door_monitor(settings, doorway))
     return GatewayNode(
-        premises, fence_of(settings, watch), partial(open_term, entrance), close, settings.limits.drain_seconds
+        premises,
+        fence_of(settings, watch),
+        partial(open_term, entrance, gate.doors),
+        close,
+        settings.limits.drain_seconds,
     )
 
 

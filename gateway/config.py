@@ -8,8 +8,10 @@ Tests: `test_config_reference`.
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -36,6 +38,8 @@ TRANSPORTS = ("sasl", "nosasl")
 PORTS = ("binary", "http")
 OFF = -1
 """A port that the gateway does not listen on."""
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Hosts that mean each address of this machine."""
 LOCAL_MASTER = "local[*]"
 """This machine, with all of its cores."""
 HEALED = ("get_info", "key_calls", "star_patterns", "leaked_sessions", "lost_cancels", "show_tables")
@@ -44,6 +48,12 @@ METHODS = ("none", "file", "ldap")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMATS = ("text", "json")
+
+
+@cache
+def version() -> str:
+    """The release of the gateway."""
+    return importlib.metadata.version("freshgate")
 
 
 class ConfigError(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway import loops
 from gateway.assembly import SparkServer, assemble
@@ -21,6 +21,7 @@ from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.proxy.entrance import Entrance
 from gateway.proxy.listener import Listener
 from gateway.service.clients.session import CLOSE_SECONDS
+from gateway.wire.member import Member
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +45,22 @@ class Server:
     """Binds its ports, starts, drains and stops, in this order."""
 
     def __init__(
-        self, settings: Settings, engine: SparkServer, *, take_over: bool = False, entrance: Entrance | None = None
+        self,
+        settings: Settings,
+        engine: SparkServer,
+        *,
+        take_over: bool = False,
+        entrance: Entrance | None = None,
+        doors: Callable[[], Sequence[Member]] = tuple,
     ) -> None:
         """`take_over`: change the views although another gateway that is alive does so. `entrance`: ports that are
-        bound already, of one of several gateways; this is one of its terms. Raises FreshgateError for unusable
-        settings."""
+        bound already, of one of several gateways; this is one of its terms. `doors`: the others, as they describe
+        themselves. Raises FreshgateError for unusable settings."""
         self._settings = settings
         self._take_over = take_over
         self._is_term = entrance is not None
         self._engine = engine
-        built = assemble(settings, engine, entrance)
+        built = assemble(settings, engine, entrance, doors)
         self._spark = built.spark
         self._views = built.views
         self._versions = built.versions
@@ -83,6 +90,10 @@ class Server:
     def mark(self) -> str:
         """What other gateways recognize it by."""
         return self._views.fence.mark
+
+    def member(self) -> Member:
+        """What this gateway says of itself."""
+        return self._views.members.own()
 
     async def check(self, *, ask: bool) -> None:
         """Raises Superseded if it is known that another gateway leads, or, with `ask`, if Spark says so."""

@@ -23,7 +23,7 @@ from typing import Any, get_type_hints
 
 from gateway import removed_settings, toml_lines, upstream_url
 from gateway.checks import Check
-from gateway.config import OFF, ConfigError, Settings
+from gateway.config import EVERY_ADDRESS, OFF, ConfigError, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,6 @@ SHORT_FORMS = {"authentication": "authentication.method"}
 _NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _SECRET = re.compile(r"(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|sas[._]")
 """Names of settings with secrets: the gateway's own, and those of Spark, Hadoop and their storage."""
-EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
 def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:

@@ -25,7 +25,7 @@ _SECOND_WORDS = {
     **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),
     **dict.fromkeys(("describe", "desc"), frozenset({"materialized"})),
     "explain": frozenset({"materialized", "rewrite"}),
-    "show": frozenset({"materialized", "jobs", "tasks"}),
+    "show": frozenset({"materialized", "jobs", "tasks", "gateways"}),
     "call": frozenset({"refresh_materialized_view"}),
 }
 """By first word, the words of which each of the gateway's own statements contains one."""

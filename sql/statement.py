@@ -277,6 +277,12 @@ class ShowMaterializedViews:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowGateways:
+    pattern: str | None = None
+    """Of addresses, as in `ShowMaterializedViews`."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshPath:
     """REFRESH and a name, which Spark takes for a path."""
 
@@ -380,6 +386,7 @@ Command = (
     | RefreshMaterializedView
     | AlterMaterializedView
     | ShowMaterializedViews
+    | ShowGateways
     | ShowCreate
     | Describe
     | ShowPartitions

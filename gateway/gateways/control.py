@@ -1,4 +1,4 @@
-"""The connection by which a door watches the leader.
+"""The connection by which a door watches the leader, and tells it what it is.
 
 Tests: `test_node`.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from gateway.gateways.election import Linked, Silent, Vacant
 from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
+from gateway.wire.member import Member
 from gateway.wire.preface import Preface, Role
 
 log = logging.getLogger(__name__)
@@ -19,15 +20,22 @@ PING_SECONDS = 1.0
 SILENT_SECONDS = 3.0
 """A leader that has not answered for so long is suspected."""
 RETRY_SECONDS = 0.5
-_PING = b"?"
 
 
 class ControlLink:
     """Reports whether the leader answers, from `start` to `stop`."""
 
-    def __init__(self, leader: Leader, trust: Trust, report: Callable[[Linked | Silent | Vacant], None]) -> None:
+    def __init__(
+        self,
+        leader: Leader,
+        trust: Trust,
+        describe: Callable[[], Member],
+        report: Callable[[Linked | Silent | Vacant], None],
+    ) -> None:
+        """`describe`: what the leader is told of this gateway."""
         self._leader = leader
         self._trust = trust
+        self._describe = describe
         self._report = report
         self._task: asyncio.Task[None] | None = None
         self._link: LeaderLink | None = None
@@ -69,7 +77,7 @@ class ControlLink:
         self._answered = loop.time()
         self._gone.clear()
         while not self._gone.is_set():
-            link.send(_PING)
+            link.say(self._describe())
             try:
                 async with asyncio.timeout(PING_SECONDS):
                     await self._gone.wait()
@@ -93,7 +101,7 @@ class ControlLink:
         self._answered = asyncio.get_running_loop().time()
 
     def leader_writable(self, writable: bool) -> None:
-        """A ping is a byte; a leader that reads none of them is silent."""
+        """What is said is short; a leader that reads nothing of it is silent."""
 
     def leader_gone(self) -> None:
         self._gone.set()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway import loops
-from gateway.config import Address, ConfigError
+from gateway.config import Address, ConfigError, version
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost
 from gateway.gateways.control import ControlLink
 from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Seen
@@ -23,6 +24,7 @@ from gateway.proxy.entrance import Entrance
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
+from gateway.wire.member import GatewayRole, Member
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class LeadingTerm(Protocol):
 
     @property
     def listener(self) -> Listener: ...
+
+    def member(self) -> Member: ...
 
     async def start(self) -> None: ...
 
@@ -110,6 +114,10 @@ class GatewayNode:
         self._drain_seconds = drain_seconds
         self._vigil = watched.vigil()
         self._election = Election()
+        self._since = time.time()
+        """When the election has come to this phase, by the machine's clock."""
+        self._found: PresenceMark | None = None
+        """What the storage database has said last."""
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._term: LeadingTerm | None = None
         self._terms: set[str] = set()
@@ -126,6 +134,20 @@ class GatewayNode:
     @property
     def leads(self) -> bool:
         return self._election.phase is Phase.LEADING
+
+    def member(self) -> Member:
+        """What this gateway says of itself."""
+        if self._term is not None and self.leads:
+            return self._term.member()
+        found = self._found
+        return Member(
+            str(self._premises.relays.address),
+            GatewayRole.__members__.get(self._election.phase.name, GatewayRole.DOOR),
+            found.epoch if found is not None and found.mark == self._election.mark else 0,
+            round(self._since * 1000),
+            self._premises.doorway.clients,
+            version(),
+        )
 
     @property
     def ports(self) -> Sequence[int]:
@@ -215,7 +237,10 @@ class GatewayNode:
         except TimeoutError:
             event = await self._look()
         while event is not None:
+            phase = self._election.phase
             self._election, decision = self._election.after(event)
+            if self._election.phase is not phase:
+                self._since = time.time()
             event = None
             match decision:
                 case Follow():
@@ -243,7 +268,7 @@ class GatewayNode:
             if self.leads:
                 await self._check()
                 return None
-            found = await self._watched.other()
+            found = self._found = await self._watched.other()
         except Superseded:
             return OwnTerm.SUPERSEDED
         except FreshgateError as error:
@@ -273,7 +298,7 @@ class GatewayNode:
             return
         log.info("following the gateway that leads at %s", leader.relay)
         self._premises.doorway.lead_to(leader)
-        self._control = ControlLink(leader, self._premises.doorway.trust, self._events.put_nowait)
+        self._control = ControlLink(leader, self._premises.doorway.trust, self.member, self._events.put_nowait)
         self._control.start()
 
     def _unwatch(self) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -13,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from gateway.config import version
 from gateway.monitoring import view_metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
@@ -257,13 +256,8 @@ def own(lag: LoopLag, audit: LostLines | None) -> Iterator[Metric]:
     yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
     yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
     info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
-    info.add_metric([_version()], 1)
+    info.add_metric([version()], 1)
     yield info
-
-
-@cache
-def _version() -> str:
-    return importlib.metadata.version("freshgate")
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

@@ -14,6 +14,7 @@ from sql.statement import (
     ExplainRewrite,
     Forwarded,
     Parts,
+    ShowGateways,
     ShowMaterializedViews,
 )
 from sql.understood import TooMuch, Understood
@@ -40,7 +41,7 @@ def _forwarded(unread: Unread, statement: Forwarded) -> Line:
 
 
 def _command(unread: Unread, command: Command) -> Line:
-    if isinstance(command, ShowMaterializedViews | BeginTransaction | EndTransaction):
+    if isinstance(command, ShowMaterializedViews | ShowGateways | BeginTransaction | EndTransaction):
         return {}
     if isinstance(command, ExplainRewrite):
         query = Understood(command.query).statement

@@ -14,6 +14,7 @@ from gateway.config import Address
 from gateway.errors import FreshgateError
 from gateway.proxy.upstream import end, set_socket_options
 from gateway.wire.frame import WireError
+from gateway.wire.member import Member
 from gateway.wire.preface import DoorEnd, Preface, Welcome
 
 CONNECT_SECONDS = 3.0
@@ -97,6 +98,10 @@ class LeaderLink(asyncio.Protocol):
     def send(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
+
+    def say(self, member: Member) -> None:
+        """Tells the leader what this gateway is, over a connection by which it watches the leader."""
+        self.send(self._end.said(member))
 
     def end(self) -> bool:
         """Sends nothing more, after what was already sent. Returns False if only the whole connection can be closed."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 from gateway.proxy.capacity import Capacity
@@ -19,6 +22,7 @@ from gateway.proxy.listener import Listener
 from gateway.proxy.upstream import set_socket_options
 from gateway.tally import Seldom
 from gateway.wire.frame import WireError
+from gateway.wire.member import GatewayRole, Member
 from gateway.wire.preface import LeaderEnd, Preface, Role, Welcome
 
 log = logging.getLogger(__name__)
@@ -28,13 +32,17 @@ INTRODUCTION_SECONDS = 5.0
 CONTROLS_MAX = 1000
 """Most connections by which doors watch this gateway; more are a fault."""
 STRANGER = "a connection to gateways.address"
+SILENT_SECONDS = 5.0
+"""A door that has said nothing for so long is shown as silent. It says something every second."""
+_HEARD = b"!"
 
 
 class RelayGate:
     """Admits what doors pass on. Implements `entrance.Host`."""
 
-    def __init__(self, secret: str, capacity: Capacity) -> None:
+    def __init__(self, secret: str, capacity: Capacity, clock: Callable[[], float] = time.monotonic) -> None:
         self.secret = secret
+        self.clock = clock
         self._capacity = capacity
         self._name: str | None = None
         self._listener: Listener | None = None
@@ -67,6 +75,20 @@ class RelayGate:
         peer = preface.host, preface.port
         serves = self._listener.serve_relayed(preface.transport, peer, secure=preface.secure)
         return (Welcome.ACCEPTED if serves is not None else Welcome.UNSERVED), serves
+
+    def doors(self) -> list[Member]:
+        """What the doors that watch this gateway have last said of themselves, by their addresses."""
+        heard: dict[str, tuple[float, Member]] = {}
+        for each in self._opened:
+            if each.said is not None:
+                _, member = each.said
+                # A door that was cut off and has come back may have two connections.
+                heard[member.address] = max(heard.get(member.address, each.said), each.said, key=lambda it: it[0])
+        now = self.clock()
+        return [
+            replace(member, role=GatewayRole.SILENT) if now - at > SILENT_SECONDS else member
+            for _, (at, member) in sorted(heard.items())
+        ]
 
     def serve(self, port: Port) -> asyncio.Protocol:
         """Implements `entrance.Host`."""
@@ -103,6 +125,8 @@ class Arrival(asyncio.Protocol):
         self._gate = gate
         self._end = LeaderEnd(gate.secret)
         self._watched = False
+        self.said: tuple[float, Member] | None = None
+        """What the door has last said of itself, and when."""
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -121,19 +145,22 @@ class Arrival(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
-        if self._watched:
-            self._transport.write(data)
-            return
         try:
-            preface = self._end.receive(data)
+            if self._watched:
+                self._listen(self._transport, data)
+            elif (preface := self._end.receive(data)) is not None:
+                self._introduced(self._transport, preface)
         except WireError as error:
             name = self._transport.get_extra_info("peername")
             self._gate.report(str(name[0]) if name else "?", error)
             self._transport.write(error.answer)
             self._transport.close()
-            return
-        if preface is not None:
-            self._introduced(self._transport, preface)
+
+    def _listen(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Raises WireError for anything but what the door says of itself."""
+        for member in self._end.members(data):
+            self.said = self._gate.clock(), member
+            transport.write(_HEARD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

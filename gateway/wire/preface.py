@@ -15,19 +15,22 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from gateway.wire.frame import WireError
+from gateway.wire.member import MEMBER_BYTES_MAX, Member
 
 GREETING = b"freshgate-relay-1\n"
 PREFACE_BYTES_MAX = 4096
 _NONCE_BYTES = _PROOF_BYTES = 32
 _HEAD_BYTES = 2 + _NONCE_BYTES + _PROOF_BYTES
 _WELCOME_BYTES = 1 + _PROOF_BYTES
+_FRAME_HEAD_BYTES = 2 + _PROOF_BYTES
 
 
 class Role(Enum):
     CLIENT = "client"
     """A client's bytes follow."""
     CONTROL = "control"
-    """The door watches whether the leader lives: the leader sends back each byte."""
+    """The door watches whether the leader lives, and says at intervals what it is (`wire.member`): the leader sends
+    back a byte for each time."""
 
 
 class Welcome(IntEnum):
@@ -93,6 +96,8 @@ class LeaderEnd:
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         self._theirs = b""
         self._received = b""
+        self._heard = b""
+        self._frames = 0
         self.greeting = GREETING + self._nonce
 
     def receive(self, data: bytes) -> Preface | None:
@@ -118,6 +123,29 @@ class LeaderEnd:
         said = bytes((welcome,))
         return said + _proof(self._secret, b"leader", self._nonce, self._theirs, said)
 
+    def members(self, data: bytes) -> list[Member]:
+        """What a door says of itself, over a connection that was accepted as its control; at most a frame is kept.
+        Raises Distrust if it was not this door, in this order; WireError for anything else that `DoorEnd.said` does
+        not return."""
+        self._heard += data
+        found = []
+        while len(self._heard) >= _FRAME_HEAD_BYTES:
+            length = int.from_bytes(self._heard[:2], "big")
+            if length > MEMBER_BYTES_MAX:
+                raise WireError("what a gateway says of itself is too long")
+            if len(self._heard) < _FRAME_HEAD_BYTES + length:
+                break
+            proof, body = self._heard[2:_FRAME_HEAD_BYTES], self._heard[_FRAME_HEAD_BYTES:][:length]
+            self._heard = self._heard[_FRAME_HEAD_BYTES + length :]
+            if not hmac.compare_digest(proof, self._frame_proof(body)):
+                raise Distrust("what a gateway says of itself was changed on its way")
+            self._frames += 1
+            found.append(Member.decoded(body))
+        return found
+
+    def _frame_proof(self, body: bytes) -> bytes:
+        return _frame_proof(self._secret, self._nonce, self._theirs, self._frames, body)
+
 
 class DoorEnd:
     """The door's end of a new connection: feed `receive` and send what it returns until there is a `welcome`."""
@@ -128,6 +156,7 @@ class DoorEnd:
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         self._theirs = b""
         self._received = b""
+        self._frames = 0
         self.welcome: Welcome | None = None
         self.rest = b""
         """What followed the welcome."""
@@ -140,6 +169,13 @@ class DoorEnd:
         if len(self._received) >= _WELCOME_BYTES:
             self._judged()
         return b""
+
+    def said(self, member: Member) -> bytes:
+        """What to send in order to say this, once the connection is accepted as the control."""
+        body = member.encoded()
+        proof = _frame_proof(self._secret, self._theirs, self._nonce, self._frames, body)
+        self._frames += 1
+        return len(body).to_bytes(2, "big") + proof + body
 
     def _greeted(self) -> bytes:
         if not self._received.startswith(GREETING[: len(self._received)]):
@@ -167,6 +203,11 @@ class DoorEnd:
 
 def _refusal() -> bytes:
     return bytes((Welcome.UNTRUSTED,)) + bytes(_PROOF_BYTES)
+
+
+def _frame_proof(secret: bytes, leaders: bytes, doors: bytes, number: int, body: bytes) -> bytes:
+    """With its number, so that no frame can be left out or said again."""
+    return _proof(secret, b"says", leaders, doors, number.to_bytes(8, "big") + body)
 
 
 def _proof(secret: bytes, end: bytes, leaders: bytes, doors: bytes, said: bytes) -> bytes:

@@ -32,6 +32,7 @@ from sql.statement import (
     RefreshMaterializedView,
     RefreshPath,
     ShowCreate,
+    ShowGateways,
     ShowMaterializedViews,
     ShowPartitions,
     ShowProperties,
@@ -176,6 +177,15 @@ def _show(grammar: Grammar) -> Command:
         if len(name) > 1 and (len(name) > 2 or name[0].lower() != SESSION_CATALOG):
             raise grammar.problem(f"a database of the catalog {SESSION_CATALOG}")
         database = name[-1]
+    return ShowMaterializedViews(database, _pattern(grammar))
+
+
+def _show_gateways(grammar: Grammar) -> Command:
+    return ShowGateways(_pattern(grammar))
+
+
+def _pattern(grammar: Grammar) -> str | None:
+    """LIKE and a pattern at the end of SHOW, if there is one."""
     liked = grammar.accept("LIKE")
     pattern = grammar.string()
     if liked and pattern is None:
@@ -183,7 +193,7 @@ def _show(grammar: Grammar) -> Command:
     if pattern is not None and (problem := wildcards.problem(pattern)) is not None:
         raise grammar.refusal(f"expected {problem}")
     grammar.expect_end()
-    return ShowMaterializedViews(database, pattern)
+    return pattern
 
 
 def _show_versions(grammar: Grammar) -> Command:
@@ -305,6 +315,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("SHOW", "MATERIALIZED", "VIEWS"), _show),
     (("SHOW", "MATERIALIZED", "VIEW", "VERSIONS"), _show_versions),
     (("SHOW", "MATERIALIZED", "VIEW"), _show_no_versions),
+    (("SHOW", "GATEWAYS"), _show_gateways),
     (("SHOW", "JOBS"), lambda grammar: _show_rows(grammar, "JOBS")),
     (("SHOW", "TASKS"), lambda grammar: _show_rows(grammar, "TASKS")),
     (("SHOW", "CREATE", "MATERIALIZED", "VIEW"), _show_create),

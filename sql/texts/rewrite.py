@@ -170,7 +170,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
-OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "gateway"})
+OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "gateway", "gateways"})
 """The relations freshgate.…"""
 
 

@@ -98,6 +98,13 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         ours = [line for line in pair.lines("leader") if line.get("user") == "ada"]
         assert {line["client"] for line in ours} == {":".join(map(str, handle.getsockname()))}
         assert pair.lines("door") == []
+        listed = rows(there, "SELECT role, clients, epoch, since < now() FROM freshgate.gateways ORDER BY role")
+        epoch = listed[0][2]
+        assert listed == [("DOOR", 1, epoch, True), ("LEADER", 1, epoch, True)]
+        assert epoch > 0
+        shown = rows(here, "SHOW GATEWAYS LIKE '127.*'")
+        assert [row[1] for row in shown] == ["LEADER", "DOOR"]
+        assert len({row[0] for row in shown}) == 2
         assert probe(metrics, "/readyz")[0] == 200
         assert "\nfreshgate_leader 0.0\n" in probe(metrics, "/metrics")[1]
 

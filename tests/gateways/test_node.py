@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -28,6 +29,7 @@ from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
 from gateway.wire.connection import NOSASL, ClientConnection
+from gateway.wire.member import GatewayRole, Member
 from gateway.wire.message import peek
 from gateway.wire.reply import error
 from tests.proxy.peers import BOTH, LIMITS, Peer, Service, until
@@ -60,7 +62,7 @@ class Database:
     problem: FreshgateError | None = None
 
     def put(self, mark: str, relay: str) -> None:
-        self.found = PresenceMark(mark, mark, None, "1", leaving=False, ended=False, relay=relay)
+        self.found = PresenceMark(mark, mark, None, "1", leaving=False, ended=False, relay=relay, epoch=7)
 
     def end(self, mark: str) -> None:
         if self.found is not None and self.found.mark == mark:
@@ -100,6 +102,9 @@ class FakeTerm:
     def answer(self, payload: bytes) -> bytes:
         head = peek(payload)
         return error(head.name, head.seqid, self.mark, "HY000")
+
+    def member(self) -> Member:
+        return Member(self.relay, GatewayRole.LEADER, 7, 0, self.listener.clients - self.listener.relayed, "0")
 
     async def start(self) -> None:
         self.database.put(self.mark, self.relay)
@@ -210,6 +215,28 @@ async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
         for each in (first, second):
             assert first.mark in await each.answer()
         assert second.terms == []
+
+
+async def test_the_leader_knows_its_doors() -> None:
+    async with houses(3) as (_, (first, *doors)):
+        for each in (first, *doors):
+            await each.node.start()
+        places = {str(each.premises.relays.address): each for each in doors}
+        await until(lambda: {each.address for each in first.premises.gate.doors()} == set(places))
+        assert [each.role for each in first.premises.gate.doors()] == [GatewayRole.DOOR] * 2
+        await until(lambda: [each.epoch for each in first.premises.gate.doors()] == [7] * 2)
+        peer = await doors[0].client()
+        await said(peer)
+        await until(lambda: sum(each.clients for each in first.premises.gate.doors()) == 1)
+        assert (first.node.member().role, first.node.member().clients) == (GatewayRole.LEADER, 0)
+        before = doors[1].node.member()
+        assert before.since > 0
+        await peer.end()
+        await doors[0].node.stop()
+        await until(lambda: len(first.premises.gate.doors()) == 1)
+        first.die()
+        await until(lambda: doors[1].node.leads)
+        assert doors[1].node.member().role is GatewayRole.LEADER
 
 
 async def test_a_leader_asks_spark_only_while_clients_send_something() -> None:
@@ -357,17 +384,22 @@ async def test_a_leader_that_answers_no_more_is_reported(monkeypatch: pytest.Mon
     await relays.bind(gate)
     leader = Leader("m", relays.address)
     gate.begin(leader)
-    link = control.ControlLink(leader, Trust(SECRET), found.append)
+    member = Member("door:1", GatewayRole.DOOR, 7, 5, 3, "0.1")
+    link = control.ControlLink(leader, Trust(SECRET), lambda: member, found.append)
     link.start()
     await until(lambda: found == [Linked("m")])
     (watched,) = gate._opened
     assert watched._transport is not None
+    await until(lambda: gate.doors() == [member])
     watched._transport.pause_reading()
     await until(lambda: Silent("m") in found)
+    gate.clock = lambda: time.monotonic() + 10
+    assert gate.doors() == [replace(member, role=GatewayRole.SILENT)]
     watched._transport.resume_reading()
     await until(lambda: found[-1] == Linked("m"))
     gate.close()
     await until(lambda: Vacant("m") in found)
+    assert gate.doors() == []
     relays.close()
     found.clear()
     await until(lambda: Vacant("m") in found)

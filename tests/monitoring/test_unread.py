@@ -27,6 +27,7 @@ HERE = Namespace("here")
         ("EXPLAIN REWRITE SELECT * FROM t", {"reads": ["here.t"]}),
         ("EXPLAIN REWRITE EXPLAIN REWRITE SELECT 1", {}),
         ("SHOW MATERIALIZED VIEWS", {}),
+        ("SHOW GATEWAYS", {}),
         ("SELECT * FROM t WHERE (((", {}),
         ("CREATE MATERIALIZED VIEW m AS", {}),
         ("SELECT " + "(" * 5_000 + "1 FROM t", {}),

@@ -46,6 +46,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("freshgate.materialized_views", catalog_tables.MATERIALIZED_VIEWS),
         ("freshgate.rewrites", catalog_tables.REWRITES),
         ("freshgate.suggested_views", catalog_tables.SUGGESTED_VIEWS),
+        ("freshgate.gateways", catalog_tables.GATEWAYS),
     ],
 )
 def test_all_columns_are_documented_in_their_order(relation: str, columns: tuple[tuple[str, str], ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire.frame import WireError
+from gateway.wire.member import MEMBER_BYTES_MAX, TEXT_CHARACTERS_MAX, GatewayRole, Member
 from gateway.wire.preface import (
     GREETING,
     PREFACE_BYTES_MAX,
@@ -22,6 +24,7 @@ from gateway.wire.preface import (
 )
 
 SECRET = "s" * 32
+MEMBER = Member("gateway-1:10009", GatewayRole.DOOR, 3, 1_700_000_000_000, 7, "0.1.0")
 CLIENT = Preface(Role.CLIENT, "mark", "http", "2001:db8::1", 4711, secure=True)
 texts = st.text(max_size=60)
 prefaces = st.builds(Preface, st.sampled_from(Role), texts, texts, texts, st.integers(0, 65535), st.booleans())
@@ -143,3 +146,77 @@ def test_a_preface_of_another_form_is_refused(data: bytes) -> None:
 def test_a_server_that_is_no_gateway_is_recognized() -> None:
     with pytest.raises(WireError, match="does not greet"):
         DoorEnd(SECRET, CLIENT).receive(b"HTTP/1.1 400 Bad Request")
+
+
+def watching() -> tuple[LeaderEnd, DoorEnd]:
+    """The ends of a door's control connection."""
+    leader, door = LeaderEnd(SECRET), DoorEnd(SECRET, Preface(Role.CONTROL, "mark"))
+    leader.receive(preface_of(leader, door))
+    door.receive(leader.answer(Welcome.ACCEPTED))
+    return leader, door
+
+
+numbers = st.integers(0, 2**61)
+names = st.text(max_size=TEXT_CHARACTERS_MAX)
+members = st.builds(Member, names, st.sampled_from(GatewayRole), numbers, numbers, numbers, names)
+
+
+@given(st.lists(members, max_size=4), st.lists(st.integers(0, 4000), max_size=6))
+def test_what_a_door_says_of_itself_arrives_however_it_is_cut(said: list[Member], cuts: list[int]) -> None:
+    leader, door = watching()
+    heard = [leader.members(piece) for piece in pieces(b"".join(map(door.said, said)), cuts)]
+    assert [each for some in heard for each in some] == said
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_changed_byte_of_it_is_never_believed(place: int, change: int) -> None:
+    leader, door = watching()
+    said = bytearray(door.said(MEMBER))
+    said[place % len(said)] ^= change
+    with contextlib.suppress(WireError):
+        assert leader.members(bytes(said)) == []
+
+
+def test_it_cannot_be_said_again_nor_left_out_nor_said_over_another_connection() -> None:
+    leader, door = watching()
+    first, second = door.said(MEMBER), door.said(MEMBER)
+    assert leader.members(first) == [MEMBER]
+    with pytest.raises(Distrust):
+        leader.members(first)
+    for said in (second, first):
+        leader, _ = watching()
+        with pytest.raises(Distrust):
+            leader.members(said)
+
+
+def test_nothing_long_is_kept_or_believed() -> None:
+    leader, _ = watching()
+    with pytest.raises(WireError, match="too long"):
+        leader.members((MEMBER_BYTES_MAX + 1).to_bytes(2, "big") + bytes(32))
+    leader, door = watching()
+    long = dataclasses.replace(MEMBER, address="\N{GRINNING FACE}" * 10_000)
+    (heard,) = leader.members(door.said(long))
+    assert heard.address == long.address[:TEXT_CHARACTERS_MAX]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"7",
+        b"[]",
+        b'["a", "DOOR", 1, 2, "v"]',
+        b'["a", "KING", 1, 2, 3, "v"]',
+        b'["a", "DOOR", -1, 2, 3, "v"]',
+        b'["a", "DOOR", 1.5, 2, 3, "v"]',
+        b'["a", "DOOR", true, 2, 3, "v"]',
+        b'["a", "DOOR", 1, 99999999999999999999, 3, "v"]',
+        b'[7, "DOOR", 1, 2, 3, "v"]',
+        b'["a", ["DOOR"], 1, 2, 3, "v"]',
+        b'["' + b"a" * 256 + b'", "DOOR", 1, 2, 3, "v"]',
+        b"[" * 4000,
+    ],
+)
+def test_other_values_are_refused(body: bytes) -> None:
+    with pytest.raises(WireError):
+        Member.decoded(body)

@@ -88,6 +88,8 @@ class Fence:
         self._beats = 0
         self._asked_at = -math.inf
         """When the last successful check began, by the monotonic clock."""
+        self.since = time.time()
+        """When this gateway has taken its epoch, or has lost it, by the machine's clock."""
         self.locations: set[str] = set()
         """Locations of the storage database that were seen; more than one if it was changed."""
         self.lost: str | None = None
@@ -97,6 +99,11 @@ class Fence:
     def mark(self) -> str:
         """What other gateways recognize this one by."""
         return self._mark
+
+    @property
+    def epoch(self) -> int:
+        """The number of this gateway's epoch; 0: there was no database in which one could stand."""
+        return 0 if self._epoch is None else epochs.number_of(self._epoch)
 
     def vigil(self) -> Vigil:
         """Something that watches the mark of another gateway."""
@@ -136,7 +143,7 @@ class Fence:
         """
         for epoch in await self._epochs():
             if (found := await self._properties(epoch)) is not None and found.get(GATEWAY) != self._mark:
-                return _presence(found)
+                return _presence(found, epochs.number_of(epoch))
         return None
 
     async def take(self) -> bool:
@@ -162,7 +169,7 @@ class Fence:
         # A gateway that was late may have created one that was dropped long ago, or another one has the next.
         if (await self._epochs())[-1:] != [epoch]:
             raise Superseded(_superseded(await self._place_of_last()))
-        self._epoch = epoch
+        self._epoch, self.since = epoch, time.time()
         return last is not None and RELEASED not in last
 
     async def _create(self, epoch: TableName) -> None:
@@ -279,7 +286,7 @@ class Fence:
                 raise Superseded(_superseded(await self._place_of_last()))
             await self._take()
         except Superseded as error:
-            self.lost = str(error)
+            self.lost, self.since = str(error), time.time()
             log.error("%s", self.lost)
             raise
         return True
@@ -348,7 +355,7 @@ class Fence:
         return True
 
 
-def _presence(found: Mapping[str, str]) -> PresenceMark:
+def _presence(found: Mapping[str, str], epoch: int) -> PresenceMark:
     return PresenceMark(
         found.get(GATEWAY, ""),
         _place(found.get(WHERE, "")),
@@ -357,6 +364,7 @@ def _presence(found: Mapping[str, str]) -> PresenceMark:
         leaving=LEAVING in found,
         ended=RELEASED in found,
         relay=_decoded(found.get(RELAY, "")),
+        epoch=epoch,
     )
 
 

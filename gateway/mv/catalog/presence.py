@@ -94,6 +94,8 @@ class PresenceMark:
     ended: bool
     relay: str = ""
     """The address (HOST:PORT) at which it takes clients that other gateways pass on; empty: it takes none."""
+    epoch: int = 0
+    """The number of its epoch."""
 
 
 class Presence(Enum):

@@ -1,6 +1,6 @@
 """The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
-tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites, freshgate.suggested_views and
-freshgate.gateway.
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites, freshgate.suggested_views,
+freshgate.gateway and freshgate.gateways.
 
 Each is spliced into the query as an inline table.
 """
@@ -178,11 +178,11 @@ class CatalogTables:
                     view.name.catalog,
                     view.name.database,
                     view.name.table,
-                    _moment(view.current.published_at) if view.built else None,
-                    _moment(view.current.started_at) if view.built else None,
+                    moment_text(view.current.published_at) if view.built else None,
+                    moment_text(view.current.started_at) if view.built else None,
                     _is_automatic(view),
                     _minutes(view.clauses.refreshing.schedule),
-                    _moment(view.current.published_at),
+                    moment_text(view.current.published_at),
                     self._catalog.is_stale(view.id),
                 )
 
@@ -237,7 +237,7 @@ class CatalogTables:
             state[1] or None,
             self._catalog.freshness(view.id).value,
             staleness.reason if staleness else None,
-            _moment(staleness.since) if staleness and staleness.since else None,
+            moment_text(staleness.since) if staleness and staleness.since else None,
             view.when_stale.value,
             view.grace_ms // 1000,
             info.trigger_of(view),
@@ -248,7 +248,7 @@ class CatalogTables:
             current.bytes if current else None,
             sum(measure.bytes for measure in measured.values()) if measures is not None else None,
             ", ".join(info.base_names(self._catalog, view)),
-            _moment(view.current.published_at) if view.built else None,
+            moment_text(view.current.published_at) if view.built else None,
             view.current.method if view.built else None,
             last_refresh.reason if last_refresh else None,
             last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
@@ -256,8 +256,8 @@ class CatalogTables:
             last.error or None if last else None,
             any(task.status is TaskStatus.RUNNING for task in history.unended),
             "PAUSED" if view.paused else "RUNNING",
-            _moment(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
-            _moment(view.created_at),
+            moment_text(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
+            moment_text(view.created_at),
             view.query if self._rights.is_owner(user, view) else None,
             str(view.storage),
             incremental_rebuild(view),
@@ -409,7 +409,8 @@ def _names(names: Sequence[str], count: int) -> str:
     return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in listed)}]" if listed else NULL_TEXT
 
 
-def _moment(milliseconds: int) -> str:
+def moment_text(milliseconds: int) -> str:
+    """The time in UTC as a TIMESTAMP of a Table."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ")
 
 
@@ -485,6 +486,14 @@ ABOUT = (
     ("storage_guard_reason", "STRING"),
     ("spark_version", "STRING"),
 )
+GATEWAYS = (
+    *_strings("address", "role"),
+    ("epoch", "BIGINT"),
+    ("since", "TIMESTAMP"),
+    ("clients", "BIGINT"),
+    ("version", "STRING"),
+)
+"""A row for each gateway over this metastore (`service.answers.members`)."""
 REWRITES = (
     *_strings("user_name", "database_name", "shape", "view"),
     ("hits", "BIGINT"),

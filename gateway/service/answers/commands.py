@@ -34,6 +34,7 @@ from sql.statement import (
     RefreshMaterializedView,
     RefreshPath,
     ShowCreate,
+    ShowGateways,
     ShowMaterializedViews,
     ShowPartitions,
     ShowProperties,
@@ -84,6 +85,8 @@ class Commands:
                 await self._upkeep.analyze(command, await self._view(name, session, "ANALYZE"), session)
             case ShowMaterializedViews():
                 return await self._shows.views(command, session, report)
+            case ShowGateways(pattern):
+                return self._shows.gateways(pattern)
             case ShowCreate(name):
                 return await self._shows.create(command, await self._view(name, session, "SHOW CREATE"), session)
             case Describe(name):

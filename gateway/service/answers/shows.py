@@ -14,6 +14,7 @@ from gateway.mv.refresh.progress import Report
 from gateway.mv.statements.free_names import Names
 from gateway.mv.versions.kept import VersionLookup
 from gateway.service.answers import info
+from gateway.service.answers.members import Members
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import Result
@@ -37,6 +38,7 @@ class Shows:
         versions: VersionLookup,
         partitions: ViewPartitions,
         names: Names,
+        members: Members,
     ) -> None:
         self._catalog = catalog
         self._inspector = inspector
@@ -44,6 +46,7 @@ class Shows:
         self._versions = versions
         self._partitions = partitions
         self._names = names
+        self._members = members
 
     async def views(self, command: ShowMaterializedViews, session: Session, report: Report) -> Result:
         namespace = await session.resolve_namespace()
@@ -61,6 +64,9 @@ class Shows:
         if not result.rows and not await self._names.has_database(database):
             raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists the databases.", "42704")
         return result
+
+    def gateways(self, pattern: str | None) -> Result:
+        return self._members.show(pattern)
 
     async def versions(self, view: MaterializedView) -> Result:
         kept = self._versions.kept(view)

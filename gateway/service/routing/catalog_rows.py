@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gateway.errors import NotAllowed
 from gateway.loops import Turn
 from gateway.service.answers.catalog_tables import About, CatalogTables, Table
+from gateway.service.answers.members import Members
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session
 from sql.texts import rewrite
@@ -20,10 +21,11 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """`about` describes the gateway."""
+    """`about` describes the gateway, `members` all over this metastore."""
 
     tables: CatalogTables
     about: Callable[[], About]
+    members: Members
 
     async def with_functions(self, session: Session, known: Understood) -> str:
         """The text with the rows of the functions that it calls."""
@@ -66,6 +68,8 @@ class CatalogRows:
             return await self.tables.suggested_views(session.user)
         if name == "gateway":
             return self.about().table
+        if name == "gateways":
+            return self.members.table()
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
         return await self.tables.materialized_views(session.user, measured=measured)
 
