@@ -15,7 +15,7 @@ from gateway.assembly import SparkServer, assemble
 from gateway.config import Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
-from gateway.mv.catalog.presence import BEAT_SECONDS, Presence, Vigil
+from gateway.mv.catalog.presence import BEAT_OF_SEVERAL_SECONDS, BEAT_SECONDS, Presence, Vigil
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.proxy.entrance import Entrance
@@ -159,7 +159,8 @@ class Server:
     async def _give_sign(self) -> None:
         """Gives a sign of life, or watches the gateway that has superseded this one."""
         superseded = self._views.fence.lost is not None
-        await asyncio.sleep(STANDING_BY_SECONDS if superseded else BEAT_SECONDS)
+        beat = BEAT_OF_SEVERAL_SECONDS if self._is_term else BEAT_SECONDS
+        await asyncio.sleep(STANDING_BY_SECONDS if superseded else beat)
         try:
             if superseded and self._is_term:
                 return  # The node ends this term.

@@ -57,6 +57,14 @@ class Vacant:
     mark: str
 
 
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """It is registered in ZooKeeper, or, if not `present`, is not any more: its session there has ended."""
+
+    mark: str
+    present: bool
+
+
 class OwnTerm(Enum):
     """Events of the own term."""
 
@@ -69,7 +77,7 @@ class OwnTerm(Enum):
     ENDED = "ended"
 
 
-Event = Seen | Linked | Silent | Vacant | OwnTerm
+Event = Seen | Linked | Silent | Vacant | Registered | OwnTerm
 
 
 # --- decisions ---------------------------------------------------------------------------------------------
@@ -106,6 +114,8 @@ class Election:
     """It has accepted a connection at some time. One that never did may just be unreachable from here."""
     vacant: bool = False
     """It was linked, and nobody leads there any more."""
+    missing: bool = False
+    """It was registered in ZooKeeper, and is not any more. It may just have lost ZooKeeper."""
 
     def after(self, event: Event) -> tuple[Election, Decision | None]:
         """The state after an event, and what to do."""
@@ -116,6 +126,8 @@ class Election:
                 return self._turn(event)
         if event.mark != self.mark or self.phase in (Phase.CANDIDATE, Phase.LEADING):
             return self, None
+        if isinstance(event, Registered):
+            return replace(self, missing=not event.present), None if event.present else Act.LOOK
         if isinstance(event, Linked):
             return replace(self, phase=self._passing(Phase.DOOR), linked=True, vacant=False), None
         if isinstance(event, Vacant) and self.linked:
@@ -125,10 +137,15 @@ class Election:
     def _passing(self, phase: Phase) -> Phase:
         return Phase.RETIRING if self.phase is Phase.RETIRING else phase
 
+    @property
+    def _dead(self) -> bool:
+        """Whether the one that is followed has certainly ended, or has left the network."""
+        return self.vacant or (self.missing and self.linked and self.phase is Phase.SUSPECTING)
+
     def _seen(self, event: Seen) -> tuple[Election, Decision | None]:
         if self.phase in (Phase.CANDIDATE, Phase.LEADING):
             return self, None
-        if event.presence is Presence.GONE or (self.vacant and event.mark == self.mark):
+        if event.presence is Presence.GONE or (self._dead and event.mark == self.mark):
             if self.phase is Phase.RETIRING:
                 return self, None
             return Election(Phase.CANDIDATE), Act.CAMPAIGN

@@ -18,7 +18,7 @@ from gateway.errors import FreshgateError, SparkLost, UpstreamLost
 from gateway.gateways.control import ControlLink
 from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Seen
 from gateway.mv.catalog.fence import OtherGateway, Superseded
-from gateway.mv.catalog.presence import Presence, PresenceMark, Vigil
+from gateway.mv.catalog.presence import SILENT_SECONDS, SUSPECTED_SECONDS, Presence, PresenceMark, Vigil
 from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance
 from gateway.proxy.leader_link import Leader
@@ -275,7 +275,8 @@ class GatewayNode:
             self._problem.note(error)
             return None
         self._problem.reset()
-        presence = self._vigil.note(found)
+        suspected = self._election.phase is Phase.SUSPECTING
+        presence = self._vigil.note(found, SUSPECTED_SECONDS if suspected else SILENT_SECONDS)
         if found is None or found.mark in self._terms:
             return Seen("", "", Presence.GONE)
         return Seen(found.mark, found.relay, presence)

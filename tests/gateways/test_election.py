@@ -17,6 +17,7 @@ from gateway.gateways.election import (
     Linked,
     OwnTerm,
     Phase,
+    Registered,
     Seen,
     Silent,
     Vacant,
@@ -37,6 +38,7 @@ def after(*events: Event) -> tuple[Election, list[Decision]]:
     return election, decisions
 
 
+MISSING, BACK = Registered("a", present=False), Registered("a", present=True)
 FOLLOW_A, FOLLOW_B = Follow("a", "host:1"), Follow("b", "host:2")
 
 
@@ -55,6 +57,15 @@ FOLLOW_A, FOLLOW_B = Follow("a", "host:1"), Follow("b", "host:2")
         ([UNKNOWN, Vacant("a"), ALIVE], Phase.SUSPECTING, [FOLLOW_A]),
         ([UNKNOWN, Linked("a"), Silent("a"), UNKNOWN], Phase.SUSPECTING, [FOLLOW_A]),
         ([UNKNOWN, Linked("a"), Silent("a"), Linked("a")], Phase.DOOR, [FOLLOW_A]),
+        # Silent, and it has left ZooKeeper too.
+        ([UNKNOWN, Linked("a"), Silent("a"), MISSING, ALIVE], Phase.CANDIDATE, [FOLLOW_A, Act.LOOK, Act.CAMPAIGN]),
+        ([UNKNOWN, Linked("a"), MISSING, Silent("a"), ALIVE], Phase.CANDIDATE, [FOLLOW_A, Act.LOOK, Act.CAMPAIGN]),
+        ([UNKNOWN, Linked("a"), Silent("a"), MISSING, OTHER], Phase.DOOR, [FOLLOW_A, Act.LOOK, FOLLOW_B]),
+        # One that answers has only lost ZooKeeper, and one that is silent may be slow.
+        ([UNKNOWN, Linked("a"), MISSING, ALIVE], Phase.DOOR, [FOLLOW_A, Act.LOOK]),
+        ([UNKNOWN, Linked("a"), Silent("a"), MISSING, Linked("a"), ALIVE], Phase.DOOR, [FOLLOW_A, Act.LOOK]),
+        ([UNKNOWN, Linked("a"), MISSING, BACK, Silent("a"), ALIVE], Phase.SUSPECTING, [FOLLOW_A, Act.LOOK]),
+        ([UNKNOWN, Silent("a"), MISSING, ALIVE], Phase.SUSPECTING, [FOLLOW_A, Act.LOOK]),
         # What is said of an earlier leader says nothing of this one.
         ([UNKNOWN, Linked("a"), OTHER, Vacant("a"), OTHER], Phase.DOOR, [FOLLOW_A, FOLLOW_B]),
         ([GONE, OwnTerm.WON, ALIVE, Vacant("")], Phase.LEADING, [Act.CAMPAIGN]),
@@ -87,6 +98,7 @@ events = st.one_of(
     st.builds(Linked, marks),
     st.builds(Silent, marks),
     st.builds(Vacant, marks),
+    st.builds(Registered, marks, st.booleans()),
     st.sampled_from(OwnTerm),
 )
 
@@ -106,6 +118,7 @@ def test_one_term_at_a_time_and_none_against_a_leader_that_answers(said: list[Ev
             running = True
             assert isinstance(event, Seen)
             assert event.presence is Presence.GONE or isinstance(last[event.mark], Vacant | Silent)
+            assert event.presence is Presence.GONE or before.vacant or before.missing
         assert running == (election.phase in (Phase.CANDIDATE, Phase.LEADING, Phase.RETIRING))
 
 
@@ -146,9 +159,10 @@ class Town:
             self.hear(name, Linked(followed) if self.leads(followed) else Vacant(followed))
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["look", "ping", "cut", "die", "back"])), max_size=60)
-)
+HAPPENINGS = ["look", "ping", "cut", "lost", "die", "back"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(HAPPENINGS)), max_size=60))
 def test_after_any_history_one_leads_and_the_others_follow_it(history: list[tuple[str, str]]) -> None:
     town = Town()
     for name, what in history:
@@ -162,8 +176,8 @@ def test_after_any_history_one_leads_and_the_others_follow_it(history: list[tupl
                 town.look(name)
             elif what == "ping":
                 town.ping(name)
-            elif town.nodes[name].mark:
-                town.hear(name, Silent(town.nodes[name].mark))
+            elif followed := town.nodes[name].mark:
+                town.hear(name, Silent(followed) if what == "cut" else Registered(followed, present=False))
     for _ in range(6):
         for name in sorted(town.nodes.keys() - town.dead):
             town.look(name)

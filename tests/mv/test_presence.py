@@ -11,7 +11,16 @@ from dataclasses import replace
 import pytest
 from processes import wait_until
 
-from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
+from gateway.mv.catalog.presence import (
+    BEAT_OF_SEVERAL_SECONDS,
+    BEAT_SECONDS,
+    SILENT_SECONDS,
+    SUSPECTED_SECONDS,
+    Presence,
+    PresenceMark,
+    Process,
+    Vigil,
+)
 
 ELSEWHERE = Process("0" * 16, 1, 1)
 MARK = PresenceMark("m", "host, port 1", ELSEWHERE, "1", leaving=False, ended=False)
@@ -76,9 +85,9 @@ class Watched:
         self.now = 100.0
         self.vigil = Vigil(Process.own(), lambda: self.now)
 
-    def after(self, seconds: float, found: PresenceMark | None) -> Presence:
+    def after(self, seconds: float, found: PresenceMark | None, patience: float = SILENT_SECONDS) -> Presence:
         self.now += seconds
-        return self.vigil.note(found)
+        return self.vigil.note(found, patience)
 
 
 def test_a_gateway_that_gives_signs_of_life_is_alive() -> None:
@@ -93,6 +102,14 @@ def test_a_gateway_that_gives_signs_of_life_is_alive() -> None:
 
 def test_two_late_signs_of_life_are_forgiven() -> None:
     assert SILENT_SECONDS > 2 * BEAT_SECONDS + 5
+    assert SUSPECTED_SECONDS > 3 * BEAT_OF_SEVERAL_SECONDS
+
+
+def test_one_that_is_suspected_is_gone_sooner() -> None:
+    watched = Watched()
+    assert watched.after(0, MARK) is Presence.UNKNOWN
+    assert watched.after(SUSPECTED_SECONDS + 1, MARK) is Presence.UNKNOWN
+    assert watched.after(0, MARK, SUSPECTED_SECONDS) is Presence.GONE
 
 
 def test_a_new_mark_is_a_sign_of_life() -> None:

@@ -1,7 +1,7 @@
 """Determines whether the gateway whose mark the storage database has is alive.
 
-Clocks of two machines differ, so no time is compared: a gateway changes its sign of life every BEAT_SECONDS, and
-whoever wants to know watches whether it changes.
+Clocks of two machines differ, so no time is compared: a gateway changes its sign of life every few seconds, and whoever
+wants to know watches whether it changes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ BEAT_SECONDS = 15.0
 """Interval of the signs of life. Each is a statement that changes the database's properties."""
 SILENT_SECONDS = 40.0
 """A gateway without a sign of life for so long counts as gone: two may be late, if Spark is slow."""
+BEAT_OF_SEVERAL_SECONDS = 5.0
+"""Interval of the signs of life of the one that leads several gateways."""
+SUSPECTED_SECONDS = 16.0
+"""One of several gateways that does not answer at its own port either counts as gone after so long without a sign of
+life: three are missing. With what precedes and follows, another one leads within 25 seconds."""
 
 _PROCESS = re.compile(r"([0-9a-f]{16})_(\d+)_(\d+)")
 
@@ -118,12 +123,13 @@ class Vigil:
         """The seconds since the last sign of life."""
         return self._clock() - self._since
 
-    def note(self, found: PresenceMark | None) -> Presence:
-        """Takes what the database says now; None: it has no mark of another gateway."""
+    def note(self, found: PresenceMark | None, patience: float = SILENT_SECONDS) -> Presence:
+        """Takes what the database says now; None: it has no mark of another gateway. `patience`: for how many seconds
+        without a sign of life it may still be alive."""
         last, self._last = self._last, found
         if found is None or found.ended or self._process.is_dead(found.process):
             return Presence.GONE
         if last is None or (last.mark, last.beat) != (found.mark, found.beat):
             self._since = self._clock()
             return Presence.UNKNOWN if last is None else Presence.ALIVE
-        return Presence.GONE if self.silent_seconds > SILENT_SECONDS else Presence.UNKNOWN
+        return Presence.GONE if self.silent_seconds > patience else Presence.UNKNOWN
