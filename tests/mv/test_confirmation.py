@@ -19,6 +19,7 @@ from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.pending import ViewsEndangered
+from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from sql.texts.maintenance import shown_rows
@@ -40,7 +41,7 @@ class Stage:
         if named("s.t") not in self.metastore.relations:
             self.site.table("s.t")
         view = await self.site.view(dotted, "SELECT count(*) n FROM s.t", **properties)
-        self.metastore.stored[view.storage] = {"freshgate.published": "1"}
+        self.metastore.stored[view.storage] = {**stored.write_published(), **stored.write_name(view.name)}
         self.metastore.stored[view.name] = dict(properties)
         return view
 
@@ -258,6 +259,17 @@ async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     stage.metastore.drop(view.name)
     assert not await stage.confirmation._restoration.restore(entry)
     assert stage.text() is None
+
+
+async def test_a_view_is_not_put_back_under_the_name_of_the_one_that_took_its_place() -> None:
+    """REPLACE WITH was interrupted: until the replaced view is removed, the catalog has it under the other's name."""
+    stage = Stage()
+    replaced, other = await stage.view(), await stage.view("s.other")
+    stage.endanger([replaced.id])
+    stage.site.catalog.rename({other.name: stage.site.entry("s.mv"), replaced.name: stage.site.entry("s.other")})
+    stage.metastore.drop(other.name)
+    assert not await stage.confirmation._restoration.restore(stage.site.entry("s.other"))
+    assert stage.text("s.other") is None
 
 
 async def test_what_nobody_watches_is_not_put_back() -> None:

@@ -56,7 +56,7 @@ class Restoration:
 
         Whoever drops a view outside the gateway does so on purpose: only a watched view is created again, and the name
         of one that was created since is another one's. A view that is being dropped, replaced or renamed is not
-        restored either.
+        restored either, nor one whose name another view has just taken: it bears that one's name until it is removed.
         """
         view = entry.view
         relation = await self._metastore.relation(view.name)
@@ -71,6 +71,8 @@ class Restoration:
                 return False
         properties = await self._metastore.properties(view.storage)
         if not stored.was_published(properties) or stored.read_move(properties) is not None:
+            return False
+        if stored.read_name(properties) != view.name:
             return False
         await self.restore_text(view, relation)
         return True
