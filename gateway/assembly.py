@@ -34,6 +34,7 @@ from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.restoration import Restoration, Restored
@@ -48,7 +49,7 @@ from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.observation.stored_files import StoredFiles
-from gateway.mv.ports import Plans, StageProgress
+from gateway.mv.ports import Metastore, Outlet, Plans, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -148,6 +149,8 @@ from sql.texts import maintenance, observation
 
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, separate from those that refreshes occupy for minutes."""
+FENCE_SESSIONS = 2
+"""Sessions in which one of several gateways looks after its epoch. All others may be waiting for that."""
 OBSERVATION_SESSIONS = 8
 """Concurrent observations of base tables: each lists files on all of Spark's cores, but some may only wait for storage
 that does not answer."""
@@ -184,7 +187,7 @@ def assemble(
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
     audit = Audit(audit_file.write if audit_file else None, settings.log.audit_characters)
-    views = known_views(settings, spark, fence_of(settings, spark), audit.restored)
+    views = known_views(settings, spark, audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
     kept = settings.result_cache
@@ -255,6 +258,8 @@ class Spark:
         dialect: Speaking,
         sign: Callable[[str], str] = unsigned,
     ) -> None:
+        self.outlet: Outlet | None = None
+        """What the gateway's own statements in clients' sessions pass."""
         self._engine = engine
         self._traffic = traffic
         self._dialect = dialect
@@ -273,7 +278,13 @@ class Spark:
         with counted(self._traffic):
             endpoint = await self.endpoint()
             return await Connection.open(
-                endpoint, login.user, login.password, ask=ask, dialect=self._dialect, sign=self._sign
+                endpoint,
+                login.user,
+                login.password,
+                ask=ask,
+                dialect=self._dialect,
+                sign=self._sign,
+                outlet=self.outlet,
             )
 
 
@@ -302,11 +313,15 @@ class AtSpark:
     probes: SessionPool
     metastore: SparkMetastore
     plans: Plans
+    fence: Fence
+    epochs: SessionPool
+    """The sessions of the fence: of one of several gateways, its own, in which nothing waits for it."""
     guard: StorageGuard = field(default_factory=lambda: StorageGuard("", ""))
 
     @property
     def pools(self) -> tuple[SessionPool, ...]:
-        return self.probes, self.looks, self.refreshes, self.short
+        each = self.probes, self.looks, self.refreshes, self.short
+        return each if self.epochs is self.short else (*each, self.epochs)
 
 
 def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpark:
@@ -324,7 +339,12 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
         await guard.greet(session)
         await habits.greet(session)
 
-    def pool(size: int, configuration: Mapping[str, str], settings: Mapping[str, str] | None = None) -> SessionPool:
+    def pool(
+        size: int,
+        configuration: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        outlet: Outlet | None = None,
+    ) -> SessionPool:
         return SessionPool(
             spark,
             account.user,
@@ -335,12 +355,18 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
             meet=meet,
             greet=greet,
             dialect=habits.speaking,
+            outlet=outlet,
         )
 
-    refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED)
-    short = pool(METASTORE_SESSIONS, {})
-    looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL}, observation.LISTING_SETTINGS)
-    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short), plans_of(engine), guard)
+    several = settings.gateways.enabled
+    epochs = pool(FENCE_SESSIONS if several else METASTORE_SESSIONS, {})
+    fence = fence_of(settings, SparkMetastore(epochs))
+    spark.outlet = outlet = Fenced(fence) if several else None
+    refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED, outlet)
+    short = pool(METASTORE_SESSIONS, {}, outlet=outlet) if several else epochs
+    looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL}, observation.LISTING_SETTINGS, outlet)
+    probes, plans = pool(1, {}, outlet=outlet), plans_of(engine)
+    return AtSpark(spark, habits, refreshes, short, looks, probes, SparkMetastore(short), plans, fence, epochs, guard)
 
 
 def guard_of(settings: Settings, engine: SparkServer) -> StorageGuard:
@@ -385,16 +411,17 @@ class Views:
     members: Members
 
 
-def fence_of(settings: Settings, spark: AtSpark) -> Fence:
+def fence_of(settings: Settings, metastore: Metastore) -> Fence:
+    """`metastore`: what the gateway's other statements do not wait for."""
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
     several = settings.gateways.enabled
     relay = settings.gateways.address if several else ""
-    return Fence(spark.metastore, settings.storage.database, here, relay=relay, several=several)
+    return Fence(metastore, settings.storage.database, here, relay=relay, several=several)
 
 
-def known_views(settings: Settings, spark: AtSpark, fence: Fence, restored: Callable[[Restored], None]) -> Views:
+def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:
     """`restored` is called for each public view that was restored."""
-    metastore = spark.metastore
+    metastore, fence = spark.metastore, spark.fence
     catalog = Catalog(settings.storage.database, fence)
     restoration = Restoration(catalog, metastore, restored)
     settlement = Settlement(catalog, metastore, fence, restoration.restore)
@@ -777,7 +804,7 @@ def node(settings: Settings, engine: SparkServer, open_term: OpenTerm) -> Gatewa
     premises = Premises(entrance, relays, doorway, gate, _door_monitor(settings, doorway))
     return GatewayNode(
         premises,
-        fence_of(settings, watch),
+        watch.fence,
         partial(open_term, entrance, gate.doors),
         close,
         settings.limits.drain_seconds,

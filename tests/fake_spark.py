@@ -26,7 +26,7 @@ from TCLIService import ttypes
 from thrift.Thrift import TMessageType
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.mv.ports import Function, PlanUnavailable, Relation, RelationKind, SqlSession
+from gateway.mv.ports import Before, Function, Outlet, PlanUnavailable, Relation, RelationKind, SqlSession
 from gateway.service.operations.operation import TERMINAL_STATES, OperationState, new_handle
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
@@ -408,8 +408,9 @@ class FakeSide:
 
     busy = False
 
-    def __init__(self, spark: SparkServer[Any]) -> None:
+    def __init__(self, spark: SparkServer[Any], outlet: Outlet | None = None) -> None:
         self._spark = spark
+        self._outlet = outlet
         self._application = spark.application
         self._closed = False
 
@@ -428,7 +429,7 @@ class FakeSide:
         at_spark = self._spark.sessions.get(handle.guid)
         if at_spark is None:
             raise UpstreamLost("Invalid SessionHandle")
-        return FakeSqlSession(self._spark, at_spark)
+        return FakeSqlSession(self._spark, at_spark, self._outlet)
 
     async def close(self) -> None:
         self._closed = True
@@ -440,9 +441,15 @@ class FakeSqlSession(Generic[S]):
 
     spark: SparkServer[S]
     session: S
+    outlet: Outlet | None = None
 
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
-        return await self.spark.run(self.session, sql, on_start)
+        async def send(text: str, before: Before | None) -> Answer:
+            if before is not None:
+                await before()
+            return await self.spark.run(self.session, text, on_start)
+
+        return await (send(sql, None) if self.outlet is None else self.outlet.run(sql, send))
 
     def spoil(self) -> None:
         self.session.alive = False

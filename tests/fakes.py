@@ -269,9 +269,10 @@ class Site:
             audit.restored(restored)
 
         pools = [nothing] * 4
-        spark = cast(Any, assembly.AtSpark)(self.spark, self.habits, *pools, self.metastore, FakePlans({}))
+        at_spark = cast(Any, assembly.AtSpark)
+        spark = at_spark(self.spark, self.habits, *pools, self.metastore, FakePlans({}), self.fence, nothing)
         self.inspector = FakeInspector()
-        views = assembly.known_views(settings, spark, cast(Any, self.fence), report)
+        views = assembly.known_views(settings, spark, report)
         views = replace(views, inspector=cast(Inspector, self.inspector))
         self.catalog, self.confirmation, self.settlement = views.catalog, views.confirmation, views.settlement
         self.relations, self.schemas, self.quarantine = views.relations, views.schemas, views.quarantine

@@ -477,3 +477,20 @@ def test_no_source_contains_a_reminder() -> None:
             text = path.read_text(encoding="utf-8")
             found += [f"{path.relative_to(ROOT)}: {word}" for word in words if word in text]
     assert found == []
+
+
+# What opens sessions at Spark. `assembly` has their statements pass `mv.catalog.fenced` where several gateways run, and
+# the probe only asks whether a login succeeds.
+OPENING = {"gateway.assembly", "gateway.spark.client", "gateway.spark.probe"}
+
+
+def opens_sessions(source: str) -> bool:
+    calls = (node.func for node in ast.walk(parsed(source)) if isinstance(node, ast.Call))
+    return any(ast.unparse(each) in {"Connection.open", "SessionPool"} for each in calls)
+
+
+def test_no_statement_goes_around_the_port_for_changes() -> None:
+    opening = {name for name, path in MODULES.items() if opens_sessions(path.read_text(encoding="utf-8"))}
+    assert opening == OPENING
+    assert opens_sessions("pool = SessionPool(spark, user, 1)")
+    assert opens_sessions("async def f(): await Connection.open(place, user)")

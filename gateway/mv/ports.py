@@ -8,11 +8,11 @@ Tests: `test_simulated_spark`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sql.names import Namespace, TableName
 from sql.proof.plan import Plan
@@ -26,6 +26,21 @@ class Rows(Protocol):
 
     @property
     def rows(self) -> list[tuple[Any, ...]]: ...
+
+
+R = TypeVar("R")
+Before = Callable[[], Awaitable[None]]
+"""What is awaited at the last moment before a statement is sent. If it raises, the statement is not sent."""
+Send = Callable[[str, Before | None], Awaitable[R]]
+"""Sends a statement, and returns its result. Raises what `SqlSession.run` raises."""
+
+
+class Outlet(Protocol):
+    """What every statement of the gateway's own leaves through, in whichever session it runs."""
+
+    async def run(self, sql: str, send: Send[R]) -> R:
+        """Sends a statement, or another one that does the same, or raises what forbids it."""
+        ...
 
 
 class SqlSession(Protocol):

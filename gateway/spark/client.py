@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
+from gateway.mv.ports import Before, Outlet
 from gateway.spark import older, protocol
 from gateway.spark.row_list import RowList
 from gateway.spark.storage_guard import unsigned
@@ -87,6 +88,8 @@ class Connection:
     ) -> None:
         self.sign: Callable[[str], str] = unsigned
         """Adds what the guard inside Spark needs to a statement of the gateway's own in a client's session."""
+        self.outlet: Outlet | None = None
+        """What all statements of the gateway's own pass here."""
         self._place = place
         self.dialect = dialect
         """What the server understands, as far as that is known now."""
@@ -114,6 +117,7 @@ class Connection:
         ask: bool = False,
         dialect: Speaking = lambda: NEWEST,
         sign: Callable[[str], str] = unsigned,
+        outlet: Outlet | None = None,
     ) -> Self:
         """Connects and logs in. Raises UpstreamLost if no server answers, StatementFailed if it refuses the login.
 
@@ -143,7 +147,7 @@ class Connection:
                 "It may be starting; try again in a few seconds."
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
-        reopen = partial(cls.open, endpoint, user, password, dialect=dialect, sign=sign)
+        reopen = partial(cls.open, endpoint, user, password, dialect=dialect, sign=sign, outlet=outlet)
         connection = cls(
             reader,
             writer,
@@ -154,7 +158,7 @@ class Connection:
             ends_sessions=ends_sessions,
             dialect=dialect,
         )
-        connection.sign = sign
+        connection.sign, connection.outlet = sign, outlet
         return connection
 
     @property
@@ -193,17 +197,18 @@ class Connection:
             raise UpstreamLost("The gateway is being stopped. Connect again later.")
         return await self._reopen()
 
-    async def call(self, name: str, request: Any) -> Any:
-        """Makes one call and returns the reply's struct. Raises StatementFailed for an error status, and UpstreamLost.
+    async def call(self, name: str, request: Any, before: Before | None = None) -> Any:
+        """Makes one call and returns the reply's struct. Raises StatementFailed for an error status, UpstreamLost, and
+        what `before` raises.
 
         If the caller is cancelled, the reply is still read, so that the connection stays usable.
         """
-        return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids))))
+        return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids)), before))
 
-    async def forward(self, payload: bytes) -> bytes:
-        """Sends one request message and returns the reply message, both unchanged. Raises UpstreamLost, or
-        StatementFailed if Spark refuses a login over HTTP."""
-        task = asyncio.ensure_future(self._exchange(payload))
+    async def forward(self, payload: bytes, before: Before | None = None) -> bytes:
+        """Sends one request message and returns the reply message, both unchanged. Raises UpstreamLost, StatementFailed
+        if Spark refuses a login over HTTP, and what `before` raises."""
+        task = asyncio.ensure_future(self._exchange(payload, before))
         self._calls.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -213,8 +218,10 @@ class Connection:
         if not task.cancelled():
             task.exception()  # Marks it as retrieved: the caller may have been cancelled.
 
-    async def _exchange(self, payload: bytes) -> bytes:
+    async def _exchange(self, payload: bytes, before: Before | None) -> bytes:
         async with self._lock:
+            if before is not None:
+                await before()
             if not self.alive:
                 raise UpstreamLost("The connection to Spark is closed. Try again.")
             try:
@@ -287,8 +294,16 @@ class ServerSession:
         """
         if sql.startswith(_ABOUT_VIEWS):
             async with self._builtin_catalog():
-                return await self._run(sql, on_start)
-        return await older.run(self.connection.dialect(), sql, partial(self._run, on_start=on_start))
+                return await self._pass(sql, on_start)
+        return await self._pass(sql, on_start)
+
+    async def _pass(self, sql: str, on_start: Callable[[str], None] | None) -> RowList:
+        async def send(text: str, before: Before | None) -> RowList:
+            plainly = partial(self._run, on_start=on_start, before=before)
+            return await older.run(self.connection.dialect(), text, plainly)
+
+        signed, outlet = self.connection.sign(sql), self.connection.outlet
+        return await (send(signed, None) if outlet is None else outlet.run(signed, send))
 
     @contextlib.asynccontextmanager
     async def _builtin_catalog(self) -> AsyncIterator[None]:
@@ -310,8 +325,10 @@ class ServerSession:
         finally:
             await self._run(f"SET {SESSION_CATALOG_CLASS}={chosen}")
 
-    async def _run(self, sql: str, on_start: Callable[[str], None] | None = None) -> RowList:
-        started = asyncio.ensure_future(self.execute(self.connection.sign(sql)))
+    async def _run(
+        self, sql: str, on_start: Callable[[str], None] | None = None, before: Before | None = None
+    ) -> RowList:
+        started = asyncio.ensure_future(self.execute(sql, before=before))
         try:
             handle = await asyncio.shield(started)
         except asyncio.CancelledError:
@@ -341,11 +358,11 @@ class ServerSession:
         """Breaks the connection, so that a pool never lends the session again and the server ends it."""
         self.connection.give_up()
 
-    async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
+    async def execute(self, sql: str, *, run_async: bool = True, before: Before | None = None) -> Handle:
         """Starts a statement and returns its operation handle; `wait` returns how it ends. Without `run_async` it has
         ended."""
         request = ttypes.TExecuteStatementReq(protocol.session_handle(self.handle), sql, {}, run_async)
-        reply = await self.connection.call("ExecuteStatement", request)
+        reply = await self.connection.call("ExecuteStatement", request, before)
         return protocol.handle_of(reply.operationHandle)
 
     async def wait(self, handle: Handle) -> OperationOutcome:
@@ -466,10 +483,10 @@ class PooledSession(ServerSession):
         self._untouched = True
         return self
 
-    async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
+    async def execute(self, sql: str, *, run_async: bool = True, before: Before | None = None) -> Handle:
         untouched, self._untouched = self._untouched, False
         try:
-            return await self._send(sql, run_async)
+            return await self._send(sql, run_async, before)
         except StatementFailed as error:
             # Later statements of a loan would miss what the borrower has set.
             if not untouched or not _may_be_repeated(sql, error):
@@ -477,11 +494,11 @@ class PooledSession(ServerSession):
         await self.connection.close()
         session = await self._opened()
         self.connection, self.handle = session.connection, session.handle
-        return await self._send(sql, run_async)
+        return await self._send(sql, run_async, before)
 
-    async def _send(self, sql: str, run_async: bool) -> Handle:
+    async def _send(self, sql: str, run_async: bool, before: Before | None) -> Handle:
         with self._noting():
-            return await super().execute(sql, run_async=run_async)
+            return await super().execute(sql, run_async=run_async, before=before)
 
     async def _fetch(self, handle: Handle) -> RowList:
         with self._noting():
@@ -527,12 +544,14 @@ class SessionPool:
         meet: Callable[[Connection], Awaitable[None]] | None = None,
         greet: Callable[[ServerSession], Awaitable[None]] | None = None,
         dialect: Speaking = lambda: NEWEST,
+        outlet: Outlet | None = None,
     ) -> None:
         """`configuration` is that of OpenSession. `settings` are set by statements afterwards: Kyuubi starts a Spark
         with the configuration of the session that needs it first, and it would hold for all other sessions. `meet`
         is called with each new connection before its session is opened, `greet` with each new session before it is
         lent."""
         self._spark = spark
+        self._outlet = outlet
         self._dialect = dialect
         self._meet = meet
         self._greet = greet
@@ -582,7 +601,7 @@ class SessionPool:
 
     async def _open(self) -> ServerSession:
         connection = await Connection.open(
-            await self._spark.endpoint(), self._user, self._password, dialect=self._dialect
+            await self._spark.endpoint(), self._user, self._password, dialect=self._dialect, outlet=self._outlet
         )
         try:
             if self._meet is not None:

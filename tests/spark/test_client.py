@@ -15,8 +15,11 @@ from processes import Engine, FixedEndpoint
 from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.catalog.fenced import Fenced
 from gateway.spark import client
 from gateway.spark.client import Connection, ServerSession, SessionPool
+from gateway.spark.metastore import SparkMetastore
 from gateway.spark.row_list import RowList
 from gateway.wire import reply as replies
 from gateway.wire import request
@@ -96,6 +99,48 @@ def test_errors_have_sparks_message_without_the_stack(engine: Engine, sql: str, 
         assert "\tat " not in str(failed.value)
 
     asyncio.run(check())
+
+
+async def test_changes_pass_as_scripts_that_fail_once_the_epoch_is_gone(engine: Engine) -> None:
+    """Spark says of each the same as without a script. Time stands still: this gateway is sure to lead."""
+    fencing = SessionPool(FixedEndpoint(at(engine)), "tester", 2)
+    first, second = (Fence(SparkMetastore(fencing), "fenced", "here", lambda: 0.0, several=True) for _ in range(2))
+    pool = SessionPool(FixedEndpoint(at(engine)), "tester", 1, outlet=Fenced(first))
+    change = "CREATE VIEW fenced.late AS SELECT 1 AS a"
+    failing = [
+        "CREATE VIEW fenced.v AS SELECT b FROM VALUES (1) AS t(a)",
+        "ALTER VIEW fenced.no_such_view AS SELECT 1",
+        "CREATE VIEW fenced.v AS SELECT a FRM t",
+        "INSERT INTO fenced.t SELECT raise_error('boom')",
+    ]
+    try:
+        await first.take()
+        async with pool.session() as fenced, fencing.session() as plain:
+            await fenced.run("CREATE TABLE fenced.t AS SELECT 1 AS a LIMIT 0")
+            await fenced.run("INSERT INTO fenced.t SELECT 7 -- a comment")
+            assert (await fenced.run("SELECT * FROM fenced.t")).rows == [(7,)]
+            for text in failing:
+                said = []
+                for session in (fenced, plain):
+                    with pytest.raises(StatementFailed) as failed:
+                        await session.run(text)
+                    said.append((failed.value.sqlstate, str(failed.value)))
+                assert said[0] == said[1]
+            assert (await fenced.run("SELECT * FROM fenced.t")).rows == [(7,)]
+            await fenced.run("SET spark.sql.scripting.enabled=false")
+            await fenced.run("DROP TABLE fenced.t")
+            await fenced.run("RESET spark.sql.scripting.enabled")
+        await second.take()
+        async with pool.session() as fenced:
+            if first.runs_scripts:
+                with pytest.raises(Superseded):
+                    await fenced.run(change)
+            assert (await fenced.run("SHOW VIEWS IN fenced LIKE 'late'")).rows == []
+    finally:
+        async with fencing.session() as plain:
+            await plain.run("DROP DATABASE fenced CASCADE")
+        await pool.close()
+        await fencing.close()
 
 
 def test_a_session_opens_with_a_configuration_and_a_database(engine: Engine) -> None:
@@ -486,7 +531,7 @@ class LostSession:
     """A connection to a Kyuubi that has lost the Spark of the session: ExecuteStatement fails with `refusal`, or the
     started statement with `reason`."""
 
-    ends_sessions, busy = True, False
+    ends_sessions, busy, outlet = True, False, None
 
     @staticmethod
     def dialect() -> Dialect:
@@ -502,7 +547,7 @@ class LostSession:
         self.refusal = refusal
         self._reason = reason
 
-    async def call(self, name: str, _: object) -> object:
+    async def call(self, name: str, *_: object) -> object:
         if name == self.failing:
             raise SparkLost("Broken pipe", "08007")
         if name == "GetOperationStatus":

@@ -16,6 +16,7 @@ from fake_spark import FakePlans
 from gateway import assembly
 from gateway.config import Settings
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.model.view import Freshness
 from gateway.mv.refresh import increments, tasks
 from gateway.mv.refresh.habits import Habits
@@ -31,7 +32,7 @@ from gateway.wire.sasl import Login
 from sql.names import Namespace, TableName
 from world.loop import WHO
 from world.oracle import Read
-from world.ports import Pool, SimulatedMetastore
+from world.ports import Connector, Pool, SimulatedMetastore
 from world.spark import SimulatedSpark
 
 PROTOCOL = 5
@@ -46,10 +47,12 @@ class Tuning:
     retention: float = 60.0
     incremental_from: int = 1 << 26
 
-    def settings(self) -> Settings:
+    def settings(self, *, several: bool = False) -> Settings:
+        """`several`: of one of several gateways."""
         usual = Settings()
         return replace(
             usual,
+            gateways=replace(usual.gateways, enabled=several),
             staleness=replace(usual.staleness, probe_interval=self.probe_interval),
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
@@ -91,17 +94,22 @@ def install() -> None:
 
 def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
     habits = Habits()
-    pool = partial(Pool, engine.spark, engine.name, greet=habits.greet)
-    short = pool(assembly.METASTORE_SESSIONS)
+    pool, several = partial(Pool, engine.spark, engine.name, greet=habits.greet), settings.gateways.enabled
+    epochs = pool(assembly.FENCE_SESSIONS if several else assembly.METASTORE_SESSIONS)
+    fence = assembly.fence_of(settings, SimulatedMetastore(epochs))
+    outlet = Fenced(fence) if several else None
+    short = pool(assembly.METASTORE_SESSIONS, outlet) if several else epochs
     parts: Any = (
-        engine.spark,
+        Connector(engine.spark, outlet),
         habits,
-        pool(settings.refresh.max_concurrent),
+        pool(settings.refresh.max_concurrent, outlet),
         short,
-        pool(assembly.OBSERVATION_SESSIONS),
-        pool(1),
+        pool(assembly.OBSERVATION_SESSIONS, outlet),
+        pool(1, outlet),
         SimulatedMetastore(short),
         FakePlans({}),
+        fence,
+        epochs,
     )
     return assembly.AtSpark(*parts)
 
@@ -116,7 +124,7 @@ def context_of(gateway: Gateway) -> Context:
 class Gateway:
     """A gateway, from its start to its end or death."""
 
-    def __init__(self, spark: SimulatedSpark, name: str, tuning: Tuning) -> None:
+    def __init__(self, spark: SimulatedSpark, name: str, tuning: Tuning, *, several: bool = False) -> None:
         self.name = name
         self.alive = True
         self.serves = False
@@ -126,7 +134,7 @@ class Gateway:
         """Of reads that can be answered again, with the first such read and the storage that it has read."""
         by_rows = partial(increments.Increments, from_bytes=tuning.incremental_from)
         with patch.object(assembly, "Increments", by_rows):
-            self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)), take_over=True)
+            self._server = Server(tuning.settings(several=several), cast(Any, _Engine(spark, name)), take_over=True)
 
     @property
     def router(self) -> Router:

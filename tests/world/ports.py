@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
-from fake_spark import Answer, FakeSqlSession, MetastorePort
+from fake_spark import Answer, FakeSide, FakeSqlSession, MetastorePort
 
 from gateway.errors import UpstreamLost
+from gateway.mv.ports import Outlet
+from gateway.wire.connection import PLAIN
+from gateway.wire.sasl import Login
 from sql.names import Namespace
 from world.spark import SimulatedSession, SimulatedSpark
 from world.storage import Metastore
@@ -17,13 +20,33 @@ from world.storage import Metastore
 T = TypeVar("T")
 
 
+class Connector:
+    """Connects one gateway with clients' logins. In the place of `assembly.Spark`."""
+
+    mechanism = PLAIN
+
+    def __init__(self, spark: SimulatedSpark, outlet: Outlet | None) -> None:
+        self._spark = spark
+        self._outlet = outlet
+
+    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
+        return FakeSide(self._spark, self._outlet)
+
+
 class Pool:
     """Implements `ports.Sessions`, with the rest that `gateway.server` asks of a pool."""
 
     def __init__(
-        self, spark: SimulatedSpark, gateway: str, size: int, *, greet: Callable[[Any], Awaitable[None]]
+        self,
+        spark: SimulatedSpark,
+        gateway: str,
+        size: int,
+        outlet: Outlet | None = None,
+        *,
+        greet: Callable[[Any], Awaitable[None]],
     ) -> None:
         self.spark = spark
+        self.outlet = outlet
         self.gateway = gateway
         self.greet = greet
         self.application = spark.application
@@ -67,7 +90,7 @@ class Lent:
             session = pool.idle.pop()
             if session.session.alive:
                 return session
-        session = FakeSqlSession(pool.spark, pool.spark.open(pool.gateway, Namespace()))
+        session = FakeSqlSession(pool.spark, pool.spark.open(pool.gateway, Namespace()), pool.outlet)
         if pool.application != pool.spark.application:
             await pool.greet(session)
             pool.application = pool.spark.application

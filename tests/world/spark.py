@@ -19,6 +19,7 @@ from fake_spark import Answer, SparkOperation, SparkServer, SparkSession
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from sql.names import Namespace
+from sql.texts import epochs
 from world import statements
 from world.storage import Metastore
 from world.tables import File, Table
@@ -213,7 +214,9 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
             raise
 
     def at_once(self, text: str) -> Answer | None:
-        """The answer to SET and RESET, between which nothing matters, and to the question for the version."""
+        """The answer to SET and RESET, between which nothing matters, and to questions for what Spark can do."""
+        if text == epochs.TRIED:
+            return Answer([(1,)])
         if text == "SELECT version()":
             return Answer([(VERSION,)])
         word, _, rest = text.partition(" ")
@@ -227,8 +230,15 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
 
     def submit(self, session: SimulatedSession, text: str) -> Statement:
         """Begins a statement. Raises as `begin`."""
-        found = statements.known(text)
-        return self.begin(session, found.kind, text, lambda running: found.handler(running, found.found))
+        script = statements.SCRIPT.fullmatch(text)
+        found = statements.known(text if script is None else script["statement"])
+
+        def work(running: Statement) -> object:
+            if script is not None:
+                running.metastore.thing(f"{script[1]}.{script[2]}")
+            return found.handler(running, found.found)
+
+        return self.begin(session, found.kind, found.found.string, work)
 
     def begin(self, session: SimulatedSession, kind: str, text: str, work: Callable[[Statement], object]) -> Statement:
         """Raises UpstreamLost where the session is gone. A gateway that was killed hears nothing any more."""

@@ -29,6 +29,8 @@ Steps = Generator[None, None, Answer]
 Handler = Callable[["Statement", "re.Match[str]"], "Answer | Steps | None"]
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 NAME = r"`spark_catalog`\.`(\w+)`\.`(\w+)`"
+SCRIPT = re.compile(rf"BEGIN SHOW TBLPROPERTIES {NAME};\n(?P<statement>.*)\n;END", re.DOTALL)
+"""Of a statement that is carried out only if an epoch stands."""
 _PAIR = re.compile(r"'((?:[^'\\]|\\.)*)'(?: = '((?:[^'\\]|\\.)*)')?")
 _TEXTS = re.compile(r"'([^']*)'")
 

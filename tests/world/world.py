@@ -357,7 +357,7 @@ class World:
 
     def _start(self) -> None:
         self._starts += 1
-        gateway = Gateway(self.spark, f"g{self._starts}", self.tuning)
+        gateway = Gateway(self.spark, f"g{self._starts}", self.tuning, several=self.several)
         self.gateways.append(gateway)
         starting = self.loop.create_task(gateway.start(), context=context_of(gateway))
         starting.add_done_callback(lambda done: self._started(gateway, done))

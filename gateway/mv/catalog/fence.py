@@ -90,10 +90,17 @@ class Fence:
         """When the last successful check began, by the monotonic clock."""
         self.since = time.time()
         """When this gateway has taken its epoch, or has lost it, by the machine's clock."""
+        self.runs_scripts = False
+        """Whether Spark runs scripts, so that changes fail there once the epoch is gone. Asked for one of several."""
         self.locations: set[str] = set()
         """Locations of the storage database that were seen; more than one if it was changed."""
         self.lost: str | None = None
         """Why this gateway does not change views; None while it may."""
+
+    @property
+    def epoch_view(self) -> TableName | None:
+        """This gateway's epoch; None: there was no database in which one could stand."""
+        return self._epoch
 
     @property
     def mark(self) -> str:
@@ -160,6 +167,8 @@ class Fence:
         if not await self._found_database():
             self._epoch = None
             return False
+        if self._several:
+            self.runs_scripts = await self._tries_scripts()
         before = await self._epochs()
         last = await self._properties(before[-1]) if before else None
         epoch = epochs.epoch_view(self._database, epochs.number_of(before[-1]) + 1 if before else 1)
@@ -171,6 +180,18 @@ class Fence:
             raise Superseded(_superseded(await self._place_of_last()))
         self._epoch, self.since = epoch, time.time()
         return last is not None and RELEASED not in last
+
+    async def _tries_scripts(self) -> bool:
+        try:
+            await self._metastore.run(epochs.TRIED)
+        except StatementFailed as error:
+            log.warning(
+                "Spark runs no scripts (Spark 4 does, with spark.sql.scripting.enabled), so a change that it carries "
+                "out seconds after it was sent takes effect even if another gateway leads by then: %s",
+                error,
+            )
+            return False
+        return True
 
     async def _create(self, epoch: TableName) -> None:
         """Raises Superseded if another gateway has created it at the same moment."""
