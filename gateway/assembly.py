@@ -416,7 +416,8 @@ def fence_of(settings: Settings, metastore: Metastore) -> Fence:
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
     several = settings.gateways.enabled
     relay = settings.gateways.address if several else ""
-    return Fence(metastore, settings.storage.database, here, relay=relay, several=several)
+    trusts_clock = settings.gateways.trust_clock
+    return Fence(metastore, settings.storage.database, here, relay=relay, several=several, trusts_clock=trusts_clock)
 
 
 def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:

@@ -571,6 +571,11 @@ class Gateways:
         "PEM file of the CA certificates by which gateways verify each other's tls.certificate; it must be valid for "
         "the host of gateways.address. Empty: passwords cross the network between gateways unencrypted.",
     )
+    trust_clock: bool = _setting(
+        True,
+        "Whether the leading gateway may measure how old its last look at its epoch is: then it looks once a second. "
+        "False, for virtual machines that are frozen together with their clocks: each statement waits for a look.",
+    )
     wait_seconds: float = _setting(
         15.0,
         "How long a new client waits while no gateway leads, because one is starting or taking over.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from views import view_of
 from warehouse import Warehouse
 
 from gateway.errors import StatementFailed, UpstreamLost
-from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Superseded
+from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Superseded, since_boot
 from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
@@ -43,7 +44,7 @@ def drop(warehouse: Warehouse) -> None:
 def fence(
     warehouse: Warehouse,
     here: str = "here",
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] | None = None,
     process: Process | None = None,
 ) -> Fence:
     return Fence(SparkMetastore(warehouse), "s", here, clock, process)
@@ -399,6 +400,29 @@ async def test_a_check_that_began_long_before_proves_nothing(clock: Clock) -> No
     await other.take()
     with pytest.raises(Superseded):
         await paused.sure()
+
+
+async def test_without_a_clock_that_is_trusted_each_caller_waits_for_a_check(clock: Clock) -> None:
+    warehouse = database()
+    some = Fence(SparkMetastore(warehouse), "s", "here", clock, several=True, trusts_clock=False)
+    await some.take()
+    for _ in range(3):
+        clock.now += 0.001
+        asked = len(warehouse.texts)
+        assert not some.is_sure_now
+        await some.sure()
+        assert warehouse.texts[asked:] == ["SHOW TBLPROPERTIES `spark_catalog`.`s`.`freshgate_epoch_1`"]
+    await fence(warehouse).take()
+    clock.now += 0.001
+    with pytest.raises(Superseded):
+        await some.sure()
+
+
+def test_the_age_of_a_check_counts_a_suspended_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform == "linux":
+        assert since_boot() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=10)
+    monkeypatch.setattr("gateway.mv.catalog.fence._BOOT_TIME", None)
+    assert since_boot() == pytest.approx(time.monotonic(), abs=10)
 
 
 async def test_a_failed_check_makes_nobody_sure(clock: Clock) -> None:

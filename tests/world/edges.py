@@ -37,6 +37,9 @@ class Edges:
     def monotonic(self) -> float:
         return self._loop.time()
 
+    def clock_gettime(self, _: int) -> float:
+        return self.monotonic()
+
     def time(self) -> float:
         return EPOCH + self._loop.time()
 
@@ -69,7 +72,14 @@ class _Instead:
 def install() -> Edges:
     """Has all modules of the gateway that are loaded use clocks and random numbers of a history."""
     edges = Edges()
-    clock = _Instead(time, monotonic=edges.monotonic, time=edges.time, time_ns=edges.time_ns, gmtime=edges.gmtime)
+    clock = _Instead(
+        time,
+        monotonic=edges.monotonic,
+        clock_gettime=edges.clock_gettime,
+        time=edges.time,
+        time_ns=edges.time_ns,
+        gmtime=edges.gmtime,
+    )
     tokens = _Instead(secrets, token_bytes=edges.token_bytes, token_hex=edges.token_hex)
     for module in [each for name, each in sys.modules.items() if name.startswith("gateway.")]:
         for name, value in list(vars(module).items()):

@@ -44,6 +44,15 @@ RELEASED = "freshgate.gateway_ended"
 NO_SUCH_VIEW = frozenset({"42704", "42P01"})
 
 
+def since_boot() -> float:
+    """Seconds since some moment, also those in which the machine was suspended, where the platform has such a clock. It
+    says how old a check is."""
+    return time.monotonic() if _BOOT_TIME is None else time.clock_gettime(_BOOT_TIME)
+
+
+_BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class Superseded(FreshgateError):
     """Another gateway now serves this metastore."""
 
@@ -64,20 +73,25 @@ class Fence:
         metastore: Metastore,
         database: str,
         here: str,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         process: Process | None = None,
         relay: str = "",
         *,
         several: bool = False,
+        trusts_clock: bool = True,
     ) -> None:
         """`relay`: the address (HOST:PORT) at which this gateway takes clients that other gateways pass on; empty: it
-        takes none. `several`: other gateways wait for their turn, so the storage database is created for an epoch."""
+        takes none. `several`: other gateways wait for their turn, so the storage database is created for an epoch.
+        `trusts_clock`: a check makes sure for a moment, not only who waits for it. `clock` stands for the machine's."""
         self._metastore = metastore
         self._database = database
         self._here = here
         self._relay = relay
         self._several = several
-        self._clock = clock
+        self._clock = since_boot if clock is None else clock
+        self._watch = time.monotonic if clock is None else clock
+        """Of vigils: in a machine that was suspended, nobody has watched meanwhile."""
+        self._trusts_clock = trusts_clock
         self._process = Process.own() if process is None else process
         self._mark = secrets.token_hex(8)
         self._epoch: TableName | None = None
@@ -87,7 +101,7 @@ class Fence:
         """The check that all wait for who must be sure."""
         self._beats = 0
         self._asked_at = -math.inf
-        """When the last successful check began, by the monotonic clock."""
+        """When the last successful check began, by `since_boot`."""
         self.since = time.time()
         """When this gateway has taken its epoch, or has lost it, by the machine's clock."""
         self.runs_scripts = False
@@ -114,7 +128,7 @@ class Fence:
 
     def vigil(self) -> Vigil:
         """Something that watches the mark of another gateway."""
-        return Vigil(self._process, self._clock)
+        return Vigil(self._process, self._watch)
 
     async def wait_for_other(self) -> None:
         """Returns when no other gateway serves this metastore: at once if none has a mark, or the one that has it has
@@ -246,7 +260,8 @@ class Fence:
 
     async def sure(self) -> None:
         """Returns if no other gateway can have told a client anything before this call: the last check began less than
-        SURE_SECONDS ago, or one that begins after the call succeeds. Any number of callers share a check.
+        SURE_SECONDS ago, if the clock is trusted, or one that begins after the call succeeds. Any number of callers
+        share a check.
 
         Raises Superseded, and what Spark raises if the check fails: then it is not known.
         """
@@ -269,7 +284,8 @@ class Fence:
     @property
     def is_sure_now(self) -> bool:
         """Whether `sure` would return without a check."""
-        return self.lost is None and self._clock() - self._asked_at < SURE_SECONDS
+        recent = self._trusts_clock and self._clock() - self._asked_at < SURE_SECONDS
+        return recent and self.lost is None
 
     async def check(self) -> None:
         """Returns if this gateway may write. Raises Superseded if another gateway has taken over."""

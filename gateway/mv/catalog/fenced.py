@@ -35,7 +35,6 @@ class Fenced:
             return await send(sql, None)
         if self._fence.runs_scripts and epochs.fits_script(sql):
             for _ in range(ATTEMPTS):
-                await self._fence.sure()
                 if (epoch := self._fence.epoch_view) is None:
                     break
                 try:
