@@ -32,14 +32,13 @@ from gateway.login import exposure
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
-from gateway.proxy.entrance import Entrance, PortUnavailable
+from gateway.proxy.entrance import PortUnavailable
 from gateway.server import Server
 from gateway.spark import guard_command
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine, find_java
 from gateway.status import command
 from gateway.status.client import BadUrl, StatusFailed, Target
 from gateway.watchdog import Watchdog
-from gateway.wire.member import Member
 
 log = logging.getLogger(__name__)
 
@@ -256,11 +255,7 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
 def _server(settings: Settings, engine: EmbeddedEngine | ExternalEngine, *, take_over: bool) -> Server | GatewayNode:
     if not settings.gateways.enabled:
         return Server(settings, engine, take_over=take_over)
-
-    def open_term(entrance: Entrance, doors: Callable[[], Sequence[Member]]) -> Server:
-        return Server(settings, engine, take_over=True, entrance=entrance, doors=doors)
-
-    return node(settings, engine, open_term)
+    return node(settings, engine, lambda lasting: Server(settings, engine, take_over=True, lasting=lasting))
 
 
 def _addresses(settings: Settings, ports: Sequence[int]) -> Iterator[str]:

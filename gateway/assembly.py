@@ -33,6 +33,7 @@ from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.catalog.index import Catalog
@@ -175,14 +176,20 @@ class Gateway:
     audit_file: AuditFile | None
 
 
-def assemble(
-    settings: Settings,
-    engine: SparkServer,
-    entrance: Entrance | None = None,
-    doors: Callable[[], Sequence[Member]] = tuple,
-) -> Gateway:
-    """Builds the gateway; `entrance`: its ports, if they exist already; `doors`: those that watch it while it leads.
-    Raises FreshgateError for unusable settings."""
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What one of several gateways has beyond a term."""
+
+    entrance: Entrance
+    """Its ports for clients, which are bound already."""
+    doors: Callable[[], Sequence[Member]]
+    """Those that watch it while it leads."""
+    counts: EpochCounts
+
+
+def assemble(settings: Settings, engine: SparkServer, lasting: Lasting | None = None) -> Gateway:
+    """Builds the gateway; `lasting`: of one of several, what it has already. Raises FreshgateError for unusable
+    settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
@@ -199,14 +206,16 @@ def assemble(
     routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
-    entrance = entrance if entrance is not None else entrance_of(settings)
+    entrance = lasting.entrance if lasting is not None else entrance_of(settings)
     listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
-    views.members.serve(listener, doors)
+    views.members.serve(listener, lasting.doors if lasting is not None else tuple)
+    if lasting is not None:
+        views.fence.counts = lasting.counts
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
         page = metrics_page(views, versions, refreshes, service, listener, readiness, lag, usages.counts, audit_file)
-        monitor = monitoring(settings, page, lag, readiness, views.fence)
+        monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
 
@@ -780,12 +789,8 @@ def listen(
     return Listener(entrance, limits, open_client, connect, traffic)
 
 
-OpenTerm = Callable[[Entrance, Callable[[], Sequence[Member]]], LeadingTerm]
-"""Builds a gateway that leads, behind these ports, with these doors."""
-
-
-def node(settings: Settings, engine: SparkServer, open_term: OpenTerm) -> GatewayNode:
-    """One of several gateways. Raises FreshgateError for unusable settings."""
+def node(settings: Settings, engine: SparkServer, open_term: Callable[[Lasting], LeadingTerm]) -> GatewayNode:
+    """One of several gateways. `open_term` builds a gateway that leads. Raises FreshgateError for unusable settings."""
     gateways, limits, traffic = settings.gateways, wire_limits_of(settings), Traffic()
     capacity = Capacity(limits.connections_max, traffic)
     entrance, gate = entrance_of(settings), RelayGate(gateways.secret, capacity)
@@ -802,14 +807,20 @@ def node(settings: Settings, engine: SparkServer, open_term: OpenTerm) -> Gatewa
     async def close() -> None:
         await asyncio.gather(*(pool.close() for pool in watch.pools))
 
-    premises = Premises(entrance, relays, doorway, gate, _door_monitor(settings, doorway))
-    return GatewayNode(
-        premises,
+    def member() -> Member:
+        return made.member()
+
+    counts = EpochCounts()
+    monitor = _door_monitor(settings, doorway, member, counts)
+    made = GatewayNode(
+        Premises(entrance, relays, doorway, gate, monitor),
         watch.fence,
-        partial(open_term, entrance, gate.doors),
+        partial(open_term, Lasting(entrance, gate.doors, counts)),
         close,
         settings.limits.drain_seconds,
+        counts,
     )
+    return made
 
 
 def metrics_page(
@@ -829,6 +840,7 @@ def metrics_page(
         partial(metrics.statements, counts, listener.traffic),
         partial(metrics.refreshes, tasks),
         partial(metrics.views, catalog, counts, versions.janitor, views.fence),
+        partial(metrics.epochs, lambda: views.fence.epoch_number, views.fence.counts),
         partial(metrics.rewrites, rewrites),
         partial(metrics.results, service.results),
         partial(metrics.upstream, listener.traffic, readiness),
@@ -837,13 +849,15 @@ def metrics_page(
     return MetricsPage(families, catalog, tasks.tally)
 
 
-def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: Readiness, fence: Fence) -> Monitor:
+def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: Readiness, views: Views) -> Monitor:
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
-    return Monitor(place.host, place.port, page, lag, readiness, fence, hosts.refusal)
+    return Monitor(place.host, place.port, page, lag, readiness, views.fence, views.members.status, hosts.refusal)
 
 
-def _door_monitor(settings: Settings, doorway: Doorway) -> DoorMonitor | None:
+def _door_monitor(
+    settings: Settings, doorway: Doorway, member: Callable[[], Member], counts: EpochCounts
+) -> DoorMonitor | None:
     if not settings.metrics.port:
         return None
     place = settings.metrics
@@ -852,7 +866,12 @@ def _door_monitor(settings: Settings, doorway: Doorway) -> DoorMonitor | None:
     def missing() -> list[str]:
         return [] if doorway.leader is not None else ["No gateway leads at the moment."]
 
-    return DoorMonitor(place.host, place.port, partial(metrics.door_text, doorway), missing, hosts.refusal)
+    def status() -> dict[str, object]:
+        leader = doorway.leader
+        return member().shown(str(leader.relay) if leader is not None else None)
+
+    text = partial(metrics.door_text, doorway, lambda: member().epoch, counts)
+    return DoorMonitor(place.host, place.port, text, missing, status, hosts.refusal)
 
 
 def _audit_file(target: str) -> AuditFile | None:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gateway import loops
-from gateway.assembly import SparkServer, assemble
+from gateway.assembly import Lasting, SparkServer, assemble
 from gateway.config import Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.presence import BEAT_OF_SEVERAL_SECONDS, BEAT_SECONDS, Presence, Vigil
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
-from gateway.proxy.entrance import Entrance
 from gateway.proxy.listener import Listener
 from gateway.service.clients.session import CLOSE_SECONDS
 from gateway.wire.member import Member
@@ -50,17 +49,15 @@ class Server:
         engine: SparkServer,
         *,
         take_over: bool = False,
-        entrance: Entrance | None = None,
-        doors: Callable[[], Sequence[Member]] = tuple,
+        lasting: Lasting | None = None,
     ) -> None:
-        """`take_over`: change the views although another gateway that is alive does so. `entrance`: ports that are
-        bound already, of one of several gateways; this is one of its terms. `doors`: the others, as they describe
-        themselves. Raises FreshgateError for unusable settings."""
+        """`take_over`: change the views although another gateway that is alive does so. `lasting`: what one of several
+        gateways has already; this is one of its terms. Raises FreshgateError for unusable settings."""
         self._settings = settings
         self._take_over = take_over
-        self._is_term = entrance is not None
+        self._is_term = lasting is not None
         self._engine = engine
-        built = assemble(settings, engine, entrance, doors)
+        built = assemble(settings, engine, lasting)
         self._spark = built.spark
         self._views = built.views
         self._versions = built.versions
@@ -97,9 +94,11 @@ class Server:
 
     async def check(self, *, ask: bool) -> None:
         """Raises Superseded if it is known that another gateway leads, or, with `ask`, if Spark says so."""
-        self._views.fence.raise_if_lost()
+        fence = self._views.fence
         if ask:
-            await self._views.fence.check_lately()
+            await fence.look_lately()
+        elif fence.lost is not None:
+            raise Superseded(fence.lost)
 
     async def bind(self) -> None:
         """Binds the ports before Spark starts, which takes half a minute. Raises PortUnavailable for a port in use."""

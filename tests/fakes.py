@@ -32,6 +32,7 @@ from views import given, view_of
 from gateway import assembly
 from gateway.config import Rewrite, Settings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.restoration import Restored
@@ -220,6 +221,7 @@ class FakeFence:
         self.lost: str | None = None
         self.is_sure_now = True
         self.checks = 0
+        self.counts = EpochCounts()
         self.locations = {"file:/warehouse/storage.db"}
 
     async def check(self) -> None: ...

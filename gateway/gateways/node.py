@@ -17,6 +17,7 @@ from gateway.config import Address, ConfigError, version
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost
 from gateway.gateways.control import ControlLink
 from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Seen
+from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
 from gateway.mv.catalog.presence import SILENT_SECONDS, SUSPECTED_SECONDS, Presence, PresenceMark, Vigil
 from gateway.proxy.doorway import Doorway
@@ -105,8 +106,10 @@ class GatewayNode:
         open_term: Callable[[], LeadingTerm],
         close_watch: Callable[[], Awaitable[object]],
         drain_seconds: float,
+        counts: EpochCounts,
     ) -> None:
         """`close_watch` ends the sessions with which `watched` looks."""
+        self._counts = counts
         self._premises = premises
         self._watched = watched
         self._open_term = open_term
@@ -116,6 +119,8 @@ class GatewayNode:
         self._election = Election()
         self._since = time.time()
         """When the election has come to this phase, by the machine's clock."""
+        self._troubled_at = 0.0
+        """When this gateway began to suspect the leader, or to take over, by the event loop's clock."""
         self._found: PresenceMark | None = None
         """What the storage database has said last."""
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -239,8 +244,7 @@ class GatewayNode:
         while event is not None:
             phase = self._election.phase
             self._election, decision = self._election.after(event)
-            if self._election.phase is not phase:
-                self._since = time.time()
+            self._note_phase(phase)
             event = None
             match decision:
                 case Follow():
@@ -251,6 +255,16 @@ class GatewayNode:
                     event = await self._campaign()
                 case Act.RETIRE:
                     self._retire()
+
+    def _note_phase(self, before: Phase) -> None:
+        phase = self._election.phase
+        if phase is before:
+            return
+        self._since = time.time()
+        if phase is Phase.SUSPECTING or (phase is Phase.CANDIDATE and before is not Phase.SUSPECTING):
+            self._troubled_at = asyncio.get_running_loop().time()
+        elif phase is Phase.LEADING:
+            self._counts.takeover_seconds.add(asyncio.get_running_loop().time() - self._troubled_at)
 
     @property
     def _seconds(self) -> float:

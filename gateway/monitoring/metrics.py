@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -16,6 +17,7 @@ from gateway.monitoring import view_metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
+from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.tasks import RefreshTally, Tasks
@@ -30,6 +32,7 @@ from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+LEADER = "1 if this gateway may change the views of this storage"
 
 
 class LostLines(Protocol):
@@ -108,11 +111,12 @@ class _Subject(Collector):
         return self._families()
 
 
-def door_text(doorway: Doorway) -> bytes:
+def door_text(doorway: Doorway, epoch: Callable[[], int], counts: EpochCounts) -> bytes:
     """The metrics of a gateway that passes its clients on, in Prometheus' text format."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Subject(lambda: door(doorway)))
+    for families in (partial(door, doorway), partial(epochs, epoch, counts), info):
+        registry.register(_Subject(families))
     return generate_latest(registry)
 
 
@@ -138,7 +142,9 @@ def _connections(clients: int, traffic: Traffic) -> Iterator[Metric]:
     yield _gauge("client_connections", "Open client connections", clients)
     yield _counter("client_connections_accepted", "Accepted client connections", traffic.accepted)
     yield _counter(
-        "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
+        "client_connections_refused",
+        "Client connections refused because of limits.connections, or because no gateway leads",
+        traffic.refused,
     )
     yield _counter(
         "client_connections_starved",
@@ -150,8 +156,25 @@ def _connections(clients: int, traffic: Traffic) -> Iterator[Metric]:
 
 
 def door(doorway: Doorway) -> Iterator[Metric]:
-    yield _gauge("leader", "1 if this gateway may change the views of this storage", 0)
+    yield _gauge("leader", LEADER, 0)
+    yield _gauge("following", "1 if this gateway passes its clients to one that leads", doorway.leader is not None)
     yield from _connections(doorway.clients, doorway.traffic)
+
+
+def epochs(number: Callable[[], int], counts: EpochCounts) -> Iterator[Metric]:
+    yield _gauge("epoch", "Number of the epoch in which this gateway leads or follows; 0 if it has none", number())
+    yield _histogram("epoch_check_seconds", "Time of the checks whether this gateway still leads", counts.check_seconds)
+    yield _histogram(
+        "takeover_seconds",
+        "Time from the suspicion that the leader has gone until this gateway served in its place",
+        counts.takeover_seconds,
+    )
+    fenced = CounterMetricFamily(
+        "freshgate_fenced", "What was refused because this gateway may not lead any more", labels=["what"]
+    )
+    for what in What:
+        fenced.add_metric([what], counts.fenced[what])
+    yield fenced
 
 
 def statements(counts: StatementCounts, traffic: Traffic) -> Iterator[Metric]:
@@ -201,7 +224,7 @@ def views(catalog: Catalog, counts: StatementCounts, janitor: Janitor, fence: Fe
         counts.views_restored,
     )
     yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", janitor.waiting)
-    yield _gauge("leader", "1 if this gateway may change the views of this storage", fence.lost is None)
+    yield _gauge("leader", LEADER, fence.lost is None)
     yield _gauge("superseded", "1 if another gateway refreshes the views of this storage", fence.lost is not None)
 
 
@@ -255,6 +278,10 @@ def own(lag: LoopLag, audit: LostLines | None) -> Iterator[Metric]:
     yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
     yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
     yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
+    yield from info()
+
+
+def info() -> Iterator[Metric]:
     info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
     info.add_metric([version()], 1)
     yield info

@@ -47,8 +47,12 @@ class Readiness:
     def missing(self) -> list[str]:
         """What is missing, as sentences; empty if clients can be served."""
         problem = self.spark_problem
+        return [*([f"Spark does not answer: {problem}"] if problem is not None else []), *self.missing_here]
+
+    @property
+    def missing_here(self) -> list[str]:
+        """What is missing at this gateway, as sentences, wherever Spark is."""
         return [
-            *([f"Spark does not answer: {problem}"] if problem is not None else []),
             *([] if self.catalog_loaded else ["The catalog of materialized views is not loaded yet."]),
             *(["The gateway is being stopped."] if self.draining else []),
         ]

@@ -158,6 +158,7 @@ class Passage(asyncio.Protocol):
             if loop.time() > until:
                 break
             await asyncio.sleep(RETRY_SECONDS)
+        self._doorway.traffic.refused += 1
         log.info("client %s was refused: %s", self._peer()[0], problem)
         self._refuse(problem)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.errors import FreshgateError
+from gateway.mv.catalog.epoch_counts import What
 from gateway.mv.catalog.fence import Fence
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.service.operations.operation import ForwardedOperation
@@ -35,6 +36,7 @@ class Leadership:
         try:
             await self._fence.sure()
         except FreshgateError as error:
+            self._fence.counts.fenced[What.STATEMENT] += 1
             return Answer(failure(head, error))
         return await decided(route())
 
@@ -43,6 +45,7 @@ class Leadership:
         try:
             await self._fence.sure()
         except FreshgateError as error:
+            self._fence.counts.fenced[What.END] += 1
             return failure(head, _unknown(error))
         return answer
 

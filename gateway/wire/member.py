@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 
 from gateway.wire.frame import WireError
@@ -50,6 +51,18 @@ class Member:
     clients: int
     """Connections of clients to it, without those that other gateways pass on."""
     version: str
+
+    def shown(self, leader: str | None) -> dict[str, object]:
+        """As JSON for people and programs. `leader`: the address of the one that leads; None: none is known."""
+        return {
+            "address": self.address,
+            "role": self.role.value,
+            "epoch": self.epoch or None,
+            "leader": leader,
+            "since": datetime.fromtimestamp(self.since / 1000, UTC).isoformat(),
+            "clients": self.clients,
+            "version": self.version,
+        }
 
     def encoded(self) -> bytes:
         address, version = self.address[:TEXT_CHARACTERS_MAX], self.version[:TEXT_CHARACTERS_MAX]

@@ -80,6 +80,18 @@ def probe(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def check_probes_of_door(port: int, addresses: list[str], epoch: int) -> None:
+    """`addresses`: the leader's and the door's."""
+    status, answer = probe(port, "/leaderz")
+    assert (status, json.loads(answer)["leader"]) == (503, addresses[0])
+    status, answer = probe(port, "/status")
+    told = {name: json.loads(answer)[name] for name in ("address", "role", "epoch", "leader", "clients")}
+    assert (status, told) == (
+        200,
+        {"address": addresses[1], "role": "DOOR", "epoch": epoch, "leader": addresses[0], "clients": 1},
+    )
+
+
 def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     metrics = free_port()
     leader, door = pair.gateway("leader"), pair.gateway("door", **{"metrics.port": metrics})
@@ -104,15 +116,24 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         assert epoch > 0
         shown = rows(here, "SHOW GATEWAYS LIKE '127.*'")
         assert [row[1] for row in shown] == ["LEADER", "DOOR"]
-        assert len({row[0] for row in shown}) == 2
+        addresses = [row[0] for row in shown]
         assert probe(metrics, "/readyz")[0] == 200
-        assert "\nfreshgate_leader 0.0\n" in probe(metrics, "/metrics")[1]
+        shown = probe(metrics, "/metrics")[1]
+        assert "\nfreshgate_leader 0.0\n" in shown
+        assert "\nfreshgate_following 1.0\n" in shown
+        assert f"\nfreshgate_epoch {epoch}.0\n" in shown
+        check_probes_of_door(metrics, addresses, epoch)
 
     leader.kill()
     expected = [("north", 10)]
     wait_until(lambda: read(door, "SELECT * FROM several.totals") == expected, TAKEOVER_SECONDS, "the takeover")
     assert pair.lines("door")
-    assert "\nfreshgate_leader 1.0\n" in probe(metrics, "/metrics")[1]
+    shown = probe(metrics, "/metrics")[1]
+    assert "\nfreshgate_leader 1.0\n" in shown
+    assert f"\nfreshgate_epoch {epoch + 1}.0\n" in shown
+    assert "\nfreshgate_takeover_seconds_count 1.0\n" in shown
+    assert probe(metrics, "/leaderz") == (200, f'{{"status": "leading", "epoch": {epoch + 1}}}\n')
+    assert json.loads(probe(metrics, "/status")[1])["role"] == "LEADER"
 
     back = pair.gateway("back")
     with pyhive(back.host, back.port) as here, pyhive(door.host, door.port) as there:

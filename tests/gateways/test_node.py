@@ -17,6 +17,7 @@ from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways import control, node
 from gateway.gateways.election import Linked, Silent, Vacant
 from gateway.gateways.node import GatewayNode, Premises
+from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
 from gateway.mv.catalog.presence import PresenceMark, Process, Vigil
 from gateway.proxy import doorway as doorways
@@ -203,7 +204,12 @@ def house(database: Database) -> House:
         terms.append(FakeTerm(database, entrance, f"127.0.0.1:{relays.numbers[0]}", taking))
         return terms[-1]
 
-    return House(GatewayNode(premises, database, open_term, partial(asyncio.sleep, 0), 1.0), premises, terms, taking)
+    return House(
+        GatewayNode(premises, database, open_term, partial(asyncio.sleep, 0), 1.0, EpochCounts()),
+        premises,
+        terms,
+        taking,
+    )
 
 
 async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
@@ -237,6 +243,8 @@ async def test_the_leader_knows_its_doors() -> None:
         first.die()
         await until(lambda: doors[1].node.leads)
         assert doors[1].node.member().role is GatewayRole.LEADER
+        took = dict(doors[1].node._counts.takeover_seconds.buckets())
+        assert took["+Inf"] == took["20.0"] == 1
 
 
 async def test_a_leader_asks_spark_only_while_clients_send_something() -> None:

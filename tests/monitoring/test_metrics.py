@@ -24,6 +24,8 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
+from gateway.mv.catalog.epoch_counts import EpochCounts, What
+from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
 from gateway.mv.model.contents import NEVER_BUILT
@@ -39,12 +41,14 @@ from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.operations.operation import End
 from gateway.service.results.store import ResultStore
+from gateway.wire.member import GatewayRole, Member
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName
 from sql.understood import Understood
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+MEMBER = Member("gateway-1:10009", GatewayRole.LEADER, 7, 1_700_000_000_250, 3, "0.1.0")
 NAMES = 3 * VIEWS_TOGETHER + 1
 
 
@@ -82,7 +86,7 @@ class Stage:
         self.tasks = _Tasks()
         self.readiness = Readiness(_answers, 5)
         self.lag = LoopLag()
-        self.fence: Any = SimpleNamespace(lost=None)
+        self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.page = assembly.metrics_page(
@@ -187,17 +191,46 @@ def test_readiness_names_the_gateway_that_took_over() -> None:
         stage = Stage(catalog_of(0))
         stage.readiness.catalog_loaded = True
         await stage.readiness.check()
-        monitor = Monitor("127.0.0.1", 0, stage.page, stage.lag, stage.readiness, stage.fence)
+        status = MEMBER.shown(MEMBER.address)
+        monitor = Monitor("127.0.0.1", 0, stage.page, stage.lag, stage.readiness, stage.fence, lambda: status)
         await monitor.start()
 
-        async def ready() -> str:
+        async def ready(path: str = "/readyz") -> str:
             reader, writer = await asyncio.open_connection("127.0.0.1", monitor.port)
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
             answer = await reader.read()
             writer.close()
             return answer.decode()
 
         assert " 200 " in (await ready()).splitlines()[0]
+        answer = await ready("/leaderz")
+        assert " 200 " in answer.splitlines()[0]
+        assert json.loads(answer.splitlines()[-1]) == {"status": "leading", "epoch": 7}
+        answer = await ready("/status")
+        assert json.loads(answer.splitlines()[-1]) == {
+            "address": "gateway-1:10009",
+            "role": "LEADER",
+            "epoch": 7,
+            "leader": "gateway-1:10009",
+            "since": "2023-11-14T22:13:20.250000+00:00",
+            "clients": 3,
+            "version": "0.1.0",
+        }
+
+        # One that was paused does not know what happened meanwhile: it looks.
+        async def lost() -> None:
+            raise Superseded("Another gateway leads.")
+
+        stage.fence.is_sure, stage.fence.sure = (lambda seconds: seconds > 60), lost
+        answer = await ready("/leaderz")
+        assert " 503 " in answer.splitlines()[0]
+        assert json.loads(answer.splitlines()[-1])["missing"] == ["Another gateway leads."]
+        stage.fence.sure = partial(asyncio.sleep, 0)
+        assert " 200 " in (await ready("/leaderz")).splitlines()[0]
+        stage.readiness.draining = True
+        assert " 503 " in (await ready("/leaderz")).splitlines()[0]
+        stage.readiness.draining = False
+
         stage.fence.lost = "Another gateway (there) does it now."
         answer = await ready()
         assert " 503 " in answer.splitlines()[0]
@@ -212,7 +245,12 @@ def test_probes_of_a_door() -> None:
         missing: list[str] = ["No gateway leads at the moment."]
         traffic = Traffic(accepted=3, refused=1)
         doorway = Doorway(Trust("s" * 32), Capacity(1, traffic), 1, 1, traffic)
-        monitor = DoorMonitor("127.0.0.1", 0, partial(metrics.door_text, doorway), lambda: missing)
+        counts = EpochCounts()
+        counts.fenced[What.END] += 2
+        counts.takeover_seconds.add(4.5)
+        text = partial(metrics.door_text, doorway, lambda: 7, counts)
+        status = replace(MEMBER, role=GatewayRole.DOOR).shown("gateway-2:10009")
+        monitor = DoorMonitor("127.0.0.1", 0, text, lambda: missing, lambda: status)
         # A term of the gateway has the port in between.
         for _ in range(2):
             await monitor.start()
@@ -233,6 +271,16 @@ def test_probes_of_a_door() -> None:
             shown = samples_of((await get("/metrics")).partition("\r\n\r\n")[2])
             names = "leader", "client_connections", "client_connections_accepted_total"
             assert [shown[f"freshgate_{name}", ()] for name in names] == [0, 0, 3]
+            names = "following", "epoch", "takeover_seconds_count", "epoch_check_seconds_count"
+            assert [shown[f"freshgate_{name}", ()] for name in names] == [0, 7, 1, 0]
+            fenced = {
+                labels[0][1]: value for (name, labels), value in shown.items() if name == "freshgate_fenced_total"
+            }
+            assert fenced == {"statement": 0, "end": 2, "change": 0}
+            answer = await get("/leaderz")
+            assert " 503 " in answer.splitlines()[0]
+            assert json.loads(answer.splitlines()[-1])["leader"] == "gateway-2:10009"
+            assert json.loads((await get("/status")).splitlines()[-1])["role"] == "DOOR"
             missing.clear()
             assert " 200 " in (await get("/readyz")).splitlines()[0]
             missing.append("No gateway leads at the moment.")
@@ -301,6 +349,8 @@ def test_every_count_is_shown() -> None:
         "leader": 1,
         "relayed_connections": 0,
         "superseded": 0,
+        "epoch": 12,
+        "takeover_seconds_count": 0,
         "statement_duration_seconds_count": 1,
     }
     assert {name: samples[f"freshgate_{name}", ()] for name in expected} == expected
@@ -314,10 +364,30 @@ def test_every_count_is_shown() -> None:
     assert samples["process_open_fds", ()] > 0
 
 
+def metrics_of_all() -> set[str]:
+    """The names of a leader's metrics and of a door's."""
+    doorway = Doorway(Trust("s" * 32), Capacity(1, Traffic()), 1, 1, Traffic())
+    door = metrics.door_text(doorway, lambda: 0, EpochCounts()).decode()
+    text = Stage(catalog_of(NAMES)).text() + door
+    return {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
+
+
 def test_every_metric_is_documented() -> None:
-    text = Stage(catalog_of(NAMES)).text()
-    ours = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
-    assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == ours
+    assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == metrics_of_all()
+
+
+def test_alerts_name_metrics_that_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
+    expressions = re.findall(r"^ +expr: (.*)$", page, re.MULTILINE)
+    assert len(expressions) > 10
+    known = metrics_of_all()
+    for each in expressions:
+        assert set(re.findall(r"freshgate_\w+", each)) <= known, each
+        assert each.count("(") == each.count(")"), each
+    about = {name for each in expressions for name in re.findall(r"freshgate_\w+", each)}
+    assert about >= {"freshgate_leader", "freshgate_following", "freshgate_epoch", "freshgate_fenced_total"}
+    for what in re.findall(r'what="(\w+)"', page):
+        assert what in set(What)
 
 
 def test_a_statement_ends_once() -> None:

@@ -15,6 +15,7 @@ from views import view_of
 from warehouse import Warehouse
 
 from gateway.errors import StatementFailed, UpstreamLost
+from gateway.mv.catalog.epoch_counts import What
 from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Superseded, since_boot
 from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
@@ -63,6 +64,9 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
                 await first.check()
             # Each one is new: one that is raised for ever would keep all frames that it went through.
             assert len(raised.traceback) < 6
+        assert first.counts.fenced == {What.CHANGE: 3}
+        assert (first.epoch_number, second.epoch_number) == (1, 2)
+        assert first.since <= time.time()
         await first.release()
         await second.check()
 
@@ -78,7 +82,7 @@ def test_its_mark_says_where_it_takes_relayed_clients() -> None:
         assert found.relay == ""
         await Fence(SparkMetastore(warehouse), "s", "here", relay="[::1]:10009").take()
         assert (found := await watching.other()) is not None
-        assert found.relay == "[::1]:10009"
+        assert (found.relay, found.epoch) == ("[::1]:10009", 2)
 
     asyncio.run(story())
 
@@ -378,6 +382,7 @@ async def test_who_must_be_sure_shares_a_check(clock: Clock) -> None:
     assert some.is_sure_now
     await some.sure()
     assert len(warehouse.texts) == 1
+    assert dict(some.counts.check_seconds.buckets())["+Inf"] == 1
     clock.now += 0.2
     assert not some.is_sure_now
     await some.sure()

@@ -225,6 +225,7 @@ async def test_a_client_that_waited_too_long_is_told_why() -> None:
         peer = await it.dial()
         peer.writer.write(login_bytes())
         assert NOBODY.encode() in await peer.closed()
+        assert it.traffic.refused == 1
         it.doorway.lead_to(it.leader)
         peer = await it.dial()
         peer.writer.write(login_bytes())

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from fakes import Client, Site
 
+from gateway.mv.catalog.epoch_counts import What
 from gateway.service.leadership import Leadership
 from gateway.wire import message
 
@@ -35,6 +36,7 @@ async def test_nothing_is_routed_unless_it_leads(text: str, run_async: bool) -> 
     assert (executed.sqlstate, executed.handle) == ("55006", None)
     assert len(site.spark.operations) == heard
     assert site.fence.checks == 1
+    assert site.fence.counts.fenced == {What.STATEMENT: 1}
 
 
 async def test_a_gateway_that_is_sure_asks_nobody() -> None:

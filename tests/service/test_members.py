@@ -30,7 +30,7 @@ class Served:
 
 
 def members(*doors: Member, settings: Settings | None = None, lost: str | None = None, epoch: int = 3) -> Members:
-    fence = SimpleNamespace(epoch=epoch, since=1_600_000_000.5, lost=lost)
+    fence = SimpleNamespace(epoch_number=epoch, since=1_600_000_000.5, lost=lost)
     several = Gateways(enabled=True, address="gateway-1:10009", secret="s" * 32)
     made = Members(settings if settings is not None else replace(Settings(), gateways=several), cast(Any, fence))
     made.serve(Served(), lambda: doors)

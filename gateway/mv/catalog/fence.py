@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.presence import SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -102,6 +103,7 @@ class Fence:
         self._beats = 0
         self._asked_at = -math.inf
         """When the last successful check began, by `since_boot`."""
+        self.counts = EpochCounts()
         self.since = time.time()
         """When this gateway has taken its epoch, or has lost it, by the machine's clock."""
         self.runs_scripts = False
@@ -122,7 +124,7 @@ class Fence:
         return self._mark
 
     @property
-    def epoch(self) -> int:
+    def epoch_number(self) -> int:
         """The number of this gateway's epoch; 0: there was no database in which one could stand."""
         return 0 if self._epoch is None else epochs.number_of(self._epoch)
 
@@ -251,8 +253,13 @@ class Fence:
     async def check_lately(self) -> None:
         """As `check`, unless the last check was a moment ago."""
         self.raise_if_lost()
-        if self._clock() - self._asked_at > LATELY:
+        if not self.is_sure(LATELY):
             await self.check()
+
+    async def look_lately(self) -> None:
+        """As `check_lately`, for whoever changes nothing."""
+        if not self.is_sure(LATELY):
+            await self._confirm()
 
     def is_sure(self, seconds: float) -> bool:
         """Whether this gateway was the one that may write at most so many seconds ago, or a moment ago."""
@@ -272,11 +279,19 @@ class Fence:
                 # Its callers get an error. If all of them were cancelled, asyncio would log that nobody took it.
                 self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.shield(self._checking)
-        self.raise_if_lost()
+        self._tell_loss()
+
+    async def sure_to_change(self) -> None:
+        """As `sure`, for a change of views or storage."""
+        try:
+            await self.sure()
+        except Superseded:
+            self.counts.fenced[What.CHANGE] += 1
+            raise
 
     async def _check_for_all(self) -> None:
         try:
-            await self.check()
+            await self._confirm()
         finally:
             # Here, and not in a callback: who calls `sure` before that ran would wait for what is over, without end.
             self._checking = None
@@ -289,19 +304,26 @@ class Fence:
 
     async def check(self) -> None:
         """Returns if this gateway may write. Raises Superseded if another gateway has taken over."""
-        await self._confirm()
+        try:
+            await self._confirm()
+        except Superseded:
+            self.counts.fenced[What.CHANGE] += 1
+            raise
 
     async def _confirm(self) -> bool:
         """As `check`; returns whether there is a database, in which then the epoch of this gateway stands."""
-        self.raise_if_lost()
+        self._tell_loss()
         asked_at = self._clock()
         epoch = self._epoch
-        if epoch is None or not await self._stands(epoch):
-            async with self._taking:
-                # A concurrent check may have reported it already, or created one.
-                self.raise_if_lost()
-                if self._epoch == epoch and not await self._retake():
-                    return False
+        try:
+            if epoch is None or not await self._stands(epoch):
+                async with self._taking:
+                    # A concurrent check may have reported it already, or created one.
+                    self._tell_loss()
+                    if self._epoch == epoch and not await self._retake():
+                        return False
+        finally:
+            self.counts.check_seconds.add(self._clock() - asked_at)
         self._asked_at = max(self._asked_at, asked_at)
         return True
 
@@ -330,6 +352,11 @@ class Fence:
 
     def raise_if_lost(self) -> None:
         """Raises Superseded if that is known, without asking the metastore."""
+        if self.lost is not None:
+            self.counts.fenced[What.CHANGE] += 1
+        self._tell_loss()
+
+    def _tell_loss(self) -> None:
         if self.lost is not None:
             raise Superseded(self.lost)
 

@@ -38,7 +38,7 @@ class Fenced:
                 if (epoch := self._fence.epoch_view) is None:
                     break
                 try:
-                    return await send(epochs.fenced(epoch, sql), self._fence.sure)
+                    return await send(epochs.fenced(epoch, sql), self._fence.sure_to_change)
                 except StatementFailed as error:
                     if not _is_of_script(epoch, error):
                         error.args = (epochs.unfenced(str(error)),)
@@ -47,7 +47,7 @@ class Fenced:
                         break
                 # The epoch is gone, or cannot be read: who leads is for the fence to say.
                 await self._fence.check()
-        return await send(sql, self._fence.sure)
+        return await send(sql, self._fence.sure_to_change)
 
 
 def _is_of_script(epoch: TableName, error: StatementFailed) -> bool:

@@ -61,11 +61,16 @@ class Members:
         return Member(
             self._address,
             GatewayRole.LEADER if leads else GatewayRole.SUPERSEDED,
-            self._fence.epoch,
+            self._fence.epoch_number,
             round(self._fence.since * 1000),
             0 if served is None else served.clients - served.relayed,
             version(),
         )
+
+    def status(self) -> dict[str, object]:
+        """What /status says."""
+        own = self.own()
+        return own.shown(own.address if own.role is GatewayRole.LEADER else None)
 
     def all(self) -> list[Member]:
         """This gateway first."""
