@@ -38,6 +38,7 @@ from sql.definition.origins import (
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.query.ctes import Ctes
+from sql.query.keys import KeyItems, NoSuchItem
 from sql.query.resolution import NULL_SIDES, Column
 from sql.query.trees import (
     alias_columns,
@@ -399,26 +400,27 @@ class _Reading:
                 for aggregate in own_parts(node, exp.AggFunc)
             )
             return found.lost("the query aggregates all rows, without GROUP BY") if over_all else found
-        if group.args.get("all") and not group.expressions and not scope.named("all") and scope.complete:
-            return found  # GROUP BY ALL: every output without an aggregate is a key.
+        items = KeyItems(
+            [column.name for column in found.columns], lambda name: not scope.complete or bool(scope.named(name))
+        )
+        if items.are_all(group):
+            return found  # Every output without an aggregate is a key.
         if problem := strange_clause(group, {"expressions"}):
             return found.lost(f"{problem} in GROUP BY")
         if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in group.expressions):
             return found.lost("GROUP BY has several grouping sets")
-        keys = [self._key(key, node, scope, found) for key in group.expressions]
+        keys = [self._key(key, scope, found, items) for key in group.expressions]
         return kept(found, keys, "GROUP BY does not contain it")
 
-    def _key(self, key: exp.Expr, node: exp.Select, scope: TracedScope, found: TracedRelation) -> Value:
-        """The key of GROUP BY: an output by number, a column, or an output by alias if there is no such column."""
-        if isinstance(key, exp.Literal) and not key.is_string and key.name.isdecimal():
-            return value_at(found, int(key.name) - 1)
-        if isinstance(key, exp.Column) and len(key.parts) == 1 and scope.complete and not scope.named(key.name):
-            aliases = [each.alias.lower() for each in node.expressions if isinstance(each, exp.Alias)]
-            outputs = [column for column in found.columns if column.folded == key.name.lower()]
-            if aliases.count(key.name.lower()) == 1 and len(outputs) == 1 and self._is_bare(key):
-                return outputs[0].value
+    def _key(self, key: exp.Expr, scope: TracedScope, found: TracedRelation, items: KeyItems) -> Value:
+        try:
+            item = items.of(key)
+        except NoSuchItem:
             return Lost(UNCERTAIN)
-        return self._value(key, scope)
+        if item is None:
+            return self._value(key, scope)
+        is_whole = not isinstance(key.unnest(), exp.Column) or (isinstance(key, exp.Column) and self._is_bare(key))
+        return found.columns[item].value if is_whole else Lost(UNCERTAIN)
 
     # --- FROM ----------------------------------------------------------------------------------------
 

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from sqlglot import exp
+
 from sql.increments.templates import Key, TemplateReader
 from sql.increments.written import Span, Written, refuse
+from sql.query.keys import KeyItems, NoSuchItem
 
 _SETS_MAX = 64
 _Set = tuple[int, ...]
@@ -39,11 +42,20 @@ class GroupingReader:
         """`items`: each item's span and alias."""
         self._written = written
         self._reader = reader
-        self._items = items
+        self._spans = [span for span, _ in items]
+        self._items = KeyItems([alias for _, alias in items], reader.is_known)
         self._keys: dict[tuple[object, ...], int] = {}
         self._found: list[Key] = []
 
-    def read(self, span: Span) -> Grouping:
+    def read(self, span: Span, group: exp.Group) -> Grouping | None:
+        """None if all rows are one group."""
+        if not group.args.get("all"):
+            return self._listed(span)
+        if not self._items.are_all(group):
+            raise refuse("GROUP BY ALL may mean a column")
+        return self._all()
+
+    def _listed(self, span: Span) -> Grouping:
         written = self._written
         if written.word(span.end - 2) == "with" and written.word(span.end - 1) in ("rollup", "cube"):
             singles = [self._number(each) for each in written.split(Span(span.start, span.end - 2))]
@@ -65,9 +77,9 @@ class GroupingReader:
             raise refuse("its grouping sets are not understood")
         return grouping
 
-    def all(self) -> Grouping | None:
+    def _all(self) -> Grouping | None:
         """GROUP BY ALL: the items without aggregates; None if all have some. Constants do not change the groups."""
-        plain = [item for item, _ in self._items if not self._reader.has_aggregate(item)]
+        plain = [item for item in self._spans if not self._reader.has_aggregate(item)]
         for item in plain:
             if self._reader.has_column(item):
                 self._number(item)
@@ -118,17 +130,20 @@ class GroupingReader:
                 raise refuse("it groups by a tuple")
         if span.end <= span.start:
             raise refuse("GROUP BY is not understood")
-        if span.end - span.start == 1:
-            text = written.pieces[span.start].text
-            if text.isdecimal():
-                if not 0 < int(text) <= len(self._items):
-                    raise refuse(f"it groups by item {text}")
-                return self._items[int(text) - 1][0]
-            for column in self._reader.unresolved(span):
-                named = [item for item, alias in self._items if alias.lower() == column.name.lower()]
-                if len(named) == 1:
-                    return named[0]
+        if span.end - span.start == 1 and (item := self._item(span.start)) is not None:
+            return self._spans[item]
         return span
+
+    def _item(self, place: int) -> int | None:
+        """The item that the piece means."""
+        number = self._written.pieces[place].text
+        try:
+            if number.isdecimal():
+                return self._items.numbered(number)
+        except NoSuchItem:
+            raise refuse(f"it groups by item {number}") from None
+        column = self._written.columns.get(place)
+        return None if column is None else self._items.called(column.name)
 
 
 def _merged(*sets: _Set) -> _Set:

@@ -447,10 +447,7 @@ def _groups(
     if clauses.group is not None:
         _check_group(written, clauses.group, select.args["group"])
         grouper = GroupingReader(written, reader, [(item.span, item.alias) for item in items])
-        is_all = bool(select.args["group"].args.get("all"))
-        if is_all and scope.canonical(["all"]) is not None:
-            raise refuse("GROUP BY ALL may mean a column")
-        grouping = grouper.all() if is_all else grouper.read(clauses.group)
+        grouping = grouper.read(clauses.group, select.args["group"])
     keys = grouping.keys if grouping is not None else ()
     templates = tuple(reader.template(item.span, keys, {}) for item in items)
     having = None

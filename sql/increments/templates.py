@@ -110,6 +110,10 @@ class TemplateReader:
             if place in self._canonical and self._canonical[place][1] is None:
                 yield self._written.columns[place]
 
+    def is_known(self, name: str) -> bool:
+        """Whether a relation has a column of the name."""
+        return self._scope.canonical([name]) is not None
+
     def has_aggregate(self, span: Span) -> bool:
         return any(span.holds(place) for place in self._aggregates)
 

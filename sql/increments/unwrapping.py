@@ -20,6 +20,7 @@ from sqlglot import exp
 from sql.increments.expansion import VIEW
 from sql.increments.written import Clauses, Edit, Span, Written, refuse
 from sql.names import quote
+from sql.query.keys import KeyItems, NoSuchItem
 from sql.query.trees import alias_columns, is_star, other_part, own_name
 from sql.scan import identifier
 
@@ -127,6 +128,8 @@ class _Merge:
         self._items = [
             self._item(span, node) for span, node in zip(self._clauses.items, below.this.expressions, strict=True)
         ]
+        # Which columns FROM has is not known here: see _is_certain.
+        self._keys = KeyItems([item.key if item.aliased else None for item in self._items], lambda _: False)
         self._meant = self._names(below)
         self._aggregates = set(written.aggregates())
         body = self._clauses.body
@@ -240,8 +243,8 @@ class _Merge:
 
     def _alias(self, place: int) -> _Item | None:
         """The item that is called so."""
-        found = [item for item in self._items if item.aliased and item.key == self._folded(place)]
-        return found[0] if len(found) == 1 else None
+        number = self._keys.called(self._folded(place))
+        return None if number is None else self._items[number]
 
     def _is_certain(self, item: _Item) -> bool:
         """Whether its name means the item, or a column that is the same."""
@@ -258,9 +261,10 @@ class _Merge:
         for element in written.split(span):
             item, number = None, written.slice(element)
             if number.isdecimal():
-                if not 0 < int(number) <= len(self._items):
+                try:
+                    item = self._items[self._keys.numbered(number)]
+                except NoSuchItem:
                     return None
-                item = self._items[int(number) - 1]
             elif element.end - element.start == 1 and (item := self._alias(element.start)) is not None:
                 if not self._is_certain(item):
                     return None

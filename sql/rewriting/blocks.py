@@ -17,6 +17,7 @@ from sqlglot import exp
 from sql.names import Namespace, TableName
 from sql.query.aggregates import AGGREGATES
 from sql.query.ctes import Ctes
+from sql.query.keys import KeyItems, NoSuchItem
 from sql.query.resolution import Column, Scope, relation
 from sql.query.trees import alias_columns, is_star, items_of, join_label, other_part
 from sql.reading.parsing import Doubt
@@ -47,6 +48,7 @@ _KNOWN_CLAUSES = frozenset(
     }
 )
 _INNER, _LEFT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER")
+_SEVERAL_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 _UNITS = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"})
 """Functions whose first argument may be a bare unit of time, which looks like a column."""
 
@@ -368,19 +370,19 @@ def _aliases(block: Block) -> dict[str, exp.Expr]:
 
 
 def _group_keys(group: exp.Group, block: Block, scope: _Scope, aliases: Mapping[str, exp.Expr]) -> Iterator[exp.Expr]:
-    if other_part(group, "expressions", "all"):
+    if other_part(group, "expressions", "all") or any(isinstance(key, _SEVERAL_SETS) for key in group.expressions):
         raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
+    items = KeyItems([each.name for each in block.outputs], lambda name: _meant(scope, [name]) is not None)
     if group.args.get("all"):
+        if not items.are_all(group):
+            raise Doubt("its GROUP BY ALL may mean a column")
         yield from (each.value for each in block.outputs if next(aggregates_in(each.value), None) is None)
     for key in group.expressions:
-        if isinstance(key, exp.Literal) and key.name.isdecimal():
-            if not 0 < int(key.name) <= len(block.outputs):
-                raise Doubt(f"it groups by column {key.name}, which it does not have")
-            yield block.outputs[int(key.name) - 1].value
-        elif isinstance(key, exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets):
-            raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
-        else:
-            yield _resolved(key, scope, aliases)
+        try:
+            item = items.of(key)
+        except NoSuchItem as number:
+            raise Doubt(f"it groups by column {number}, which it does not have") from None
+        yield _resolved(key, scope, aliases) if item is None else block.outputs[item].value
 
 
 def _ordered(item: exp.Expr, block: Block, scope: _Scope) -> exp.Expr:
