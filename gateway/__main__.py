@@ -280,7 +280,8 @@ def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server:
 
 def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
     if (place := settings.upstream.place) is not None:
-        return ExternalEngine(Address.parse(place.address), settings.upstream.ui)
+        uis = [url.strip() for url in settings.upstream.ui.split(",") if url.strip()]
+        return ExternalEngine([Address.parse(address) for address in place.addresses], uis)
     return EmbeddedEngine(settings)
 
 

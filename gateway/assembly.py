@@ -13,10 +13,10 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from gateway import upstream_url
@@ -50,7 +50,7 @@ from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.observation.stored_files import StoredFiles
-from gateway.mv.ports import Metastore, Outlet, Plans, StageProgress
+from gateway.mv.ports import Metastore, Outlet, Plans, SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
@@ -132,12 +132,14 @@ from gateway.service.routing.scope import Scope
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
-from gateway.spark.client import Connection, ServerSession, SessionPool
-from gateway.spark.engine import EmbeddedEngine
+from gateway.spark.client import Connection, EndpointSource, OneSession, ServerSession, SessionPool
+from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
-from gateway.spark.storage_guard import GuardState, StorageGuard, unsigned
+from gateway.spark.server_checks import OtherMetastore, ServerChecks
+from gateway.spark.servers import KnownServer, Link, Servers
+from gateway.spark.storage_guard import GuardState, StorageGuard
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import COOKIE_SECONDS, Cookies
 from gateway.wire.endpoint import Endpoint
@@ -145,7 +147,6 @@ from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.member import Member
 from gateway.wire.sasl import Login
-from sql.releases import Speaking
 from sql.texts import maintenance, observation
 
 METASTORE_SESSIONS = 8
@@ -255,46 +256,84 @@ class SparkServer(StageProgress, Protocol):
         ...
 
 
-class Spark:
+AnyLink = TypeVar("AnyLink", bound=Link)
+
+
+class Spark(EndpointSource):
     """Connects to Spark. Implements `spark.client.EndpointSource`, and for the sessions' second connections
     `service.clients.side_connections.Upstream`."""
 
     def __init__(
-        self,
-        engine: SparkServer,
-        settings: UpstreamSettings,
-        traffic: Traffic,
-        dialect: Speaking,
-        sign: Callable[[str], str] = unsigned,
+        self, engine: SparkServer, settings: UpstreamSettings, traffic: Traffic, guard: StorageGuard, habits: Habits
     ) -> None:
         self.outlet: Outlet | None = None
         """What the gateway's own statements in clients' sessions pass."""
-        self._engine = engine
         self._traffic = traffic
-        self._dialect = dialect
-        self._sign = sign
+        self._dialect = habits.speaking
+        self._sign = guard.signed
         # The embedded engine has the default transport.
-        place = settings.place or upstream_url.UpstreamPlace("")
+        place = settings.place or upstream_url.UpstreamPlace(("",))
         self.mechanism = MECHANISMS[place.transport]
         self._path = place.http_path
         self._tls = client_context(settings.tls_ca) if place.tls else None
+        self.checks = ServerChecks(self.endpoint_of, settings.user, settings.password, guard, habits)
+        self.servers = Servers(_servers_of(engine), self.checks)
 
     async def endpoint(self) -> Endpoint:
-        address = await self._engine.address()
+        """That of the gateway's own sessions."""
+        return await self.endpoint_of(await self.servers.home())
+
+    async def endpoint_of(self, server: KnownServer) -> Endpoint:
+        address = await server.locate()
         return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
+
+    async def reach(self, opened: Callable[[Endpoint], Awaitable[AnyLink]]) -> AnyLink:
+        """Opens a connection. A server that turns out to be lost is replaced by another one at once."""
+        while True:
+            server = await self.servers.home()
+            try:
+                link = await opened(await self.endpoint_of(server))
+            except UpstreamLost as error:
+                if not self.servers.failed(server, error):
+                    raise
+            else:
+                self.servers.reached(server, link)
+                return link
 
     async def connect(self, login: Login, *, ask: bool = False) -> Connection:
         with counted(self._traffic):
-            endpoint = await self.endpoint()
-            return await Connection.open(
-                endpoint,
-                login.user,
-                login.password,
-                ask=ask,
-                dialect=self._dialect,
-                sign=self._sign,
-                outlet=self.outlet,
+            return await self.reach(
+                partial(
+                    Connection.open,
+                    user=login.user,
+                    password=login.password,
+                    ask=ask,
+                    dialect=self._dialect,
+                    sign=self._sign,
+                    outlet=self.outlet,
+                )
             )
+
+
+def _servers_of(engine: SparkServer) -> list[KnownServer]:
+    if not isinstance(engine, ExternalEngine) or len(engine.addresses) == 1:
+        return [KnownServer(engine.address)]
+    return [KnownServer(_at(address), str(address)) for address in engine.addresses]
+
+
+def _at(address: Address) -> Callable[[], Awaitable[Address]]:
+    async def locate() -> Address:
+        return address
+
+    return locate
+
+
+async def recognize(fence: Fence, session: SqlSession) -> None:
+    """Raises OtherMetastore if the session of another server has another metastore than the views."""
+    if not await fence.is_at(SparkMetastore(OneSession(session))):
+        raise OtherMetastore(
+            "It has another metastore than the materialized views. Name servers over one metastore in upstream.address."
+        )
 
 
 @contextlib.contextmanager
@@ -336,7 +375,7 @@ class AtSpark:
 def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
     guard = guard_of(settings, engine)
-    spark = Spark(engine, account, traffic, habits.speaking, guard.signed)
+    spark = Spark(engine, account, traffic, guard, habits)
 
     async def meet(connection: Connection) -> None:
         if guard.secret and not guard.has_met and not isinstance(engine, EmbeddedEngine):
@@ -370,6 +409,7 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
     several = settings.gateways.enabled
     epochs = pool(FENCE_SESSIONS if several else METASTORE_SESSIONS, {})
     fence = fence_of(settings, SparkMetastore(epochs))
+    spark.checks.recognize = partial(recognize, fence)
     spark.outlet = outlet = Fenced(fence) if several else None
     refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL}, maintenance.STAGED, outlet)
     short = pool(METASTORE_SESSIONS, {}, outlet=outlet) if several else epochs
@@ -713,6 +753,7 @@ def serve(
         cancel_jobs=engine.cancel_statement if healed.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,
     )
+    spark.spark.servers.lost.append(lambda _: sessions.lose_all())
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
     return Service(
@@ -784,7 +825,7 @@ def listen(
 
     async def connect(login: Login) -> upstream.UpstreamSocket:
         with counted(traffic):
-            return await upstream.connect(await spark.spark.endpoint(), login, limits, traffic)
+            return await spark.spark.reach(partial(upstream.connect, login=login, limits=limits, traffic=traffic))
 
     return Listener(entrance, limits, open_client, connect, traffic)
 
@@ -805,6 +846,7 @@ def node(settings: Settings, engine: SparkServer, open_term: Callable[[Lasting],
     watch = at_spark(settings, engine, traffic)
 
     async def close() -> None:
+        await watch.spark.servers.loop.stop()
         await asyncio.gather(*(pool.close() for pool in watch.pools))
 
     def member() -> Member:

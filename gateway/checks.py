@@ -95,6 +95,13 @@ def url_or_empty(value: Any) -> str | None:
     return None
 
 
+def urls_or_empty(value: Any) -> str | None:
+    """Several are separated by commas."""
+    if value and any(not url.strip() or url_or_empty(url.strip()) for url in value.split(",")):
+        return "must be a URL such as http://spark.example:4040, or several with commas"
+    return None
+
+
 def ldap_urls(value: Any) -> str | None:
     for url in value.split():
         try:

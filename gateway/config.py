@@ -32,7 +32,7 @@ from gateway.checks import secret_or_empty as _secret_or_empty
 from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
 from gateway.checks import time_zone as _time_zone
-from gateway.checks import url_or_empty as _url_or_empty
+from gateway.checks import urls_or_empty as _urls_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
 PORTS = ("binary", "http")
@@ -83,9 +83,10 @@ class Address:
 def _place_or_empty(value: Any) -> str | None:
     if value:
         try:
-            Address.parse(upstream_url.place_of(value).address)
+            for address in upstream_url.place_of(value).addresses:
+                Address.parse(address)
         except ConfigError:
-            return "must be HOST:PORT, such as 127.0.0.1:10000, or the server's JDBC URL"
+            return "must be HOST:PORT, such as 127.0.0.1:10000, or several with commas, or a JDBC URL"
         except upstream_url.BadPart as error:
             return f"is not the address of a Spark Thrift Server: {error}"
     return None
@@ -232,13 +233,14 @@ class Ldap:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The Spark Thrift Server behind the gateway, and how the gateway's own sessions log in there."""
+    """The Spark Thrift Server behind the gateway, or several, and how the gateway's own sessions log in there."""
 
     address: str = _setting(
         "",
         "An existing Spark Thrift Server: HOST:PORT, or its JDBC URL if it uses HTTP, TLS or no SASL, such as "
-        "jdbc:hive2://spark.example:10001/;transportMode=http;httpPath=cliservice;ssl=true (auth=noSasl). Empty: the "
-        "gateway starts the embedded engine.",
+        "jdbc:hive2://spark.example:10001/;transportMode=http;httpPath=cliservice;ssl=true (auth=noSasl). Several "
+        "servers over one metastore, separated by commas (HOST:PORT,HOST:PORT), are used in this order, the next one "
+        "once one is lost (docs/how-to/several-sparks.md). Empty: the gateway starts the embedded engine.",
         _place_or_empty,
     )
     tls_ca: str = _setting(
@@ -261,14 +263,14 @@ class Upstream:
     ui: str = _setting(
         "",
         "URL of that server's Spark UI, for example http://spark.example:4040. Clients that wait for a refresh then "
-        "see how many of its stages and tasks are done. Empty: they see only partitions. The embedded engine does "
-        "not need it.",
-        _url_or_empty,
+        "see how many of its stages and tasks are done. Of several servers, their URLs separated by commas. Empty: "
+        "they see only partitions. The embedded engine does not need it.",
+        _urls_or_empty,
     )
 
     @property
     def place(self) -> upstream_url.UpstreamPlace | None:
-        """Where that server is; None for the embedded engine."""
+        """Where the servers are; None for the embedded engine."""
         return upstream_url.place_of(self.address) if self.address else None
 
 

@@ -269,6 +269,7 @@ class Server:
         await self._service.sides.close()
         self._survey.cancel()
         await self._signs.stop()
+        await self._spark.spark.servers.loop.stop()
         if self._watch is not None:
             await self._watch.loop.stop()
         await self._refreshes.scheduler.stop()

@@ -1,7 +1,8 @@
-"""The address of a Spark Thrift Server: HOST:PORT, or a JDBC URL as drivers take it."""
+"""The addresses of Spark Thrift Servers: HOST:PORT,HOST:PORT,..., or a JDBC URL as drivers take it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 PREFIX = "jdbc:hive2://"
@@ -14,8 +15,8 @@ _ADVICE = {
     "principal": "Remove it: the gateway does not support Kerberos",
     "ssltruststore": "Set upstream.tls_ca to a PEM file",
     "truststorepassword": "Set upstream.tls_ca to a PEM file",
-    "servicediscoverymode": "Name one server: the gateway does not support ZooKeeper",
-    "zookeepernamespace": "Name one server: the gateway does not support ZooKeeper",
+    "servicediscoverymode": "Name the servers themselves: the gateway does not look for them in ZooKeeper",
+    "zookeepernamespace": "Name the servers themselves: the gateway does not look for them in ZooKeeper",
 }
 
 
@@ -25,10 +26,10 @@ class BadPart(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPlace:
-    """Where a server is, and which protocol it speaks."""
+    """Where one or more servers are, and which protocol they speak."""
 
-    address: str
-    """HOST:PORT."""
+    addresses: tuple[str, ...]
+    """HOST:PORT of each, in the order in which they are tried."""
     transport: str = "sasl"
     """sasl, nosasl or http."""
     http_path: str = DEFAULT_PATH
@@ -41,13 +42,13 @@ class UpstreamPlace:
             "auth=noSasl": self.transport == "nosasl",
             "ssl=true": self.tls,
         }
-        return f"{PREFIX}{self.address}/" + "".join(f";{part}" for part, there in parts.items() if there)
+        return f"{PREFIX}{','.join(self.addresses)}/" + "".join(f";{part}" for part, there in parts.items() if there)
 
 
 def place_of(text: str) -> UpstreamPlace:
-    """Parses HOST:PORT, which is not checked, or a JDBC URL. Raises BadPart."""
+    """Parses HOST:PORT or several, which are not checked, or a JDBC URL. Raises BadPart."""
     if not text.lower().startswith(PREFIX):
-        return UpstreamPlace(text)
+        return UpstreamPlace(_different(text.split(",")))
     rest = text[len(PREFIX) :]
     for sign, what in (("#", "variables"), ("?", "settings of Spark")):
         rest, _, unused = rest.partition(sign)
@@ -59,9 +60,14 @@ def place_of(text: str) -> UpstreamPlace:
         raise BadPart(f"the gateway works with all databases. Remove /{database}")
     if not place:
         raise BadPart(f"the URL names no server. Write {PREFIX}HOST:PORT")
-    if "," in place:
-        raise BadPart(f"{place} names several servers. Name one")
-    return _with_variables(UpstreamPlace(_with_port(place)), pairs)
+    return _with_variables(UpstreamPlace(_different(map(_with_port, place.split(",")))), pairs)
+
+
+def _different(addresses: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(address.strip() for address in addresses)
+    if len(set(found)) < len(found):
+        raise BadPart("it names a server twice. Name each once")
+    return found
 
 
 def _with_port(place: str) -> str:

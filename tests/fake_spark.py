@@ -19,7 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import composing
 from TCLIService import ttypes
@@ -28,6 +29,7 @@ from thrift.Thrift import TMessageType
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.ports import Before, Function, Outlet, PlanUnavailable, Relation, RelationKind, SqlSession
 from gateway.service.operations.operation import TERMINAL_STATES, OperationState, new_handle
+from gateway.spark.servers import KnownServer, Servers
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
@@ -311,6 +313,9 @@ class SparkServer(ABC, Generic[S]):
         """While it is cleared, calls over side connections wait."""
         self.answering.set()
         self.down = False
+        self.checks: Any = SimpleNamespace()
+        self.servers = Servers([KnownServer(cast(Any, None))], self.checks)
+        """As `assembly.Spark` has: this one, which is always the home."""
 
     # --- what its two kinds do in their own ways
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from jvm import spark_options
 
+from gateway.spark.client import EndpointSource
 from gateway.wire.endpoint import Endpoint
 
 ROOT = Path(__file__).parent.parent
@@ -82,7 +83,7 @@ def none_alive(processes: Iterable[psutil.Process]) -> bool:
 
 
 @dataclass
-class FixedEndpoint:
+class FixedEndpoint(EndpointSource):
     """A source of endpoints, as `spark.client.SessionPool` needs one, whose answer the test sets."""
 
     current: Endpoint

@@ -108,7 +108,7 @@ def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) 
         ('tls.ports=["ftp"]', "must name at least one of binary, http"),
         ("access.administrators=[root]", "Write access.administrators=a,b or"),
         ("access.administrators=[1]", "must be a list of strings"),
-        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000, or the"),
+        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000, or several with"),
         ("upstream.address=spark:0", "must be HOST:PORT"),
         ("jobs.time_zone=Mars/Base", "'jobs.time_zone' must be a time zone, such as Europe/Berlin or UTC; it is \"M"),
         ("storage.database=a.b", "must consist of lower-case letters"),
@@ -167,16 +167,29 @@ def test_the_upstream_may_be_a_jdbc_url(url: str, address: Address, transport: s
     ):
         place = settings.upstream.place
         assert place is not None
-        assert place == UpstreamPlace(str(address), transport, path, tls)
+        assert place == UpstreamPlace((str(address),), transport, path, tls)
         assert place_of(str(place)) == place
+
+
+@pytest.mark.parametrize("text", ["h:1,i:2", "h:1, i:2", "jdbc:hive2://h:1,i:2/", "jdbc:hive2://h:1,i:2"])
+def test_the_upstream_may_be_several_servers(text: str) -> None:
+    place = settings_file.load(None, [f"upstream.address={text}"]).upstream.place
+    assert place == UpstreamPlace(("h:1", "i:2"))
+    assert place_of(str(place)) == place
+
+
+@pytest.mark.parametrize("text", ["h:1,i:x", "h:1,", "h:1,i:2,h:1"])
+def test_each_of_several_servers_is_checked(text: str) -> None:
+    with pytest.raises(ConfigError):
+        settings_file.load(None, [f"upstream.address={text}"])
 
 
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
         ("h:1/sales", "the gateway works with all databases. Remove /sales."),
-        ("h:1,i:2/", "h:1,i:2 names several servers. Name one."),
-        ("zoo:1/;serviceDiscoveryMode=zooKeeper", "Name one server: the gateway does not support ZooKeeper."),
+        ("h:1,i:2,h:1/", "it names a server twice. Name each once."),
+        ("zoo:1/;serviceDiscoveryMode=zooKeeper", "Name the servers themselves: the gateway does not look for them in"),
         ("h:1/;principal=hive/_HOST@REALM", "the gateway does not support Kerberos"),
         ("h:1/;user=ada;password=hush", "user is not part of a server's address. Set upstream.user."),
         ("h:1/;password=hush", "Set upstream.password, in a file that nobody else can read."),

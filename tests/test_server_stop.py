@@ -20,7 +20,7 @@ def test_a_spark_that_hangs_at_the_stop_is_logged(
         await asyncio.Event().wait()
 
     async def scenario() -> None:
-        await server.Server(settings_file.load(None, []), ExternalEngine(Address("127.0.0.1", 1))).stop()
+        await server.Server(settings_file.load(None, []), ExternalEngine([Address("127.0.0.1", 1)])).stop()
 
     monkeypatch.setattr(server, "STOP_SECONDS", 0.01)
     monkeypatch.setattr(Janitor, "sweep", hang)

@@ -34,7 +34,7 @@ class Stage:
         self.found: PresenceMark | None = OTHER
         self.kept = True
         self.problem: FreshgateError | None = None
-        self.server = server.Server(settings_file.load(None, []), ExternalEngine(Address("127.0.0.1", 1)))
+        self.server = server.Server(settings_file.load(None, []), ExternalEngine([Address("127.0.0.1", 1)]))
         view = SimpleNamespace(id="v", storage=None, definition=None)
         parts = cast(Any, self.server)
         parts._views = SimpleNamespace(

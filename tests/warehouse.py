@@ -34,6 +34,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
 from gateway.service.results.store import ResultStore
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.storage_guard import StorageGuard
 from sql.classify import classify
 from sql.grammar.parser import parse_about
 from sql.lexed import Lexed
@@ -281,7 +282,7 @@ class House:
 
         settings, engine, pool = Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
         habits = Habits()
-        spark = assembly.Spark(engine, settings.upstream, Traffic(), habits.speaking)
+        spark = assembly.Spark(engine, settings.upstream, Traffic(), StorageGuard("", ""), habits)
         metastore = SparkMetastore(pool)
         fence = assembly.fence_of(settings, metastore)
         at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, FakePlans({}), fence, pool)

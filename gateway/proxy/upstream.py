@@ -78,6 +78,11 @@ class UpstreamSocket(asyncio.Protocol):
         if self._transport is not None:
             end(self._transport)
 
+    def cut(self) -> None:
+        """Breaks the connection at once; the receiver learns of it."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
-from gateway.mv.ports import Before, Outlet
+from gateway.mv.ports import Before, Outlet, SqlSession
 from gateway.spark import older, protocol
 from gateway.spark.row_list import RowList
 from gateway.spark.storage_guard import unsigned
@@ -265,6 +265,12 @@ class Connection:
         self._cut_off = True
         self._break()
 
+    def cut(self) -> None:
+        """Breaks the connection without waiting for the server: running calls and later ones fail with UpstreamLost.
+        What it has to send is lost."""
+        self._broken = True
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         """Closes the connection, and with it the last session opened on it if it `ends_sessions`."""
         self._break()
@@ -462,6 +468,10 @@ class EndpointSource(Protocol):
     async def endpoint(self) -> Endpoint:
         """Returns Spark's current address and protocol. Raises UpstreamLost."""
 
+    async def reach(self, opened: Callable[[Endpoint], Awaitable[Connection]]) -> Connection:
+        """Opens a connection to Spark. Raises UpstreamLost, and what `opened` raises."""
+        return await opened(await self.endpoint())
+
 
 class PooledSession(ServerSession):
     """A session of a pool.
@@ -524,6 +534,17 @@ class PooledSession(ServerSession):
             self._on_loss()
         if isinstance(error, SparkLost) or is_ended(error) or error.sqlstate == protocol.UNKNOWN_OUTCOME:
             self.spoil()
+
+
+class OneSession:
+    """Implements `mv.ports.ServiceSessions` with one session."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+
+    @contextlib.asynccontextmanager
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        yield self._session
 
 
 class SessionPool:
@@ -600,8 +621,14 @@ class SessionPool:
             session.spoil()
 
     async def _open(self) -> ServerSession:
-        connection = await Connection.open(
-            await self._spark.endpoint(), self._user, self._password, dialect=self._dialect, outlet=self._outlet
+        connection = await self._spark.reach(
+            partial(
+                Connection.open,
+                user=self._user,
+                password=self._password,
+                dialect=self._dialect,
+                outlet=self._outlet,
+            )
         )
         try:
             if self._meet is not None:

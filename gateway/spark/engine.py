@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,28 +58,31 @@ class EngineFailed(FreshgateError):
 
 
 class ExternalEngine:
-    """A Spark Thrift server that others run. `ui` is the URL of its Spark UI; empty: the UI is not used."""
+    """A Spark Thrift server that others run, or several over one metastore. `uis` are the URLs of their Spark UIs."""
 
-    def __init__(self, address: Address, ui: str = "") -> None:
-        self._address = address
-        self._ui = SparkUi(ui, PROGRESS_SECONDS) if ui else None
+    def __init__(self, addresses: Sequence[Address], uis: Sequence[str] = ()) -> None:
+        self.addresses = tuple(addresses)
+        self._uis = [SparkUi(ui, PROGRESS_SECONDS) for ui in uis]
 
     async def start(self) -> Address:
         """Starts nothing. A server that is down now may be up when a client comes, so that is only logged."""
-        try:
-            _, writer = await asyncio.open_connection(self._address.host, self._address.port)
-        except OSError as error:
-            log.warning("Spark at %s does not answer yet: %s", self._address, error)
-        else:
-            writer.close()
-        return self._address
+        for address in self.addresses:
+            try:
+                _, writer = await asyncio.open_connection(address.host, address.port)
+            except OSError as error:
+                log.warning("Spark at %s does not answer yet: %s", address, error)
+            else:
+                writer.close()
+        return self.addresses[0]
 
     async def address(self) -> Address:
-        return self._address
+        """Returns that of the first server."""
+        return self.addresses[0]
 
     async def of_statement(self, statement: str) -> JobProgress | None:
-        """Implements `mv.ports.StageProgress`."""
-        return await self._ui.of_statement(statement) if self._ui is not None else None
+        """Implements `mv.ports.StageProgress`. Only the server that runs the statement knows of it."""
+        answers = await asyncio.gather(*(ui.of_statement(statement) for ui in self._uis))
+        return next((answer for answer in answers if answer is not None), None)
 
     def cancel_statement(self, statement: str) -> None:
         """Does nothing: CancelOperation is the only way to its jobs."""

@@ -13,7 +13,7 @@ from typing import Any
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.formats.known_formats import format_of
 from gateway.mv.ports import UNKNOWN_SETTINGS, WHOLE_TEXTS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
-from gateway.spark.client import is_ended
+from gateway.spark.client import OneSession, is_ended
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
 from sql.names import TableName, quote
@@ -65,7 +65,7 @@ class _Explaining:
 
     def __init__(self, session: SqlSession) -> None:
         self._session = session
-        self._metastore = SparkMetastore(_Lent(session))
+        self._metastore = SparkMetastore(OneSession(session))
         self._listed: dict[str, str] = {}
         """The settings of the session, but for those of the gateway."""
         self._known: dict[str, str] = {}
@@ -132,17 +132,6 @@ class _Explaining:
                 (await self._session.run(f"SET {quote(name)}")).rows[0][1]
             )
         return self._known[name]
-
-
-class _Lent:
-    """Implements `mv.ports.Sessions` with one session."""
-
-    def __init__(self, session: SqlSession) -> None:
-        self._session = session
-
-    @asynccontextmanager
-    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
-        yield self._session
 
 
 def listed(answer: Rows) -> dict[str, str]:

@@ -230,7 +230,7 @@ def test_waiting_for_the_engines_address_ends_when_the_gateway_stops(tmp_path: P
 
 def test_an_external_engine_has_the_configured_address() -> None:
     async def check() -> None:
-        engine = ExternalEngine(Address("127.0.0.1", 1))
+        engine = ExternalEngine([Address("127.0.0.1", 1)])
         assert await engine.start() == Address("127.0.0.1", 1) == await engine.address()
         with pytest.raises(UpstreamLost):
             await one(await engine.address())

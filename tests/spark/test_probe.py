@@ -14,7 +14,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.errors import UpstreamLost
 from gateway.spark import probe
-from gateway.spark.client import SessionPool
+from gateway.spark.client import EndpointSource, SessionPool
 from gateway.spark.probe import ask
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import frame
@@ -36,7 +36,7 @@ def opened() -> bytes:
     return frame(memory.getvalue())
 
 
-class Hanging:
+class Hanging(EndpointSource):
     """A Thrift server that opens sessions but answers no statement."""
 
     def __init__(self) -> None:

@@ -148,7 +148,7 @@ def test_the_ui_reports_the_progress_of_one_statement(ui: Ui) -> None:
 
 def test_after_a_restart_of_spark_the_new_application_is_read(ui: Ui) -> None:
     async def check() -> None:
-        engine = ExternalEngine(Address("127.0.0.1", 1), ui.url)
+        engine = ExternalEngine([Address("127.0.0.1", 1)], [ui.url])
         ui.jobs = [job([1], 1, 1, "SUCCEEDED", numCompletedStages=1)]
         assert await engine.of_statement(GROUP) == JobProgress(1, 1, 1, 1, 0, 0)
         ui.application = "app-2"
@@ -159,7 +159,7 @@ def test_after_a_restart_of_spark_the_new_application_is_read(ui: Ui) -> None:
 
 
 def test_without_a_ui_there_is_no_stage_progress() -> None:
-    assert asyncio.run(ExternalEngine(Address("127.0.0.1", 1)).of_statement(GROUP)) is None
+    assert asyncio.run(ExternalEngine([Address("127.0.0.1", 1)]).of_statement(GROUP)) is None
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"[1]", b'[{"jobGroup": "%s"}]' % GROUP.encode(), b"\xff"])

@@ -9,7 +9,7 @@ import pytest
 from processes import ThriftServers
 
 from gateway.errors import StatementFailed
-from gateway.spark.client import Connection, ServerSession, SessionPool
+from gateway.spark.client import Connection, EndpointSource, ServerSession, SessionPool
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
@@ -21,7 +21,7 @@ RESTS_MAX = 5
 
 
 @dataclass
-class At:
+class At(EndpointSource):
     """A Spark with a fixed address."""
 
     place: Endpoint

@@ -239,6 +239,17 @@ class Fence:
         if self.lost is None:
             await self._set({LEAVING: "true"})
 
+    async def is_at(self, metastore: Metastore) -> bool:
+        """Whether this is the metastore in which the epoch of this gateway stands, or stood until another gateway took
+        over. True if it has none. Raises what the metastore raises."""
+        if self._epoch is None:
+            return True
+        standing = epochs.epochs_in(self._database, await metastore.views(self._database, epochs.PATTERN))
+        if self._epoch not in standing:
+            own = epochs.number_of(self._epoch)
+            return any(epochs.number_of(each) > own for each in standing)
+        return (await metastore.properties(self._epoch)).get(GATEWAY) == self._mark
+
     async def holds(self) -> bool:
         """Whether the epoch of this gateway stands, whether it may write or not. True without a database, in which
         there is none of another one."""

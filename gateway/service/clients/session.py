@@ -540,6 +540,12 @@ class Sessions:
                 forwarded.lost = True
                 forwarded.close()
 
+    def lose_all(self) -> None:
+        """As `lose`, for every session: the server that all are at is lost."""
+        for session in self._sessions.values():
+            if not session.lost:
+                self.lose(session)
+
     def find(self, handle: Handle, users: Collection[str]) -> Session | None:
         session = self._sessions.get(handle.guid)
         if session is None or session.handle != handle or _is_foreign(session, users):
