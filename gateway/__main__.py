@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -22,9 +23,11 @@ import uvloop
 from gateway import settings_file, spark_home
 from gateway.arguments import BEELINE, DEFAULT_FILES, NO_FILE, PASSWORD_VARIABLE
 from gateway.arguments import parser as argument_parser
-from gateway.assembly import node
-from gateway.config import OFF, Address, ConfigError, Settings
+from gateway.assembly import node, registration_of
+from gateway.config import EVERY_ADDRESS, OFF, Address, ConfigError, Settings
 from gateway.demonstration import command as demo_command
+from gateway.discovery.registration import Registration
+from gateway.discovery.server_nodes import ServerNode, server_nodes
 from gateway.errors import FreshgateError
 from gateway.gateways.node import GatewayNode
 from gateway.login import command as user_command
@@ -225,7 +228,8 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
     descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
-    server = _server(settings, engine, take_over=take_over)
+    registration = registration_of(settings, stopping.set)
+    server = _server(settings, engine, registration, take_over=take_over)
     _on_hangup(loop, stopping, server)
     watchdog = Watchdog(stopping.set)
     watchdog.start()
@@ -233,6 +237,8 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
     stopped = asyncio.create_task(stopping.wait())
     try:
         try:
+            if registration is not None:
+                registration.start()
             await server.watch()
             if not await _unless(stopped, engine.start()):
                 return
@@ -240,11 +246,17 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
                 heap.settle()
                 for address in _addresses(settings, server.ports):
                     print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
+                if registration is not None:
+                    registration.enter(await _server_nodes(settings, server.ports))
                 await stopped
                 stopping.clear()
                 stopped = asyncio.create_task(stopping.wait())
+                if registration is not None:
+                    await registration.leave()
                 await _unless(stopped, server.drain())
         finally:
+            if registration is not None:
+                await registration.leave()
             await server.stop()
     finally:
         stopped.cancel()
@@ -252,10 +264,18 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
         watchdog.leave()
 
 
-def _server(settings: Settings, engine: EmbeddedEngine | ExternalEngine, *, take_over: bool) -> Server | GatewayNode:
+def _server(
+    settings: Settings,
+    engine: EmbeddedEngine | ExternalEngine,
+    registration: Registration | None,
+    *,
+    take_over: bool,
+) -> Server | GatewayNode:
     if not settings.gateways.enabled:
         return Server(settings, engine, take_over=take_over)
-    return node(settings, engine, lambda lasting: Server(settings, engine, take_over=True, lasting=lasting))
+    return node(
+        settings, engine, lambda lasting: Server(settings, engine, take_over=True, lasting=lasting), registration
+    )
 
 
 def _addresses(settings: Settings, ports: Sequence[int]) -> Iterator[str]:
@@ -268,6 +288,15 @@ def _addresses(settings: Settings, ports: Sequence[int]) -> Iterator[str]:
     if listen.http_port != OFF:
         tail = ";ssl=true" if tls.certificate and "http" in tls.ports else ""
         yield f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath=cliservice{tail}"
+
+
+async def _server_nodes(settings: Settings, ports: Sequence[int]) -> list[ServerNode]:
+    """What clients find in ZooKeeper."""
+    host = settings.listen.host
+    if host in EVERY_ADDRESS:
+        gateways = settings.gateways
+        host = Address.parse(gateways.address).host if gateways.enabled else await asyncio.to_thread(socket.getfqdn)
+    return server_nodes(settings, ports, host)
 
 
 def _on_hangup(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, server: Server | GatewayNode) -> None:

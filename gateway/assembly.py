@@ -22,6 +22,8 @@ from zoneinfo import ZoneInfo
 from gateway import upstream_url
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
+from gateway.discovery.registration import Registration
+from gateway.discovery.zookeeper import ZooKeeper
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
 from gateway.login import exposure, methods
@@ -830,7 +832,21 @@ def listen(
     return Listener(entrance, limits, open_client, connect, traffic)
 
 
-def node(settings: Settings, engine: SparkServer, open_term: Callable[[Lasting], LeadingTerm]) -> GatewayNode:
+def registration_of(settings: Settings, deregistered: Callable[[], None]) -> Registration | None:
+    """None without ZooKeeper. Raises FreshgateError without kazoo."""
+    discovery = settings.discovery
+    if not discovery.zookeeper:
+        return None
+    login = f"{discovery.user}:{discovery.password}" if discovery.user else ""
+    return Registration(ZooKeeper(discovery.zookeeper, login), discovery.path, deregistered)
+
+
+def node(
+    settings: Settings,
+    engine: SparkServer,
+    open_term: Callable[[Lasting], LeadingTerm],
+    registration: Registration | None = None,
+) -> GatewayNode:
     """One of several gateways. `open_term` builds a gateway that leads. Raises FreshgateError for unusable settings."""
     gateways, limits, traffic = settings.gateways, wire_limits_of(settings), Traffic()
     capacity = Capacity(limits.connections_max, traffic)
@@ -855,7 +871,7 @@ def node(settings: Settings, engine: SparkServer, open_term: Callable[[Lasting],
     counts = EpochCounts()
     monitor = _door_monitor(settings, doorway, member, counts)
     made = GatewayNode(
-        Premises(entrance, relays, doorway, gate, monitor),
+        Premises(entrance, relays, doorway, gate, monitor, registration),
         watch.fence,
         partial(open_term, Lasting(entrance, gate.doors, counts)),
         close,

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 Check = Callable[[Any], str | None]
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_ZOOKEEPER_SERVER = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_ZNODE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]+")
 
 SECRET_CHARACTERS_MIN = 32
 """The SHA-256 of a shorter secret, which everybody may read, could be inverted by trying."""
@@ -122,3 +124,16 @@ def dn_patterns(value: Any) -> str | None:
 def attribute_name(value: Any) -> str | None:
     plain = value.isascii() and value.replace("-", "").replace(".", "").isalnum()
     return None if plain else "must be the name of an LDAP attribute or class"
+
+
+def zookeeper_or_empty(value: Any) -> str | None:
+    """HOST[:PORT] of each server, and after the last one an optional path that all paths are below."""
+    servers, _, path = value.partition("/")
+    if value and not all(_ZOOKEEPER_SERVER.fullmatch(each.strip()) for each in servers.split(",")):
+        return "must be HOST:PORT of each server, separated by commas, such as zk-1.example:2181,zk-2.example:2181"
+    return None if not path else znode_path(path)
+
+
+def znode_path(value: Any) -> str | None:
+    plain = value.strip("/") and all(_ZNODE.fullmatch(each) for each in value.strip("/").split("/"))
+    return None if plain else "must consist of letters, digits, _, - and dots, with / between the parts of a path"

@@ -33,6 +33,8 @@ from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
 from gateway.checks import time_zone as _time_zone
 from gateway.checks import urls_or_empty as _urls_or_empty
+from gateway.checks import znode_path as _znode_path
+from gateway.checks import zookeeper_or_empty as _zookeeper_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
 PORTS = ("binary", "http")
@@ -99,6 +101,17 @@ def _address_or_empty(value: Any) -> str | None:
         except ConfigError:
             return "must be HOST:PORT, such as gateway-1.example:10009"
     return None
+
+
+def _host_or_address_or_empty(value: Any) -> str | None:
+    if value and not _is_host(value) and _address_or_empty(value):
+        return "must be HOST or HOST:PORT, such as gateway-1.example:10000"
+    return None
+
+
+def _is_host(text: str) -> bool:
+    """Whether there is no port. An IPv6 host is in brackets."""
+    return ":" not in text or (text.startswith("[") and text.endswith("]"))
 
 
 def _setting(default: Any, why: str, check: Check | None = None) -> Any:
@@ -586,6 +599,47 @@ class Gateways:
 
 
 @dataclass(frozen=True, slots=True)
+class Discovery:
+    """ZooKeeper, in which Hive's drivers find the gateway, or several of them (docs/how-to/several-gateways.md)."""
+
+    zookeeper: str = _setting(
+        "",
+        "Servers of ZooKeeper: HOST:PORT, separated by commas. Needs the extra freshgate[zookeeper]. Empty: none.",
+        _zookeeper_or_empty,
+    )
+    namespace: str = _setting(
+        "freshgate",
+        "Path in ZooKeeper below which the gateway registers: zooKeeperNamespace of the drivers' URLs. If there is a "
+        "binary port, the HTTP port is registered below this path with _http at its end.",
+        _znode_path,
+    )
+    address: str = _setting(
+        "",
+        "HOST or HOST:PORT at which clients reach this gateway. Empty: listen.host, or, if that is every interface, "
+        "the host of gateways.address or the name of this machine. PORT is needed if clients use another port than "
+        "the one on which the gateway listens.",
+        _host_or_address_or_empty,
+    )
+    user: str = _setting(
+        "", "User for ZooKeeper (scheme digest). Then nobody else may delete the gateway's registration. Empty: none."
+    )
+    password: str = _setting("", "Password of that user. Keep the file that contains it private.")
+
+    @property
+    def path(self) -> str:
+        """The namespace as an absolute path."""
+        return f"/{self.namespace.strip('/')}"
+
+    @property
+    def place(self) -> Address | None:
+        """`address`; port 0: that on which the gateway listens."""
+        if not self.address:
+            return None
+        host = self.address.removeprefix("[").removesuffix("]")
+        return Address(host, 0) if _is_host(self.address) else Address.parse(self.address)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. The attribute path is the setting's name."""
 
@@ -608,6 +662,7 @@ class Settings:
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     gateways: Gateways = field(default_factory=Gateways)
+    discovery: Discovery = field(default_factory=Discovery)
     storage: Storage = field(default_factory=Storage)
     access: Access = field(default_factory=Access)
     versions: Versions = field(default_factory=Versions)

@@ -213,6 +213,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "page of rows. Remove long_pages, or use SASL."
         )
     yield from _gateways_contradictions(settings)
+    if bool(settings.discovery.user) is not bool(settings.discovery.password):
+        yield "only one of discovery.user and discovery.password is set. Set both or neither."
     yield from _port_contradictions(settings)
     yield from _tls_contradictions(settings)
 

@@ -46,6 +46,7 @@ ALLOWED = {
     "gateway.service": {"sql", "gateway.mv", "gateway.login", "gateway.wire"},
     "gateway.proxy": {"gateway.service", "gateway.wire"},
     # It starts and ends whole gateways without knowing their parts.
+    "gateway.discovery": set[str](),
     "gateway.gateways": {"gateway.mv", "gateway.proxy", "gateway.wire"},
     "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway.spark_home"},
     # It reads counters that the other layers keep; these do not know it.

@@ -413,7 +413,9 @@ def test_effective_settings_hide_secrets() -> None:
     assert "hush" not in text
     assert text.count('"(hidden)"  # --set\n') == 3
     every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
-    assert set(every) == {"gateways.secret", "ldap.bind_password", "upstream.guard_secret", "upstream.password"}
+    assert set(every) == {
+        *("discovery.password", "gateways.secret", "ldap.bind_password", "upstream.guard_secret", "upstream.password")
+    }
 
 
 def test_the_lines_of_keys_are_found() -> None:

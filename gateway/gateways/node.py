@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from gateway import loops
 from gateway.config import Address, ConfigError, version
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost
 from gateway.gateways.control import ControlLink
-from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Seen
+from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Registered, Seen
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
 from gateway.mv.catalog.presence import SILENT_SECONDS, SUSPECTED_SECONDS, Presence, PresenceMark, Vigil
@@ -47,6 +48,16 @@ class Watched(Protocol):
     async def other(self) -> PresenceMark | None: ...
 
     async def wait_for_other(self) -> None: ...
+
+
+class Register(Protocol):
+    """Where gateways say that they lead, and doors see that their leader was lost: `discovery.registration`."""
+
+    def lead(self, mark: str) -> None: ...
+
+    def watch(self, mark: str, report: Callable[[bool], None]) -> None:
+        """Reports when the gateway with this mark has gone from there, and when it is there again."""
+        ...
 
 
 class LeadingTerm(Protocol):
@@ -94,6 +105,7 @@ class Premises:
     doorway: Doorway
     gate: RelayGate
     monitor: Probes | None
+    register: Register | None = None
 
 
 class GatewayNode:
@@ -315,6 +327,11 @@ class GatewayNode:
         self._premises.doorway.lead_to(leader)
         self._control = ControlLink(leader, self._premises.doorway.trust, self.member, self._events.put_nowait)
         self._control.start()
+        if self._premises.register is not None:
+            self._premises.register.watch(leader.mark, partial(self._note_registered, leader.mark))
+
+    def _note_registered(self, mark: str, present: bool) -> None:
+        self._events.put_nowait(Registered(mark, present))
 
     def _unwatch(self) -> None:
         if self._control is not None:
@@ -329,6 +346,8 @@ class GatewayNode:
         log.info("no gateway leads: this one takes over")
         term = self._term = self._open_term()
         self._terms.add(term.mark)
+        if self._premises.register is not None:
+            self._premises.register.lead(term.mark)
         self._premises.gate.begin(Leader(term.mark, self._premises.relays.address))
         try:
             await term.start()

@@ -1,0 +1,79 @@
+"""The nodes by which HiveServer2's clients find a server in ZooKeeper.
+
+A node is a child of the namespace. Clients choose one by chance, and read from its data what they would otherwise need
+in their URL. The drivers take one port from it, so each port for clients has a node of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.config import OFF, Address, Settings, version
+
+HTTP_SUFFIX = "_http"
+LEADERS_SUFFIX = "_leaders"
+"""Not below the namespace, all of whose children are servers for the drivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNode:
+    """A node that ends with the session which has created it. ZooKeeper appends a number to its name."""
+
+    namespace: str
+    """An absolute path."""
+    prefix: str
+    """Of the name."""
+    data: str
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT for clients."""
+        return self.prefix.removeprefix("serverUri=").partition(";")[0]
+
+
+def server_nodes(settings: Settings, ports: Sequence[int], host: str) -> list[ServerNode]:
+    """The nodes of a gateway. `ports`: those for clients that are in use, in the order of `entrance_of`. `host`: where
+    clients reach them, unless `discovery.address` says so."""
+    listen, discovery = settings.listen, settings.discovery
+    place = discovery.place
+    bound, nodes = iter(ports), list[ServerNode]()
+    for transport, number in (("binary", listen.port), ("http", listen.http_port)):
+        if number == OFF:
+            continue
+        port = next(bound)
+        if place is not None:
+            # The port is that of the first transport: another one has to be reached at the port where it listens.
+            port = place.port if place.port and not nodes else port
+        address = Address(place.host if place is not None else host, port)
+        suffix = HTTP_SUFFIX if nodes else ""
+        nodes.append(_node(settings, discovery.path + suffix, transport, address))
+    return nodes
+
+
+def leader_path(namespace: str, mark: str) -> str:
+    """The path of the node that the gateway with this mark has while it leads."""
+    return f"{namespace}{LEADERS_SUFFIX}/{mark}"
+
+
+def _node(settings: Settings, namespace: str, transport: str, address: Address) -> ServerNode:
+    said = {
+        "hive.server2.thrift.bind.host": address.host,
+        "hive.server2.transport.mode": transport,
+        **(
+            {"hive.server2.thrift.http.port": str(address.port), "hive.server2.thrift.http.path": "cliservice"}
+            if transport == "http"
+            else {"hive.server2.thrift.port": str(address.port), "hive.server2.thrift.sasl.qop": "auth"}
+        ),
+        "hive.server2.authentication": _authentication(settings, transport),
+        "hive.server2.use.SSL": str(bool(settings.tls.certificate) and transport in settings.tls.ports).lower(),
+    }
+    data = ";".join(f"{name}={value}" for name, value in said.items())
+    return ServerNode(namespace, f"serverUri={address};version={version()};sequence=", data)
+
+
+def _authentication(settings: Settings, transport: str) -> str:
+    """HiveServer2's name of it. The drivers only distinguish NOSASL."""
+    if transport == "binary" and "sasl" not in settings.listen.transports:
+        return "NOSASL"
+    return {"none": "NONE", "ldap": "LDAP", "file": "CUSTOM"}[settings.authentication.method]
