@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from sql.lexed import Cursor, Lexed
-from sql.names import quote
+from sql.names import Parts, quote
 from sql.reading import identifier_clause, immediate
 from sql.reading.effects import TARGETED, UNCHANGING, forwarded
 from sql.reading.identifier_clause import Clause
 from sql.scan import QUOTES, Lexeme, folded, identifier, is_identifier, string_values
 from sql.scripts import begins
-from sql.statement import Parts
 
 VALUES_MAX = 32
 """The maximum number of values that an expression may have. One with more counts as unknown."""

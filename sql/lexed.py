@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, takewhile
 from typing import overload
 
+from sql.names import Parts
 from sql.scan import (
     Kind,
     Lexeme,
@@ -28,7 +29,6 @@ from sql.scan import (
     string_values,
     tokens,
 )
-from sql.statement import Parts
 
 DEPTH_MAX = 4
 """The maximum nesting of literals. Each level doubles the backslashes of the level below."""

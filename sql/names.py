@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+Parts = tuple[str, ...]
+"""A name as written in the text: one string per dotted part, without backquotes, case preserved."""
 SESSION_CATALOG = "spark_catalog"
 FUNCTION = "FUNCTION"
 """The aspect of a function's name."""

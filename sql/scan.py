@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import Literal, NamedTuple, cast
 
-from sql.statement import Parts
+from sql.names import Parts
 
 Kind = Literal["word", "quoted", "string", "symbol"]
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sql.names import Parts
 from sql.words import Words
 
-Parts = tuple[str, ...]
-"""A name as written in the text: one string per dotted part, without backquotes, case preserved."""
 Pairs = tuple[tuple[str, str], ...]
 """Properties in the order of the text, each key once."""
 

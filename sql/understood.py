@@ -17,12 +17,13 @@ from sql.classify import classify, glance, with_few_names
 from sql.composed import Composed, composed
 from sql.grammar import parser
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.reading import catalog_functions, hidden, identifier_clause, immediate, paths, time_travel
 from sql.reading.effects import forwarded
 from sql.redaction import redact
 from sql.scan import skip_blank
 from sql.scripts import ScriptStep, steps
-from sql.statement import Forwarded, Glance, NamedCommand, Parts, Reference, Statement
+from sql.statement import Forwarded, Glance, NamedCommand, Reference, Statement
 from sql.texts import rewrite
 from sql.words import bounded
 

@@ -39,7 +39,7 @@ from sql.rewriting.advice import Described, suggested, tables_of, without_litera
 from sql.rewriting.candidate import RewritableView, candidate
 from sql.rewriting.matching import propose
 from sql.rewriting.shape import shape_of
-from sql.texts import create_text, indentation, rewrite
+from sql.texts import create_text, indentation, literals
 from sql.understood import packed
 
 Reader = Callable[[str], object]
@@ -124,7 +124,7 @@ READERS: Mapping[str, Reader] = {
     "interval": intervals.seconds_of,
     "settings": own_settings.assigned,
     "plan": lambda text: _quietly(views_in, _EXPLAINED.format(text)),
-    "literal": rewrite.safe_literal,
+    "literal": literals.safe_literal,
 }
 """By what they find. `understood`: everything that is asked of every statement."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.service.clients.audit import Line, Unread, listed
 from sql.grammar.cursor import SyntaxProblem
-from sql.names import TableName
+from sql.names import Parts, TableName
 from sql.statement import (
     BeginTransaction,
     Command,
@@ -13,7 +13,6 @@ from sql.statement import (
     Explain,
     ExplainRewrite,
     Forwarded,
-    Parts,
     ShowGateways,
     ShowMaterializedViews,
 )

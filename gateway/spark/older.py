@@ -24,7 +24,7 @@ from gateway.spark.row_list import RowList
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.lexed import Cursor, Lexed
 from sql.releases import Dialect
-from sql.texts.rewrite import string_token
+from sql.texts.literals import string_token
 from sql.texts.storage_layout import VERSION_COLUMN
 
 Run = Callable[[str], Awaitable[RowList]]

@@ -8,12 +8,11 @@ from functools import lru_cache
 
 from sql.definition.functions import FUNCTIONS, NO_FUNCTIONS
 from sql.lexed import Lexed
-from sql.names import FUNCTION, Namespace, TableName
+from sql.names import FUNCTION, Namespace, Parts, TableName
 from sql.reading import time_travel
 from sql.reading.hidden import composes
 from sql.reading.lineage import relations
 from sql.scan import Lexeme, dotted_name, skip_blank
-from sql.statement import Parts
 
 
 @dataclass(frozen=True, slots=True)

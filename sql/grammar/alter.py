@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from sql.grammar import property_list, refresh, view_properties
 from sql.grammar.cursor import SYNTAX, Grammar
+from sql.names import Parts
 from sql.statement import (
     AlterMaterializedView,
     Change,
     DropSchedule,
     Method,
-    Parts,
     RefreshMaterializedView,
     Rename,
     ReplaceWith,

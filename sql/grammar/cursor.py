@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sql.lexed import Cursor
+from sql.names import Parts
 from sql.scan import identifier, is_identifier
-from sql.statement import Parts
 
 SYNTAX = "42601"
 """SQLSTATE: syntax error."""

@@ -14,7 +14,7 @@ from sql import wildcards
 from sql.grammar import alter, create, misspelt, property_list, refresh, transactions
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
 from sql.lexed import Lexed
-from sql.names import SESSION_CATALOG
+from sql.names import SESSION_CATALOG, Parts
 from sql.scan import identifier
 from sql.statement import (
     AlterMaterializedView,
@@ -27,7 +27,6 @@ from sql.statement import (
     ExplainRewrite,
     Method,
     NamedCommand,
-    Parts,
     PauseJob,
     RefreshMaterializedView,
     RefreshPath,

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sql.lexed import Cursor, Lexed
+from sql.names import Parts
 from sql.reading import immediate
 from sql.reading.lineage import expression, guess, mention, parsed, without_rows
 from sql.scan import folded, skip_blank
-from sql.statement import Forwarded, Parts
+from sql.statement import Forwarded
 
 UNCHANGING = frozenset(
     [

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from sql.lexed import CHARACTERS_MAX, SIGNS, Lexed
+from sql.names import Parts
 from sql.scan import QUOTES, Lexeme, dotted_name, folded, is_whole, string_value
-from sql.statement import Parts
 
 GLOBAL_TEMPORARY = "global_temp"
 _DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sql.lexed import SIGNS, Lexed
-from sql.names import quote
+from sql.names import Parts, quote
 from sql.scan import Lexeme, dotted_name, lexemes
-from sql.statement import Parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,14 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.query.ctes import Ctes
 from sql.reading.doubts import FUNCTION_NAMES, adapted, check_none_left_out, is_name
 from sql.reading.hidden import moves
 from sql.reading.parsing import SPARK, Doubt, trees_of
 from sql.reading.skim import skim
 from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes
-from sql.statement import Forwarded, Parts, Reference
+from sql.statement import Forwarded, Reference
 
 # sqlglot logs a warning when it cannot parse a text. Here that is an ordinary outcome: see Forwarded.reason.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.scan import Kind, Lexeme, Token
-from sql.statement import Forwarded, Parts, Reference
+from sql.statement import Forwarded, Reference
 
 _DEPTH_MAX = 100
 _PARTS = frozenset({"word", "quoted"})

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.scan import Lexeme, identifier, is_identifier, string_value
-from sql.statement import Parts
 from sql.words import Words
 
 _VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 
 from sql.names import TableName, quote
+from sql.texts.literals import safe_literal
 from sql.texts.observation import identifier_of
-from sql.texts.rewrite import safe_literal
 
 
 def list_young_files(location: str, bound: int, rows: int, *, few: bool = False) -> str:

@@ -20,7 +20,8 @@ from sql.statement import (
     Refreshing,
     Schedule,
 )
-from sql.texts.rewrite import splice, string_token
+from sql.texts.literals import string_token
+from sql.texts.rewrite import splice
 
 
 def create_statement(

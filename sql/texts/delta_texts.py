@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sql.names import TableName, quote
 from sql.texts.additions import is_simple, rows_at, select
+from sql.texts.literals import safe_literal
 from sql.texts.observation import Values, identifier_of, plain_path
-from sql.texts.rewrite import safe_literal
 
 COMMITS_SHOWN = 8
 """How many of the latest commits of a Delta table a look at it sees."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sql.names import quoted_database
-from sql.texts.rewrite import string_token
+from sql.texts.literals import string_token
 
 PLAIN_NAME = re.compile(r"[a-z0-9_]+")
 """Names that a pattern of `show_described` matches as they are."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sql.names import quote
 from sql.texts.additions import select
+from sql.texts.literals import safe_literal
 from sql.texts.observation import identifier_of
-from sql.texts.rewrite import safe_literal
 
 _SPECIAL = re.compile(r"[\\*?\[\]{},\n\r]")
 """Characters that mean something in a path with wildcards."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from sql.names import TableName
 from sql.texts.additions import select
+from sql.texts.literals import safe_literal
 from sql.texts.observation import VERSION_CLAUSE, identifier_of, plain_path
-from sql.texts.rewrite import safe_literal
 
 _REF_BELOW = re.compile(r"(?:branch|tag)_(.+)", re.DOTALL)
 _SNAPSHOT_BELOW = re.compile(r"snapshot_id_\d+")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
 from sql.statement import Clustering, CreateClauses, Distribution, ListedColumn, Partitioning
-from sql.texts.rewrite import partition_value, safe_literal, string_token
+from sql.texts.literals import partition_value, safe_literal, string_token
 from sql.texts.storage_layout import (
     ALL,
     DEFAULT_PARTITION,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from sql.names import TableName, quote
-from sql.texts.rewrite import partition_value
+from sql.texts.literals import partition_value
 from sql.texts.storage_layout import DEFAULT_PARTITION
 
 Values = tuple[str | None, ...]

@@ -1,4 +1,4 @@
-"""Splices text into statements, and generates the inline tables and literals to splice in.
+"""Splices text into statements.
 
 A statement is never regenerated from a parsed tree; only the parts that must change are replaced.
 
@@ -7,17 +7,14 @@ Tests: `test_spliced_texts`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from sql.lexed import Lexed
-from sql.names import SESSION_CATALOG, TableName, quote
+from sql.names import SESSION_CATALOG, TableName
 from sql.scan import identifier, is_identifier
 from sql.statement import Forwarded, Reference
 
-Value = str | int | bool | None
 Splice = tuple[int, int, str]
 """A replacement: start, end, new text."""
 REWRITTEN_CHARACTERS_MAX = 500_000
@@ -37,82 +34,6 @@ def splice(text: str, replacements: Sequence[Splice]) -> str:
         done = end
     pieces.append(text[done:])
     return "".join(pieces)
-
-
-_ODD = re.compile(r"[\\']|\$\{")
-"""Characters whose meaning depends on settings: spark.sql.parser.escapedStringLiterals makes backslashes literal, and
-${name} is replaced anywhere in a text unless spark.sql.variable.substitute is off."""
-
-
-def safe_literal(text: str) -> str:
-    """An expression whose value is `text` in every session. Where Spark's grammar takes no expression, use
-    `string_token` or `partition_value`."""
-    return f"'{text}'" if _ODD.search(text) is None else f"CAST({_bytes(text)} AS STRING)"
-
-
-def partition_value(text: str) -> str:
-    """The constant after `PARTITION (column =`, where Spark takes no expression."""
-    return f"'{text}'" if _ODD.search(text) is None else _bytes(text)
-
-
-def _bytes(text: str) -> str:
-    return f"X'{text.encode().hex()}'"
-
-
-def string_token(text: str) -> str:
-    """The string of a clause, such as a property, comment or location. Spark unescapes these in every session. The
-    escape `\\{` means `{` and prevents the substitution of a variable."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
-    return f"'{escaped}'"
-
-
-_CAST_TYPES = {
-    "STRING": "STRING",
-    "BIGINT": "BIGINT",
-    "INT": "INT",
-    "BOOLEAN": "BOOLEAN",
-    # The meaning of TIMESTAMP depends on spark.sql.timestampType.
-    "TIMESTAMP": "TIMESTAMP_LTZ",
-}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def inline_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Value]]) -> str:
-    """A parenthesized query that yields `rows`; a column is (name, STRING | BIGINT | INT | BOOLEAN | TIMESTAMP).
-
-    A TIMESTAMP is given as ISO 8601 text, in UTC unless it has an offset. The result does not depend on the session's
-    time zone. Raises ValueError for an invalid timestamp, KeyError for another type.
-    """
-    return inline_lines(columns, [inline_line(columns, row) for row in rows])
-
-
-def inline_line(columns: Sequence[tuple[str, str]], row: Sequence[Value]) -> str:
-    """One row of an inline table."""
-    return "(" + ", ".join(_constant(value, kind) for value, (_, kind) in zip(row, columns, strict=True)) + ")"
-
-
-def inline_lines(columns: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
-    """Like `inline_table`, for rows written by `inline_line`."""
-    names = [f"c{number}" for number in range(len(columns))]
-    shown = ", ".join(
-        f"CAST({short} AS {_CAST_TYPES[kind]}) AS {quote(name)}"
-        for short, (name, kind) in zip(names, columns, strict=True)
-    )
-    nothing = "" if lines else " WHERE FALSE"
-    values = ", ".join(lines or ["(" + ", ".join(["NULL"] * len(columns)) + ")"])
-    return f"(SELECT {shown} FROM VALUES {values} AS t({', '.join(names)}){nothing})"
-
-
-def _constant(value: Value, kind: str) -> str:
-    if value is None:
-        return "NULL"
-    if kind == "TIMESTAMP":
-        moment = datetime.fromisoformat(str(value))
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return f"timestamp_micros({(moment - _EPOCH) // timedelta(microseconds=1)})"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    return safe_literal(value) if isinstance(value, str) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

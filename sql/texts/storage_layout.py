@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sql.names import quote
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 
 VERSION_COLUMN = "freshgate_version"
 """The storage table's first partition column: the version that a row belongs to."""

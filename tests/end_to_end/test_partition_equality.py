@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from processes import Engine, Gateway, wait_until
 from tiers import EVERYTHING
 
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 
 # Each example takes many seconds of Spark's time: few examples, each with many steps.
 EXAMPLES = 15 if EVERYTHING else 1

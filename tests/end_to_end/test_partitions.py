@@ -13,7 +13,7 @@ from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 from tiers import sampled
 
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 
 SALES = "CREATE TABLE sales (item STRING, price INT, shop INT, day DATE) USING parquet PARTITIONED BY (day)"
 ROWS = "INSERT INTO sales VALUES ('a', 1, 1, DATE'2024-01-01'), ('b', 2, 2, DATE'2024-01-02'), ('c', 3, 1, NULL)"

@@ -24,7 +24,7 @@ from gateway.mv.observation.relations import Sources
 from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName
 from sql.texts import maintenance
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 
 NOBODY = cast(Any, None)
 OTHER = "other"

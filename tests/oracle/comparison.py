@@ -17,8 +17,9 @@ from gateway.service.routing.first_words import may_write_after_all
 from gateway.service.routing.written_out import UNDEFINED, substituted
 from sql.grammar.cursor import SyntaxProblem
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.reading import hidden
-from sql.statement import Forwarded, Glance, Parts, Statement
+from sql.statement import Forwarded, Glance, Statement
 from sql.understood import Understood
 
 _NAMES = frozenset({"UnresolvedIdentifier", "UnresolvedTable", "UnresolvedView", "UnresolvedTableOrView"})

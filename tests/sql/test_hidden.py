@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sql.classify import glance
 from sql.lexed import Lexed
+from sql.names import Parts
 from sql.reading.hidden import HiddenChanges, changes, composes, moves, temporaries
-from sql.statement import Parts
 
 G = ("global_temp", "g")
 

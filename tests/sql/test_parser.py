@@ -18,7 +18,7 @@ from sql.lexed import Lexed
 from sql.names import quote
 from sql.scan import string_value
 from sql.statement import Command, CreateClauses, CreateMaterializedView, Forwarded, ListedColumn, Refreshing, Schedule
-from sql.texts.rewrite import string_token
+from sql.texts.literals import string_token
 from tests.sql.cases import is_user_property, load
 
 

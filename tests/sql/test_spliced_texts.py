@@ -13,16 +13,14 @@ from sql.classify import classify
 from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Forwarded, Reference
+from sql.texts.literals import inline_line, inline_lines, partition_value, safe_literal
 from sql.texts.rewrite import (
     PLACES_MAX,
     REWRITTEN_CHARACTERS_MAX,
     UNREAD,
     catalog_references,
-    inline_table,
-    partition_value,
     places,
     replacement,
-    safe_literal,
     splice,
 )
 
@@ -63,10 +61,9 @@ def test_a_literal_means_the_same_in_every_session(text: str) -> None:
 
 def test_an_inline_table_casts_each_column() -> None:
     odd = "it's ${x}\\"
-    text = inline_table(
-        [("a b", "STRING"), ("n", "BIGINT"), ("t", "TIMESTAMP"), ("f", "BOOLEAN")],
-        [(odd, 2**40, "2026-11-21T02:01:32.5+01:00", True), (None, None, None, None)],
-    )
+    columns = [("a b", "STRING"), ("n", "BIGINT"), ("t", "TIMESTAMP"), ("f", "BOOLEAN")]
+    rows = [(odd, 2**40, "2026-11-21T02:01:32.5+01:00", True), (None, None, None, None)]
+    text = inline_lines(columns, [inline_line(columns, row) for row in rows])
     assert text == (
         "(SELECT CAST(c0 AS STRING) AS `a b`, CAST(c1 AS BIGINT) AS `n`, CAST(c2 AS TIMESTAMP_LTZ) AS `t`, "
         f"CAST(c3 AS BOOLEAN) AS `f` FROM VALUES (CAST(X'{odd.encode().hex()}' AS STRING), 1099511627776, "
@@ -75,13 +72,14 @@ def test_an_inline_table_casts_each_column() -> None:
 
 
 def test_an_inline_table_may_be_empty() -> None:
-    text = inline_table([("a", "STRING")], [])
+    text = inline_lines([("a", "STRING")], [])
     assert text == "(SELECT CAST(c0 AS STRING) AS `a` FROM VALUES (NULL) AS t(c0) WHERE FALSE)"
 
 
 @given(st.lists(st.tuples(st.text(st.characters(blacklist_categories=["Cs"])), st.none() | st.integers()), max_size=4))
 def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -> None:
-    text = f"SELECT * FROM {inline_table([('a', 'STRING'), ('n', 'BIGINT')], rows)} AS x JOIN db.t"
+    columns = [("a", "STRING"), ("n", "BIGINT")]
+    text = f"SELECT * FROM {inline_lines(columns, [inline_line(columns, row) for row in rows])} AS x JOIN db.t"
     found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     assert [reference.parts for reference in found.reads if found.exact] in ([("db", "t")], [])

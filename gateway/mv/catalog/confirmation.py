@@ -17,7 +17,7 @@ from gateway import loops
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.restoration import Restoration, published_text
+from gateway.mv.catalog.restoration import Restoration
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
@@ -129,7 +129,7 @@ class Confirmation:
         """Compares the public view, and restores it if necessary. Needs the entry's lock."""
         view = entry.view
         relation = await self._metastore.relation(view.name)
-        if relation is None or not maintenance.shows(relation.view_text, published_text(view)):
+        if relation is None or not maintenance.shows(relation.view_text, view.published_text):
             await self._fence.check()
             await self._restoration.restore_text(view, relation)
             return
@@ -222,7 +222,7 @@ class Confirmation:
             entry.view.id
             for entry in entries
             if not (entry.doubtful or entry.lock.locked())
-            and maintenance.shows(texts.get(entry.view.name.table, ""), published_text(entry.view))
+            and maintenance.shows(texts.get(entry.view.name.table, ""), entry.view.published_text)
         }
 
 

@@ -60,7 +60,7 @@ class Restoration:
         """
         view = entry.view
         relation = await self._metastore.relation(view.name)
-        if relation is not None and maintenance.shows(relation.view_text, published_text(view)):
+        if relation is not None and maintenance.shows(relation.view_text, view.published_text):
             return False
         shown = maintenance.read_published(relation.view_text) if relation is not None else None
         if shown != (view.storage, view.current.number):
@@ -139,11 +139,6 @@ class Restoration:
         self._report(Restored(view.name, problem, by))
 
 
-def published_text(view: MaterializedView) -> str:
-    """The text with which the public view was published."""
-    return maintenance.shown_rows(view.storage, view.columns, view.current.shown, view.layout)
-
-
 def _problem(view: MaterializedView, relation: Relation | None) -> str:
     """What has happened to the public view. Empty if it was possibly not changed: a text that was shortened is not
     stored with the version."""
@@ -153,7 +148,7 @@ def _problem(view: MaterializedView, relation: Relation | None) -> str:
         return "was replaced by a table"
     shown = maintenance.read_published(relation.view_text)
     if shown == (view.storage, view.current.number):
-        alike = maintenance.selects_alike(relation.view_text, published_text(view))
+        alike = maintenance.selects_alike(relation.view_text, view.published_text)
         return "" if alike else "did not have its published text"
     return "showed something else" if shown is None else f"showed version {shown[1]} of {shown[0]}"
 

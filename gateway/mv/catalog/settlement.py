@@ -19,7 +19,6 @@ from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementF
 from gateway.mv.catalog import discovery, naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.restoration import published_text
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage, damaged
@@ -155,7 +154,7 @@ class Settlement:
     async def _is_right(self, entry: Entry, view: MaterializedView) -> bool:
         """Whether the public view has the text with which it was published."""
         relation = await self._metastore.relation(view.name)
-        if relation is None or not maintenance.shows(relation.view_text, published_text(view)):
+        if relation is None or not maintenance.shows(relation.view_text, view.published_text):
             return False
         self._created[entry] = relation.created
         return True

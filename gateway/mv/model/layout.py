@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
 from sql.statement import Partitioning
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 from sql.texts.storage_layout import MARKED, StorageLayout
 
 HELD = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})

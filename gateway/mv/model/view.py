@@ -15,6 +15,7 @@ from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses, ListedColumn, Method, WhenStale
+from sql.texts import maintenance
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
 PARTITIONS_NAMED_MAX = 200
@@ -248,6 +249,15 @@ class Cause:
     mends: str = ""
     """What has damaged the stored rows, none of which may be used. Not stored."""
 
+    @property
+    def demand(self) -> str:
+        """Why something is recomputed if it was asked for explicitly, or must be; empty otherwise."""
+        if self.mends:
+            return self.mends
+        if self.partitions:
+            return "partitions were asked for"
+        return "everything was asked for" if self.complete else ""
+
     def covers(self, other: Cause) -> bool:
         """Whether a refresh for this cause also does what `other` asks for.
 
@@ -354,6 +364,11 @@ class MaterializedView:
             schemas=other.schemas,
             view_names=other.view_names,
         )
+
+    @property
+    def published_text(self) -> str:
+        """The text with which the public view was published."""
+        return maintenance.shown_rows(self.storage, self.columns, self.current.shown, self.layout)
 
     @property
     def built(self) -> bool:

@@ -15,7 +15,7 @@ from gateway.mv.refresh.habits import Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
 from sql.texts import maintenance
-from sql.texts.rewrite import safe_literal
+from sql.texts.literals import safe_literal
 from sql.texts.storage_layout import ALL, MARKED, PartitionKey, Selection, Shown
 
 NAMED_TOGETHER = 200

@@ -473,20 +473,11 @@ def _check_told_apart(view: MaterializedView, inspection: Inspection) -> None:
 
 
 def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
-    if requested := asked_for(cause):
-        return requested
+    if cause.demand:
+        return cause.demand
     if not view.complete:
         return PARTLY_BUILT if view.built else "it has not been built yet"
     return reason(view, found)
-
-
-def asked_for(cause: Cause) -> str:
-    """Why something is recomputed if it was asked for explicitly, or must be; empty otherwise."""
-    if cause.mends:
-        return cause.mends
-    if cause.partitions:
-        return "partitions were asked for"
-    return "everything was asked for" if cause.complete else ""
 
 
 def _together(things: Iterable[T]) -> Iterator[list[T]]:

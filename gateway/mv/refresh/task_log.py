@@ -19,7 +19,6 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus
 from gateway.mv.ports import Metastore, ServiceSessions
-from gateway.mv.refresh.proposal import asked_for
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class TaskLog:
     def begin(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """Adds a pending task; returns its number and the task."""
         staleness = self._catalog.staleness(entry.view.id)
-        reason = asked_for(cause) or (staleness.reason if staleness else f"asked for ({cause.trigger.lower()})")
+        reason = cause.demand or (staleness.reason if staleness else f"asked for ({cause.trigger.lower()})")
         task = Task(self._new_id(), cause, reason, self._now_ms())
         return entry.history.begin(task), task
 

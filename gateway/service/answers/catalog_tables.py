@@ -32,7 +32,7 @@ from sql.grammar import intervals, view_properties
 from sql.rewriting.shape import readable
 from sql.statement import Schedule, Trigger, WhenStale
 from sql.texts import create_text
-from sql.texts.rewrite import Value
+from sql.texts.literals import Value
 
 NULL_TEXT = "\\N"
 """NULL in Doris' text columns."""

@@ -19,7 +19,7 @@ from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.wire.rowset import ResultColumn
 from sql.grammar.cursor import NOT_SUPPORTED
-from sql.names import TableName
+from sql.names import Parts, TableName
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
@@ -29,7 +29,6 @@ from sql.statement import (
     Describe,
     DropMaterializedView,
     Explain,
-    Parts,
     PauseJob,
     RefreshMaterializedView,
     RefreshPath,

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from gateway.service.operations.operation import End
-from sql.names import SESSION_CATALOG, TableName
+from sql.names import SESSION_CATALOG, Parts, TableName
 from sql.reading.hidden import GLOBAL_TEMPORARY
-from sql.statement import Parts
 from sql.words import Words
 
 ANY = ""

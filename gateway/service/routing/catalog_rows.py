@@ -12,7 +12,7 @@ from gateway.service.answers.catalog_tables import About, CatalogTables, Table
 from gateway.service.answers.members import Members
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session
-from sql.texts import rewrite
+from sql.texts import literals, rewrite
 from sql.understood import Understood
 
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
@@ -78,6 +78,6 @@ async def _inline(table: Table) -> str:
     """The table as a query; pauses for other tasks."""
     turn, lines = Turn(), list[str]()
     for row in table.rows:
-        lines.append(rewrite.inline_line(table.columns, row))
+        lines.append(literals.inline_line(table.columns, row))
         await turn.pause()
-    return rewrite.inline_lines(table.columns, lines)
+    return literals.inline_lines(table.columns, lines)

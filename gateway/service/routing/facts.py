@@ -9,8 +9,8 @@ from typing import Self
 from gateway.service.clients.session import Session
 from gateway.service.clients.temporary_views import TemporaryViewLeaves
 from gateway.service.routing.first_words import may_write_after_all
-from sql.names import Namespace, TableName
-from sql.statement import Forwarded, Glance, Parts, Reference
+from sql.names import Namespace, Parts, TableName
+from sql.statement import Forwarded, Glance, Reference
 from sql.understood import Understood
 
 

@@ -26,8 +26,7 @@ from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.ways import Effect, MeaningsMove, RefreshFirst
 from gateway.service.routing.written_out import UnknownText, written_out
-from sql.names import Namespace, TableName
-from sql.statement import Parts
+from sql.names import Namespace, Parts, TableName
 from sql.texts import maintenance
 from sql.understood import Understood
 

@@ -14,10 +14,10 @@ from gateway.loops import Turn, in_thread
 from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
-from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.names import SESSION_CATALOG, Namespace, Parts, TableName
 from sql.reading.effects import TARGETED, UNCHANGING
 from sql.reading.paths import Paths
-from sql.statement import Forwarded, Parts
+from sql.statement import Forwarded
 
 
 @dataclass(frozen=True, slots=True)

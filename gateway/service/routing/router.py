@@ -63,7 +63,7 @@ from gateway.service.routing.writes import Writes, moves_files
 from sql.grammar import view_properties
 from sql.grammar.cursor import SyntaxProblem
 from sql.mentioned import Mentioned
-from sql.names import Namespace, TableName
+from sql.names import Namespace, Parts, TableName
 from sql.reading import catalog_functions, explained
 from sql.statement import (
     AlterMaterializedView,
@@ -72,7 +72,6 @@ from sql.statement import (
     Forwarded,
     Glance,
     NamedCommand,
-    Parts,
     SetProperties,
 )
 from sql.texts import rewrite

@@ -24,8 +24,8 @@ from gateway.service.routing.ways import (
     TemporaryViewsDoubted,
 )
 from sql.definition.bases import function_name
-from sql.names import Namespace, TableName
-from sql.statement import Forwarded, Parts
+from sql.names import Namespace, Parts, TableName
+from sql.statement import Forwarded
 from sql.understood import Understood
 from sql.words import Words
 
