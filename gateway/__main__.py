@@ -95,7 +95,7 @@ def _settings(options: argparse.Namespace, warn: Callable[[str], None] = _warn) 
         for name, option in named.items()
         if (value := getattr(options, option, None)) is not None
     }
-    return settings_file.load(_file(options), options.set, given, warn)
+    return settings_file.load(_file(options), options.set, given, warn, options.set_file)
 
 
 def _file(options: argparse.Namespace) -> Path | None:
@@ -110,7 +110,7 @@ def _config(options: argparse.Namespace) -> int:
         return 0
     named = options.check not in (None, NO_FILE)
     path = options.check if named else _file(options)
-    reading = settings_file.read(path, options.set)
+    reading = settings_file.read(path, options.set, files=options.set_file)
     problems = list(reading.problems)
     if not problems:
         try:

@@ -155,6 +155,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="set any setting; may be repeated"
     )
+    parser.add_argument(
+        "--set-file",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="set any setting to the first line of a file, for passwords and secrets; may be repeated",
+    )
 
 
 def _positive_seconds(text: str) -> float:

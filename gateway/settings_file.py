@@ -85,10 +85,11 @@ def load(
     overrides: Sequence[str] = (),
     options: Mapping[str, tuple[str, str]] = _NONE,
     warn: Callable[[str], object] = lambda _: None,
+    files: Sequence[str] = (),
 ) -> Settings:
     """Reads the settings as `read` does, and passes each warning to `warn`. Raises ConfigError with the first
     problem."""
-    reading = read(path, overrides, options)
+    reading = read(path, overrides, options, files)
     for text in reading.warnings:
         warn(text)
     if reading.problems:
@@ -97,14 +98,19 @@ def load(
 
 
 def read(
-    path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    options: Mapping[str, tuple[str, str]] = _NONE,
+    files: Sequence[str] = (),
 ) -> FileReading:
-    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the options of the
-    command line, each as its name (`--port`) with the setting's name and the value."""
+    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then `name=file` texts, of
+    which the value is the file's first line, then the options of the command line, each as its name (`--port`) with the
+    setting's name and the value."""
     found = _Found()
     if path is not None:
         found.add_file(path)
     found.add_overrides(overrides)
+    found.add_files(files)
     for option, (name, value) in options.items():
         source = f"{option} {value}"
         with found.noting():
@@ -162,6 +168,22 @@ class _Found:
                 spelled[name] = text
         with self.noting():
             _refuse_contradictions(spelled)
+
+    def add_files(self, files: Sequence[str]) -> None:
+        """Messages name the files, never what is in them."""
+        for text in files:
+            with self.noting():
+                name, equals, path = (part.strip() for part in text.partition("="))
+                source = f"--set-file {text}"
+                if not equals or not path:
+                    raise ConfigError(f"{source}: write name=file, such as --set-file upstream.password=secret.txt.")
+                try:
+                    lines = Path(path).read_text(encoding="utf-8").splitlines()
+                except OSError as error:
+                    raise ConfigError(f"{source}: cannot read {path}: {error.strerror}.") from error
+                except UnicodeDecodeError as error:
+                    raise ConfigError(f"{source}: {path} is not UTF-8.") from error
+                self.put(name, _from_text(name, lines[0] if lines else "", source), source)
 
     def put(self, name: str, value: Any, source: str) -> None:
         """Checks and keeps a value. `source` begins messages about it. Raises ConfigError."""

@@ -430,3 +430,26 @@ def test_the_lines_of_keys_are_found() -> None:
 def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("usage: freshgate ")
+
+
+def test_a_setting_from_a_file_is_its_first_line_and_is_shown_nowhere(tmp_path: Path) -> None:
+    secret, empty = tmp_path / "secret", tmp_path / "empty"
+    secret.write_text("hush " * 10 + "\nmore\n", encoding="utf-8")
+    empty.write_text("", encoding="utf-8")
+    reading = settings_file.read(None, ["upstream.password=other"], files=[f"upstream.password={secret}"])
+    assert reading.problems == ()
+    assert reading.settings.upstream.password == "hush " * 10
+    assert "hush" not in settings_file.effective(reading)
+    assert '"(hidden)"  # --set-file\n' in settings_file.effective(reading)
+    assert settings_file.load(files=[f"upstream.password={empty}"]).upstream.password == ""
+    for given, said in (
+        (f"upstream.password={tmp_path / 'none'}", "No such file"),
+        ("upstream.password", "write name=file"),
+        (f"upstream.pasword={secret}", "there is no setting 'upstream.pasword'"),
+        (f"limits.connections={secret}", "'limits.connections' must be"),
+    ):
+        with pytest.raises(ConfigError, match="--set-file") as refusal:
+            settings_file.load(files=[given])
+        assert said in str(refusal.value)
+    assert main(["config", "--check", "--set-file", f"upstream.password={secret}"]) == 0
+    assert main(["config", "--check", "--set-file", f"gateways.secret={empty}", "--set", "gateways.enabled=true"]) == 2

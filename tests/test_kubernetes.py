@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -14,7 +15,8 @@ from deployments import CHART, KUBERNETES, helm, manifests, parsed, program, run
 from processes import ROOT
 
 from gateway import settings_file
-from gateway.config import Settings
+from gateway.arguments import parser
+from gateway.config import Address, Settings
 from gateway.login import exposure
 
 PAGE = ROOT / "docs" / "how-to" / "kubernetes.md"
@@ -34,7 +36,7 @@ FULL: dict[str, Any] = {
     "tlsSecret": "certificate",
     "extraSecrets": ["ca.example", "more"],
     "env": [{"name": "AWS_REGION", "value": "eu-central-1"}],
-    "dataClaim": "data",
+    "gateways": {"port": 4711, "secret": "shared", "clusterDomain": "example.internal"},
     "service": {"type": "LoadBalancer", "annotations": {"a/b": "c"}},
     "serviceAccount": {"annotations": {"role": "r"}},
     "networkPolicy": {"enabled": True, "clients": [{"podSelector": {"matchLabels": {"bi": "yes"}}}]},
@@ -44,23 +46,42 @@ FULL: dict[str, Any] = {
     "tolerations": [{"key": "k", "operator": "Exists"}],
     "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
 }
+ONE: dict[str, Any] = {**FULL, "replicas": 1, "dataClaim": "data"}
 SETTINGS_SECRET = {"settingsSecret": "settings", "serviceAccount": {"create": False}}
 
 
+def workload(found: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    (only,) = [each["spec"] for (kind, name), each in found.items() if kind in ("StatefulSet", "Deployment")]
+    return dict(only)
+
+
+def pod_of(found: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    return dict(workload(found)["template"]["spec"])
+
+
 def container(found: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    (only,) = found["Deployment", NAME]["spec"]["template"]["spec"]["containers"]
+    (only,) = pod_of(found)["containers"]
     return dict(only)
 
 
 def settings_of(found: dict[tuple[str, str], Any], place: Path) -> Settings:
     """The settings with which the pod starts. Fails if one of them does not exist."""
     data = found["ConfigMap", NAME]["data"]
-    assert container(found)["args"] == ["serve", "--config", "/etc/freshgate/settings/freshgate.toml"]
     (place / "freshgate.toml").write_text(data["freshgate.toml"], encoding="utf-8")
-    return settings_file.load(place / "freshgate.toml")
+    (place / "secret").write_text("s" * 64, encoding="utf-8")
+    mounts = {"/etc/freshgate/settings": place, "/etc/freshgate/gateways": place}
+    mounted = {path: each for each in container(found)["volumeMounts"] if (path := each["mountPath"]) in mounts}
+    arguments = []
+    for each in container(found)["args"]:
+        for path in mounted:
+            each = each.replace(path, str(mounts[path]))
+        # As Kubernetes does for the first pod.
+        arguments.append(each.replace("$(POD_NAME)", f"{NAME}-0"))
+    options = parser().parse_args(arguments)
+    return settings_file.load(options.config, options.set, files=options.set_file)
 
 
-@pytest.mark.parametrize("values", [LEAST, FULL, SETTINGS_SECRET], ids=["least", "full", "secret"])
+@pytest.mark.parametrize("values", [LEAST, FULL, ONE, SETTINGS_SECRET], ids=["least", "full", "one", "secret"])
 def test_the_manifests_agree_with_the_schemas_of_kubernetes(values: dict[str, Any], tmp_path: Path) -> None:
     found = manifests(values)
     files = []
@@ -113,24 +134,26 @@ def test_every_port_of_the_settings_is_reached_through_a_service(tmp_path: Path)
         found = manifests(values)
         settings = settings_of(found, tmp_path)
         ports = {each["name"]: each["containerPort"] for each in container(found)["ports"]}
-        expected = {"thrift": settings.listen.port, "metrics": settings.metrics.port}
+        relay = Address.parse(settings.gateways.address)
+        expected = {"thrift": settings.listen.port, "metrics": settings.metrics.port, "relays": relay.port}
         if settings.listen.http_port > 0:
             expected["http"] = settings.listen.http_port
         assert ports == expected
         served = {}
-        for name in (NAME, f"{NAME}-metrics"):
+        for name in (NAME, f"{NAME}-metrics", f"{NAME}-gateways"):
             service = found["Service", name]["spec"]
-            labels = found["Deployment", NAME]["spec"]["template"]["metadata"]["labels"]
+            labels = workload(found)["template"]["metadata"]["labels"]
             assert service["selector"].items() <= labels.items()
             served[name] = {each["targetPort"]: each["port"] for each in service["ports"]}
         # Whoever reaches the clients' Service, perhaps from outside of the cluster, does not reach the metrics.
         assert served.pop(f"{NAME}-metrics") == {"metrics": expected.pop("metrics")}
+        assert served.pop(f"{NAME}-gateways") == {"relays": expected.pop("relays")}
         assert served == {NAME: expected}
 
 
 def test_what_the_settings_name_is_mounted(tmp_path: Path) -> None:
-    found = manifests(FULL)
-    settings, pod = settings_of(found, tmp_path), found["Deployment", NAME]["spec"]["template"]["spec"]
+    found = manifests(ONE)
+    settings, pod = settings_of(found, tmp_path), pod_of(found)
     sources = {each["name"]: each for each in pod["volumes"]}
     mounted = {each["mountPath"]: sources[each["name"]] for each in container(found)["volumeMounts"]}
     assert len(mounted) == len(sources)
@@ -149,14 +172,14 @@ def test_settings_in_a_secret_replace_the_config_map() -> None:
     found = manifests(SETTINGS_SECRET)
     assert "ConfigMap" not in {kind for kind, _ in found}
     assert "ServiceAccount" not in {kind for kind, _ in found}
-    sources = found["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]
+    sources = pod_of(found)["volumes"]
     assert {"name": "settings", "secret": {"secretName": "settings", "defaultMode": 0o440}} in sources
 
 
 def test_the_pod_has_no_rights_that_it_does_not_need() -> None:
     image = (ROOT / "conf" / "Containerfile").read_text(encoding="utf-8")
     found = manifests(LEAST)
-    pod = found["Deployment", NAME]["spec"]["template"]["spec"]
+    pod = pod_of(found)
     context = pod["securityContext"]
     assert f"\nUSER {context['runAsUser']}:{context['runAsGroup']}\n" in image
     assert context["runAsNonRoot"] is True
@@ -168,20 +191,56 @@ def test_the_pod_has_no_rights_that_it_does_not_need() -> None:
     assert writable == {"/tmp", *re.findall(r"^VOLUME (\S+)$", image, re.MULTILINE)}
 
 
-@pytest.mark.parametrize("values", [LEAST, FULL], ids=["least", "full"])
-def test_there_is_never_a_second_gateway_and_a_stop_has_its_time(values: dict[str, Any], tmp_path: Path) -> None:
+def test_several_gateways_know_each_other_and_one_at_a_time_is_replaced(tmp_path: Path) -> None:
+    for values, domain, secret in ((LEAST, "cluster.local", f"{NAME}-gateways"), (FULL, "example.internal", "shared")):
+        found = manifests(values)
+        stateful = workload(found)
+        assert found["StatefulSet", NAME]["spec"] == stateful
+        assert stateful["replicas"] == 3
+        # Kubernetes replaces one pod of a StatefulSet at a time.
+        assert stateful["updateStrategy"] == {"type": "RollingUpdate"}
+        service = found["Service", stateful["serviceName"]]["spec"]
+        assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+        gateways = settings_of(found, tmp_path).gateways
+        assert (gateways.enabled, gateways.secret) == (True, "s" * 64)
+        assert Address.parse(gateways.address).host == f"{NAME}-0.{stateful['serviceName']}.shop.svc.{domain}"
+        named = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+        assert named in container(found)["env"]
+        budget = found["PodDisruptionBudget", NAME]["spec"]
+        assert budget["maxUnavailable"] == 1
+        assert budget["selector"] == stateful["selector"]
+        (volume,) = [each for each in pod_of(found)["volumes"] if each["name"] == "gateways"]
+        assert volume["secret"]["secretName"] == secret
+        assert container(found)["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_the_chart_makes_a_secret_unless_one_is_named() -> None:
+    made = [manifests(LEAST)["Secret", f"{NAME}-gateways"]["data"]["secret"] for _ in range(2)]
+    assert all(len(base64.b64decode(each)) == 64 for each in made)
+    assert made[0] != made[1]
+    assert "Secret" not in {kind for kind, _ in manifests(FULL)}
+
+
+def test_a_single_gateway_is_never_beside_another_one(tmp_path: Path) -> None:
+    found = manifests(ONE)
+    assert found["Deployment", NAME]["spec"]["replicas"] == 1
+    assert workload(found)["strategy"] == {"type": "Recreate"}
+    assert {kind for kind, _ in found}.isdisjoint({"PodDisruptionBudget", "StatefulSet", "Secret"})
+    assert settings_of(found, tmp_path).gateways.enabled is False
+
+
+@pytest.mark.parametrize("values", [LEAST, FULL, ONE], ids=["least", "full", "one"])
+def test_a_stop_has_its_time(values: dict[str, Any], tmp_path: Path) -> None:
     found = manifests(values)
-    deployment = found["Deployment", NAME]["spec"]
-    assert deployment["replicas"] == 1
-    assert deployment["strategy"] == {"type": "Recreate"}
     drain = settings_of(found, tmp_path).limits.drain_seconds
-    assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > drain + 20
+    slept = container(found).get("lifecycle", {"preStop": {"exec": {"command": ["sleep", "0"]}}})["preStop"]
+    assert pod_of(found)["terminationGracePeriodSeconds"] > drain + 20 + int(slept["exec"]["command"][1])
 
 
 def test_other_settings_are_another_pod() -> None:
     def annotations(address: str) -> Any:
         found = manifests({"settings": {"upstream": {"address": address}}})
-        return found["Deployment", NAME]["spec"]["template"]["metadata"]["annotations"]
+        return workload(found)["template"]["metadata"]["annotations"]
 
     assert annotations("a:1") == annotations("a:1")
     assert annotations("a:1") != annotations("b:1")
@@ -189,7 +248,13 @@ def test_other_settings_are_another_pod() -> None:
 
 def test_a_policy_lets_only_the_named_pods_in() -> None:
     assert "NetworkPolicy" not in {kind for kind, _ in manifests(LEAST)}
-    clients, monitoring = manifests(FULL)["NetworkPolicy", NAME]["spec"]["ingress"]
+    found = manifests(FULL)
+    clients, monitoring, relays = found["NetworkPolicy", NAME]["spec"]["ingress"]
+    assert relays == {
+        "from": [{"podSelector": workload(found)["selector"]}],
+        "ports": [{"protocol": "TCP", "port": "relays"}],
+    }
+    assert len(manifests(ONE)["NetworkPolicy", NAME]["spec"]["ingress"]) == 2
     assert clients["from"] == FULL["networkPolicy"]["clients"]
     assert [each["port"] for each in clients["ports"]] == ["thrift", "http"]
     assert monitoring["from"] == [{"namespaceSelector": {}}]
@@ -212,6 +277,9 @@ def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
     least = notes(LEAST, tmp_path)
     assert f"jdbc:hive2://{NAME}.shop:10000/\n" in least
     assert "Only Spark checks passwords" in least
+    assert f"rollout status statefulset/{NAME}\n" in least
+    assert "One of 3 gateways leads" in least
+    assert f"rollout status deployment/{NAME}\n" in notes(ONE, tmp_path)
     full = notes(FULL, tmp_path)
     assert f"jdbc:hive2://{NAME}.shop:10000/;ssl=true\n" in full
     assert f"jdbc:hive2://{NAME}.shop:10001/;transportMode=http;httpPath=cliservice;ssl=true\n" in full
@@ -222,7 +290,10 @@ def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ({}, "Set settings.upstream.address"),
-        ({**LEAST, "replicas": 2}, "replicas"),
+        ({**LEAST, "replicas": 0}, "replicas"),
+        ({**LEAST, "dataClaim": "data"}, "set replicas to 1"),
+        ({"settings": {"engine": {"accept_user_code": True}}}, "set replicas to 1"),
+        ({**LEAST, "gateways": {"port": 0}}, "gateways.port"),
         ({"settings": {"upstream": {"address": "a:1"}, "listen": {"port": -1}}}, "settings.listen"),
         ({"settings": {"upstream": {"address": "a:1"}, "metrics": {"port": 0}}}, "settings.metrics.port"),
         ({**LEAST, "service": {"type": "Elsewhere"}}, "service.type"),

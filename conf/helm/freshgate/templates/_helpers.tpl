@@ -18,6 +18,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- /* The Service by which gateways reach each other. */ -}}
+{{- define "freshgate.relays" -}}
+{{- printf "%s-gateways" (include "freshgate.name" . | trunc 43 | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "freshgate.secretName" -}}
+{{- .Values.gateways.secret | default (include "freshgate.relays" .) -}}
+{{- end -}}
+
 {{- define "freshgate.account" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "freshgate.name" .) -}}
