@@ -46,7 +46,8 @@ LOCAL_MASTER = "local[*]"
 """This machine, with all of its cores."""
 HEALED = ("get_info", "key_calls", "star_patterns", "leaked_sessions", "lost_cancels", "show_tables")
 HEALINGS = (*HEALED, "show_tables_for_all", "early_metadata", "ddl_columns", "long_pages")
-METHODS = ("none", "file", "ldap")
+METHODS = ("none", "file", "ldap", "jwt")
+JWT_ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)), "Ed25519")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMATS = ("text", "json")
@@ -168,8 +169,10 @@ class Authentication:
 
     method: str = _setting(
         "none",
-        "Who checks user names and passwords: none (only Spark), file (authentication.users_file) or ldap (the "
-        'table [ldap]). authentication = "file" is a short form for a file without this table.',
+        "Who checks user names and passwords: none (only Spark), file (authentication.users_file), ldap (the table "
+        "[ldap]), or jwt: passwords are refused, and only tokens accepted (the table [jwt]). With file and ldap, too, "
+        'tokens are accepted if jwt.issuer is set. authentication = "file" is a short form for a file without this '
+        "table.",
         _one_of(*METHODS),
     )
     users_file: str = _setting(
@@ -189,7 +192,7 @@ class Authentication:
     )
     hand_on: str = _setting(
         "replay",
-        "How a user that file or ldap has accepted is logged in at Spark: replay (with the user's own name and "
+        "How a user that file, ldap or jwt has accepted is logged in at Spark: replay (with the user's own name and "
         "password) or proxy_user (upstream.user logs in, and names the user as hive.server2.proxy.user; Spark must "
         "allow that).",
         _one_of(*HAND_ON),
@@ -242,6 +245,37 @@ class Ldap:
         "users search for themselves.",
     )
     bind_password: str = _setting("", "Password of that account (bindpw). Keep the file that contains it private.")
+
+
+@dataclass(frozen=True, slots=True)
+class Jwt:
+    """Tokens of an identity provider, which clients send over HTTP as Authorization: Bearer (docs/how-to/login.md)."""
+
+    issuer: str = _setting(
+        "",
+        "The provider whose tokens are accepted, exactly as in their claim iss, such as https://id.example/realms/bi. "
+        "Empty: no token is accepted.",
+    )
+    audience: tuple[str, ...] = _setting(
+        (), "For whom a token must have been issued: one of these must be in its claim aud, such as freshgate."
+    )
+    keys: str = _setting(
+        "",
+        "The provider's keys: a file, or an https:// address, with a JSON Web Key Set. Empty: the address that the "
+        "issuer publishes (OpenID Connect Discovery).",
+    )
+    algorithms: tuple[str, ...] = _setting(
+        ("RS256", "PS256", "ES256", "Ed25519"),
+        "How tokens may be signed: RS, PS, ES or HS, each with 256, 384 or 512, and Ed25519. HS needs a file of keys.",
+        _some_of(*JWT_ALGORITHMS),
+    )
+    user_claim: str = _setting(
+        "sub", "The claim that has the user's name, such as preferred_username, upn or email.", _filled
+    )
+    groups_claim: str = _setting(
+        "", "The claim that lists the user's groups, such as groups, roles or realm_access.roles. Empty: none."
+    )
+    group_filter: tuple[str, ...] = _setting((), "Groups whose members may log in. Empty: everybody who has a token.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -659,6 +693,7 @@ class Settings:
     tls: Tls = field(default_factory=Tls)
     authentication: Authentication = field(default_factory=Authentication)
     ldap: Ldap = field(default_factory=Ldap)
+    jwt: Jwt = field(default_factory=Jwt)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     gateways: Gateways = field(default_factory=Gateways)

@@ -225,8 +225,9 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if authentication.method == "none" and authentication.hand_on == "proxy_user":
         yield (
             "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
-            "so anybody could log in as any user. Set authentication.method to file or ldap."
+            "so anybody could log in as any user. Set authentication.method to file, ldap or jwt."
         )
+    yield from _jwt_contradictions(settings)
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         yield "ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither."
     if "long_pages" in settings.healing and (place := settings.upstream.place) and place.transport != "sasl":
@@ -239,6 +240,34 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "only one of discovery.user and discovery.password is set. Set both or neither."
     yield from _port_contradictions(settings)
     yield from _tls_contradictions(settings)
+
+
+def _jwt_contradictions(settings: Settings) -> Iterator[str]:
+    """What checking tokens needs."""
+    method, jwt = settings.authentication.method, settings.jwt
+    if not jwt.issuer:
+        if method == "jwt":
+            yield "authentication.method is jwt, but jwt.issuer is empty. Set it to the provider of the tokens."
+        return
+    if method == "none":
+        yield (
+            "jwt.issuer is set, but authentication.method is none: passwords would not be checked. Set "
+            "authentication.method to jwt, or to file or ldap if passwords are accepted, too."
+        )
+    if not jwt.audience:
+        yield (
+            "jwt.issuer is set, but jwt.audience is empty: tokens that its users have for other programs would be "
+            "accepted. Set it to what the provider writes into the claim aud for this gateway."
+        )
+    if settings.listen.http_port == OFF:
+        yield "jwt.issuer is set, but listen.http_port is -1: clients send tokens over HTTP only. Set it to a port."
+    if settings.upstream.address and settings.authentication.hand_on != "proxy_user":
+        yield (
+            "jwt.issuer is set, but authentication.hand_on is replay: a user with a token has no password for Spark. "
+            "Set authentication.hand_on to proxy_user."
+        )
+    if "://" in (jwt.keys or jwt.issuer) and any(each.startswith("HS") for each in jwt.algorithms):
+        yield "jwt.algorithms names HS, whose keys are secrets, but jwt.keys is an address. Set it to a file."
 
 
 def _gateways_contradictions(settings: Settings) -> Iterator[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
-from gateway.wire.http_connection import HTTP
+from gateway.wire.http_connection import BEARER, HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
@@ -17,6 +19,7 @@ log = logging.getLogger(__name__)
 
 USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
+TOKEN_CHARACTERS_MAX = 16_384
 """Longer names and passwords are refused unhashed, because hashing megabytes would let anybody overload the gateway."""
 REFUSAL_SECONDS = 1.0
 """A refused login is answered so late, so that guessing passwords takes time. No other login waits."""
@@ -34,6 +37,16 @@ class Unavailable(Exception):
     """Passwords cannot be checked at the moment. The text is only for the log."""
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a token names."""
+
+    user: str
+    groups: frozenset[str]
+    until: float
+    """When the token expires, in seconds since the epoch."""
+
+
 class Verifier(Protocol):
     """Knows users and passwords. Its methods block, and are called from several threads."""
 
@@ -49,6 +62,14 @@ class Verifier(Protocol):
         ...
 
 
+class TokenVerifier(Protocol):
+    """Knows whom tokens name. Its methods block, and are called from several threads."""
+
+    def identify(self, token: str) -> Identity:
+        """Whom the token names. Raises WrongLogin or Unavailable."""
+        ...
+
+
 class Authenticator(Protocol):
     """Decides about each login."""
 
@@ -57,8 +78,8 @@ class Authenticator(Protocol):
         """False if Spark alone decides who may log in."""
         ...
 
-    async def check(self, login: Login, peer: str = "") -> None:
-        """Returns if the user may log in. `peer` is the client's address, for the log.
+    async def check(self, login: Login, peer: str = "") -> Login:
+        """Returns the login, with the user's name, if the user may log in. `peer` is the client's address, for the log.
 
         Raises LoginDenied, which does not say whether the user exists, or LoginUnchecked.
         """
@@ -86,8 +107,11 @@ class Unchecked:
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
 
-    async def check(self, login: Login, peer: str = "") -> None:
-        return
+    async def check(self, login: Login, peer: str = "") -> Login:
+        if login.mechanism == BEARER:
+            await self.refused(login, peer, "authentication.method is none, so nobody checks tokens")
+            raise _denied(login)
+        return login
 
     def vouches(self, login: Login) -> bool:
         return self._memory.knows(login, None)
@@ -100,50 +124,57 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier. A refusal takes `refusal_delay` seconds, so that guessing takes time.
+    """Asks a verifier of passwords, or one of tokens. A refusal takes `refusal_delay` seconds, so that guessing takes
+    time.
 
-    `memory` remembers logins accepted over HTTP, because a client without cookies logs in with each request.
+    `memory` remembers passwords accepted over HTTP, because a client without cookies logs in with each request.
     """
 
     required = True
 
     def __init__(
-        self, verifier: Verifier, refusal_delay: float, concurrent_checks: int, memory: Memory | None = None
+        self,
+        verifier: Verifier | None,
+        refusal_delay: float,
+        concurrent_checks: int,
+        memory: Memory | None = None,
+        tokens: TokenVerifier | None = None,
     ) -> None:
+        """None: no password, or no token, is accepted."""
         self._verifier = verifier
+        self._tokens = tokens
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
         self._running = 0
         self._running_max = (1 + WAITING_MAX) * concurrent_checks
 
-    async def check(self, login: Login, peer: str = "") -> None:
+    async def check(self, login: Login, peer: str = "") -> Login:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             _check_form(login)
-            await self._in_thread(login)
-            return
+            return await self._in_thread(login)
         except WrongLogin as refused:
-            reason, error = str(refused), _denied(login.user)
+            reason, error = str(refused), _denied(login)
         except Unavailable as unavailable:
-            reason, error = str(unavailable), _unavailable(login.user)
+            reason, error = str(unavailable), _unavailable(login)
         except Exception as fault:
             # A fault of the gateway: a login that was not checked must not get in.
             log.exception("the check of a login failed in the gateway")
-            reason, error = repr(fault), _unavailable(login.user)
+            reason, error = repr(fault), _unavailable(login)
         except asyncio.CancelledError:
-            log.warning("login of %s from %s: the client left before it was checked", _shown(login.user), peer)
+            log.warning("login of %s from %s: the client left before it was checked", _who(login), peer)
             raise
         await _refuse(login, peer, reason, self._seconds_left(loop.time() - began))
         raise error
 
-    async def _in_thread(self, login: Login) -> None:
+    async def _in_thread(self, login: Login) -> Login:
         if self._running >= self._running_max:
             raise Unavailable(f"{self._running} logins are already being checked or waiting")
         self._running += 1
         try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, login)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, login)
         finally:
             self._running -= 1
 
@@ -156,15 +187,27 @@ class Checked:
     async def refused(self, login: Login, peer: str, reason: str) -> None:
         await _refuse(login, peer, reason, self._refusal_delay)
 
-    def _verify(self, login: Login) -> None:
+    def _verify(self, login: Login) -> Login:
+        if login.mechanism == BEARER:
+            return self._identify(login)
+        if self._verifier is None:
+            raise WrongLogin("authentication.method is jwt, so no password is accepted")
         if login.mechanism != HTTP:
             self._verifier.verify(login.user, login.password)
-            return
+            return login
         # Read first, because a change during the check may not be included in it.
         version = self._verifier.version()
         if not self._memory.knows(login, version):
             self._verifier.verify(login.user, login.password)
             self._memory.keep(login, version)
+        return login
+
+    def _identify(self, login: Login) -> Login:
+        """The login of the user whom a token names. Spark never gets the token: who has it can log in elsewhere."""
+        if self._tokens is None:
+            raise WrongLogin("jwt.issuer is not set, so no token is accepted")
+        found = self._tokens.identify(login.password)
+        return Login(found.user, "", HTTP, time.monotonic() + found.until - time.time())
 
     def _seconds_left(self, passed: float) -> float:
         """Seconds until a whole multiple of the delay has passed. The duration of a check would reveal how far it
@@ -174,15 +217,19 @@ class Checked:
 
 async def _refuse(login: Login, peer: str, reason: str, delay: float) -> None:
     """Logs the refusal at once and delays the client's answer. Nothing else is held meanwhile."""
-    log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
+    log.warning("login of %s from %s refused: %s", _who(login), peer or "unknown", reason)
     await asyncio.sleep(delay)
 
 
 def _check_form(login: Login) -> None:
-    """Raises Refused for credentials that no method accepts.
+    """Raises WrongLogin for credentials that no method accepts.
 
     A directory treats an empty password as an anonymous login, and accepts it.
     """
+    if login.mechanism == BEARER:
+        if not 0 < len(login.password) <= TOKEN_CHARACTERS_MAX:
+            raise WrongLogin(f"the token has {len(login.password)} characters, and may have {TOKEN_CHARACTERS_MAX}")
+        return
     if not login.user.strip():
         raise WrongLogin("the user name is missing")
     if not login.password.strip():
@@ -193,16 +240,24 @@ def _check_form(login: Login) -> None:
         raise WrongLogin("the user name or password is too long")
 
 
-def _denied(user: str) -> FreshgateError:
+def _denied(login: Login) -> FreshgateError:
+    if login.mechanism == BEARER:
+        return LoginDenied(
+            "The token is not accepted: it has expired or is not valid, or its user has no access. Get a new one; the "
+            "gateway's log says why."
+        )
     return LoginDenied(
-        f"User {_shown(user)} cannot log in: the user name or password is wrong, or the user has no access."
+        f"User {_shown(login.user)} cannot log in: the user name or password is wrong, or the user has no access."
     )
 
 
-def _unavailable(user: str) -> FreshgateError:
-    return LoginUnchecked(
-        f"The password of user {_shown(user)} cannot be checked at the moment; the gateway's log says why. Try again."
-    )
+def _unavailable(login: Login) -> FreshgateError:
+    what = "The token" if login.mechanism == BEARER else f"The password of user {_shown(login.user)}"
+    return LoginUnchecked(f"{what} cannot be checked at the moment; the gateway's log says why. Try again.")
+
+
+def _who(login: Login) -> str:
+    return "a token" if login.mechanism == BEARER else _shown(login.user)
 
 
 def _shown(user: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from urllib.parse import urlsplit
 
-from gateway.config import OFF, Address, Settings
+from gateway.config import OFF, Address, Jwt, Settings
 from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
@@ -19,8 +20,19 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
+def is_trusted(address: str) -> bool:
+    """Whether nobody on the network can change what this address answers."""
+    return address.startswith("https://") or (address.startswith("http://") and is_local(host_of(address)))
+
+
+def host_of(address: str) -> str:
+    return urlsplit(address).hostname or ""
+
+
 def check(settings: Settings) -> None:
-    """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines."""
+    """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines, or the
+    keys of tokens come from an address that others can forge."""
+    _refuse_forgeable_keys(settings.jwt)
     gateways = settings.gateways
     if gateways.enabled and not gateways.tls_ca and not is_local(Address.parse(gateways.address).host):
         log.warning(
@@ -32,6 +44,15 @@ def check(settings: Settings) -> None:
         return
     _refuse_shared_engine(settings)
     _warn_of_plain_passwords(settings)
+
+
+def _refuse_forgeable_keys(jwt: Jwt) -> None:
+    place = jwt.keys or jwt.issuer
+    if place and (not jwt.keys or "://" in place) and not is_trusted(place):
+        raise FreshgateError(
+            f"The keys of tokens would be read from {place}, which is not an https:// address: anybody on the network "
+            f"could replace them, and log in as anybody. Set jwt.keys to such an address, or to a file."
+        )
 
 
 def _refuse_shared_engine(settings: Settings) -> None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from gateway.config import Ldap, Settings
+from gateway.config import Jwt, Ldap, Settings
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import (
     CHECKED_TOGETHER,
     REFUSAL_SECONDS,
     Authenticator,
     Checked,
+    TokenVerifier,
     Unavailable,
     Unchecked,
     Verifier,
 )
 from gateway.login.directory import LdapDirectory
-from gateway.login.exposure import is_local
+from gateway.login.exposure import host_of, is_local
 from gateway.login.ldap import LdapUsers
 from gateway.login.user_file import UserFile
 from gateway.wire.memory import Memory
+
+if TYPE_CHECKING:
+    from gateway.login.tokens import Tokens
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +44,29 @@ def authenticator(settings: Settings) -> Authenticator:
                 "passwords only if Spark does" if settings.upstream.address else "no passwords",
             )
         return Unchecked(memory, REFUSAL_SECONDS)
-    verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
-    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory)
+    verifier: Verifier | None = None
+    if chosen.method == "file":
+        verifier = _users_file(Path(chosen.users_file))
+    elif chosen.method == "ldap":
+        verifier = _ldap(settings.ldap)
+    tokens = _tokens(settings.jwt) if settings.jwt.issuer else None
+    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory, tokens)
+
+
+def _tokens(settings: Jwt) -> TokenVerifier:
+    try:
+        # It needs an extra, which takes a tenth of a second to load.
+        tokens: Tokens = import_module("gateway.login.tokens").Tokens(settings)
+    except ImportError as error:
+        raise FreshgateError(
+            f"jwt.issuer is set, which needs more packages ({error}). Install freshgate[jwt]."
+        ) from error
+    try:
+        tokens.start()
+    except Unavailable as error:
+        text = str(error)
+        raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check jwt.keys.") from error
+    return tokens
 
 
 def _users_file(path: Path) -> Verifier:
@@ -62,6 +88,6 @@ def _ldap(settings: Ldap) -> Verifier:
         except OSError as error:
             raise FreshgateError(f"Cannot read {settings.ca}: {error.strerror}. Check ldap.ca.") from error
     for url in settings.url.split():
-        if url.startswith("ldap:") and not settings.start_tls and not is_local(urlsplit(url).hostname or ""):
+        if url.startswith("ldap:") and not settings.start_tls and not is_local(host_of(url)):
             log.warning("passwords are sent to %s unencrypted; use ldaps:// or set ldap.start_tls", url)
     return LdapUsers(settings, LdapDirectory(settings))

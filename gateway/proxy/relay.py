@@ -329,7 +329,7 @@ class Relay(asyncio.Protocol):
             self._task = None
         dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
-            if answer := self._wire.accept_login():
+            if answer := self._wire.accept_login(dispatcher.identity):
                 self._traffic.to_clients += len(answer)
                 self._transport.write(answer)
             self._read(b"")

@@ -101,6 +101,11 @@ class Dispatcher(Protocol):
         The password is unchecked: requests come only after `admit`, and after Spark's check if `admit` demands it.
         """
 
+    @property
+    def identity(self) -> Login:
+        """The login once it is admitted: a token's has its user's name then."""
+        ...
+
     async def admit(self) -> bool:
         """Checks a login by SASL or HTTP, before the client's connection is joined to a connection to Spark.
 

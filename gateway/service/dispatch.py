@@ -124,6 +124,11 @@ class Dispatch:
     def login(self, login: Login) -> None:
         self._opening.login = login
 
+    @property
+    def identity(self) -> Login:
+        """The last login, once admitted with the name of its user."""
+        return self._opening.login
+
     async def admit(self) -> bool:
         return await self._opening.admit()
 

@@ -84,8 +84,9 @@ class ClientEnd(Protocol):
         """Returns the events that these bytes complete, in order."""
         ...
 
-    def accept_login(self) -> bytes:
-        """Returns the bytes that tell the client that its login is accepted."""
+    def accept_login(self, identity: Login | None = None) -> bytes:
+        """Returns the bytes that tell the client that its login is accepted. `identity`: as whom, if its login did not
+        say so."""
         ...
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
@@ -196,7 +197,7 @@ class ClientConnection:
             return []
         return self._login(data)
 
-    def accept_login(self) -> bytes:
+    def accept_login(self, identity: Login | None = None) -> bytes:
         """Returns the bytes that accept the login; empty for NOSASL. Requests may have full length from here on."""
         self._ready = True
         self._requests.limit(self._limits.request_bytes_max)

@@ -30,7 +30,8 @@ the same request."""
 
 
 class Cookies:
-    """The issued cookies that have not expired after `seconds`, and the accepted Authorization headers."""
+    """The issued cookies that have not expired after `seconds`, or with their logins, and the accepted Authorization
+    headers."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -53,6 +54,8 @@ class Cookies:
         if not self.seconds:
             return ""
         now = self._clock()
+        if self.seconds_of(login) <= 0:
+            return ""
         while self._logins:
             oldest, (until, old) = next(iter(self._logins.items()))
             is_full = len(self._logins) >= COOKIES_MAX or self._characters + _length(login) > CHARACTERS_MAX
@@ -61,9 +64,17 @@ class Cookies:
             del self._logins[oldest]
             self._characters -= _length(old)
         value = secrets.token_urlsafe(32)
-        self._logins[value] = (now + self.seconds, login)
+        self._logins[value] = (now + self.seconds_of(login), login)
         self._characters += _length(login)
         return value
+
+    def now(self) -> float:
+        """The time by the clock of cookies."""
+        return self._clock()
+
+    def seconds_of(self, login: Login) -> float:
+        """How long a cookie for this login counts from now on."""
+        return min(self.seconds, login.until - self._clock())
 
     def find(self, value: str) -> Login | None:
         """Returns the login of a cookie; None if the cookie is unknown or has expired."""

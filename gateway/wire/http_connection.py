@@ -1,16 +1,19 @@
 """Both ends of the gateway for HiveServer2 over HTTP: each message is the body of one POST. No I/O.
 
 httptools reads HTTP itself (RFC 9112). This module implements what HiveServer2's servers and drivers make of it: the
-path, Basic logins (RFC 7617), the cookie that replaces a login, and one request after the other.
+path, Basic logins (RFC 7617), bearer tokens (RFC 6750), the cookie that replaces a login, and one request after the
+other.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import unquote_plus
 
@@ -27,8 +30,10 @@ from gateway.wire.shapes import Shapes
 
 HTTP = "HTTP"
 """The mechanism of a login with user name and password over HTTP."""
+BEARER = "BEARER"
+"""The mechanism of a login by a token, which stands in the place of the password: whom it names is not known yet."""
 COOKIE_LOGIN = "COOKIE"
-"""The mechanism of a login whose password was checked when the cookie was issued."""
+"""The mechanism of a login that was checked when the cookie was issued."""
 THRIFT = "application/x-thrift"
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which may pass here, reach 48 KiB."""
@@ -238,6 +243,7 @@ class HttpClientConnection:
         self._requests = _Requests(self._body_bytes_max)
         self._reader = RequestReader(limits)
         self._accepted: tuple[str, str] | None = None  # Authorization header and cookie of the last accepted login.
+        self._accepted_until = math.inf
         self._asked: tuple[str, str] | None = None
         self._login: Login | None = None
         self._held: bytes | None = None  # The request whose login is being checked.
@@ -245,6 +251,7 @@ class HttpClientConnection:
         self._answered = ""  # The HTTP version of the last answered request.
         self._alone = b""  # The last request with its head, if it arrived as one piece by itself.
         self._new_cookie = ""
+        self._cookie_seconds = 0.0
         self._begun = False  # The head of the reply has been sent.
         self.closing = False
         self.forwarded_for = ""
@@ -296,8 +303,14 @@ class HttpClientConnection:
 
     def _is_known(self, authorization: str, cookie: str) -> bool:
         if authorization:
-            return (authorization, cookie) == self._accepted or self._cookies.was_accepted(authorization)
+            accepted = (authorization, cookie) == self._accepted and self._is_unexpired
+            return accepted or self._cookies.was_accepted(authorization)
         return bool(cookie) and self._cookies.find(cookie) is not None
+
+    @property
+    def _is_unexpired(self) -> bool:
+        """Whether the last accepted login still counts: a token expires."""
+        return self._cookies.now() < self._accepted_until
 
     def _take(self, message: _Message) -> list[Event]:
         self._current, self._begun = message, False
@@ -306,11 +319,11 @@ class HttpClientConnection:
         if problem is not None:
             return self._refuse(*problem)
         credentials = _credentials(message)
-        if credentials == self._accepted and self._is_known(*credentials):
+        if credentials == self._accepted and self._is_unexpired and self._is_known(*credentials):
             return [self._payload(message)]
         login = None if message.unread else self._login_of(*credentials)
         if login is None:
-            text = "Authentication Error: send user name and password; they are missing, or the cookie has expired."
+            text = "Authentication Error: send user name and password or a token; none came, or the cookie has expired."
             return self._refuse(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
         self._asked, self._login, self._held = credentials, login, self._payload(message)
         return [login]
@@ -345,8 +358,10 @@ class HttpClientConnection:
         """Returns the sender's login; None if the credentials are missing or unreadable."""
         if not authorization:
             known = self._cookies.find(cookie) if cookie else None
-            return Login(known.user, known.password, COOKIE_LOGIN) if known else None
+            return replace(known, mechanism=COOKIE_LOGIN) if known else None
         scheme, _, text = authorization.partition(" ")
+        if scheme.lower() == "bearer":
+            return Login("", text.strip(), BEARER)
         if scheme.lower() != "basic":
             return None
         try:
@@ -357,13 +372,15 @@ class HttpClientConnection:
 
     # --- replies -----------------------------------------------------------------------------------------
 
-    def accept_login(self) -> bytes:
+    def accept_login(self, identity: Login | None = None) -> bytes:
         """Sends nothing: the reply itself tells the client. `receive(b"")` returns the request."""
         assert self._login is not None
-        if self._login.mechanism == HTTP and self._asked is not None:
+        login = identity or self._login
+        if self._login.mechanism in {HTTP, BEARER} and self._asked is not None:
             self._cookies.accept(self._asked[0])
-            self._new_cookie = self._cookies.issue(self._login)
-        self._accepted, self._login = self._asked, None
+            self._new_cookie = self._cookies.issue(login)
+            self._cookie_seconds = self._cookies.seconds_of(login)
+        self._accepted, self._login, self._accepted_until = self._asked, None, login.until
         return b""
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
@@ -415,7 +432,7 @@ class HttpClientConnection:
             lines.append(length)
         if self._new_cookie:
             secure = "; Secure" if self.secure else ""
-            age = f"Max-Age={self._cookies.seconds:.0f}"
+            age = f"Max-Age={self._cookie_seconds:.0f}"
             lines.append(f"Set-Cookie: {COOKIE}={self._new_cookie}; Path=/; {age}; HttpOnly{secure}")
             self._new_cookie = ""
         if not keep_alive:

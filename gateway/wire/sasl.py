@@ -6,6 +6,7 @@ the credentials with OK (pure-sasl) or COMPLETE (Java). The server ends with COM
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from gateway.wire.frame import OTHER_BEGINNINGS, WireError, check_protocol
@@ -18,11 +19,13 @@ MECHANISM_BYTES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The identity that a client claims. `mechanism`: "PLAIN", or "NOSASL" (then OpenSession has the credentials)."""
+    """The identity that a client claims. `mechanism`: "PLAIN", or "NOSASL" (then OpenSession has the credentials), or
+    over HTTP one of `http_connection`'s. `until`: when it ends, by time.monotonic()."""
 
     user: str
     password: str = field(repr=False)
     mechanism: str
+    until: float = math.inf
 
 
 class LoginRefused(Exception):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
+import impala.dbapi
 import jpype
 import pytest
 from certificates import PASSWORD, Certificates
 from contents import lives
 from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
+from issuers import Issuer
 from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway
 from test_node_driver import run_script
@@ -24,15 +27,24 @@ REFUSED = "cannot log in: the user name or password is wrong|HTTP Response code:
 
 
 @pytest.fixture(scope="module")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
+    return Issuer(tmp_path_factory.mktemp("issuer"))
+
+
+@pytest.fixture(scope="module")
 def plain(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     with checking_gateway(engine, tmp_path_factory.mktemp("plain"), "storage_plain") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def secure(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def secure(
+    engine: Engine, certificates: Certificates, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """It accepts tokens, too."""
     folder, tls = tmp_path_factory.mktemp("secure"), {"tls.certificate": certificates.server}
-    with checking_gateway(engine, folder, "storage_secure", **tls) as running:
+    tokens = {**issuer.settings, "authentication.hand_on": "proxy_user"}
+    with checking_gateway(engine, folder, "storage_secure", **tls, **tokens) as running:
         yield running
 
 
@@ -74,6 +86,35 @@ def test_hive_jdbc_logs_in_over_each_transport(url: str, way: str, version: str)
             run(f"CREATE DATABASE {database}")
             lives(run, database)
             run(f"DROP DATABASE {database} CASCADE")
+
+
+def test_hive_jdbc_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certificates: Certificates) -> None:
+    """Drivers before Hive 4 send none."""
+    trust = f"ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    url = f"jdbc:hive2://127.0.0.1:{secure.http_port}/default;transportMode=http;httpPath=cliservice;{trust};auth=jwt"
+    for wrong in (issuer.token("ada", -120), issuer.token("ada", aud="superset"), "a.b.c"):
+        with pytest.raises(jpype.JException, match="401"), connected(VERSIONS[-1], f"{url};jwt={wrong}"):
+            pass
+    with connected(VERSIONS[-1], f"{url};jwt={issuer.token('zoe', extra='x' * 10_000)}") as connection:
+        statement = connection.createStatement()
+        assert statement.execute("SELECT current_user()")
+        assert texts(statement.getResultSet()) == [("zoe",)]
+        statement.execute("CREATE DATABASE tokens_of_zoe")
+        statement.execute("CREATE TABLE tokens_of_zoe.t AS SELECT id FROM range(3)")
+        statement.execute("CREATE MATERIALIZED VIEW tokens_of_zoe.mv AS SELECT count(*) n FROM tokens_of_zoe.t")
+        assert statement.execute("SHOW MATERIALIZED VIEWS IN tokens_of_zoe")
+        assert "zoe" in texts(statement.getResultSet())[0]
+        statement.execute("DROP MATERIALIZED VIEW tokens_of_zoe.mv")
+        statement.execute("DROP DATABASE tokens_of_zoe CASCADE")
+
+
+def test_impyla_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certificates: Certificates) -> None:
+    over_https = {"use_http_transport": True, "http_path": "cliservice", "use_ssl": True, "ca_cert": certificates.ca}
+    place = {"host": "127.0.0.1", "port": secure.http_port, "auth_mechanism": "JWT", **over_https}
+    with contextlib.closing(impala.dbapi.connect(jwt=issuer.token("zoe"), **place)) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT current_user()")
+        assert cursor.fetchall() == [("zoe",)]
 
 
 def test_the_node_driver_logs_in_over_http(plain: Gateway) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -42,12 +42,18 @@ def plain(user: str, password: str = "right") -> Login:
     return Login(user, password, "PLAIN")
 
 
+async def outcomes(*checked: Awaitable[Login]) -> list[BaseException | None]:
+    """None for a login that was accepted."""
+    found = await asyncio.gather(*checked, return_exceptions=True)
+    return [each if isinstance(each, BaseException) else None for each in found]
+
+
 def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> list[BaseException | None]:
     """The outcomes of logins that begin simultaneously."""
 
     async def all_of_them() -> list[BaseException | None]:
         checked = Checked(book, delay, count)
-        return await asyncio.gather(*(checked.check(login, "10.0.0.1:5") for login in logins), return_exceptions=True)
+        return await outcomes(*(checked.check(login, "10.0.0.1:5") for login in logins))
 
     return asyncio.run(all_of_them())
 
@@ -111,9 +117,9 @@ def test_too_many_simultaneous_logins_are_refused(caplog: pytest.LogCaptureFixtu
         checked = Checked(Book(lambda: ends.wait(20)), 0.0, 1)
         waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
         # Tasks start in the order of their creation.
-        late = await asyncio.gather(checked.check(plain("ada")), return_exceptions=True)
+        late = await outcomes(checked.check(plain("ada")))
         ends.set()
-        return [*late, *await asyncio.gather(*waiting, return_exceptions=True)]
+        return [*late, *await outcomes(*waiting)]
 
     late, *others = asyncio.run(flood())
     assert isinstance(late, LoginUnchecked)

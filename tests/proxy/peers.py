@@ -156,6 +156,7 @@ class Service:
     def login(self, login: Login) -> None:
         self.calls.append("login")
         self.user = login.user
+        self.identity = login
 
     async def admit(self) -> bool:
         if self.refuse_with is not None:

@@ -634,8 +634,8 @@ class Everybody:
 
     required = True
 
-    async def check(self, login: Login, peer: str = "") -> None:
-        return
+    async def check(self, login: Login, peer: str = "") -> Login:
+        return login
 
     def vouches(self, login: Login) -> bool:
         return True

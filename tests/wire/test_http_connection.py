@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import collections
 import contextlib
+import re
 import tracemalloc
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -18,6 +20,7 @@ from gateway.wire.connection import DirectReply, Event
 from gateway.wire.cookies import CHARACTERS_MAX, Cookies
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.http_connection import (
+    BEARER,
     COOKIE_LOGIN,
     HEAD_BYTES_MAX,
     HTTP,
@@ -63,6 +66,55 @@ def logged_in() -> HttpClientConnection:
     assert connection.receive(b"") == [body]
     connection.send(b"reply")
     return connection
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+BEARER_HEADER = "Authorization: Bearer a.b.c"
+
+
+def test_a_token_is_a_login_until_it_expires() -> None:
+    clock = Clock()
+    cookies = Cookies(60, clock)
+    connection, body = opened(cookies=cookies), calls.status()
+    assert connection.receive(post(body, BEARER_HEADER)) == [Login("", "a.b.c", BEARER)]
+    connection.accept_login(Login("ada", "", HTTP, until=clock.now + 10))
+    assert connection.receive(b"") == [body]
+    answer = connection.send(b"reply").decode()
+    assert "; Max-Age=10; " in answer
+    cookie = re.search(r"Set-Cookie: ([^;]+)", answer)
+    assert cookie is not None
+    clock.now += 9
+    assert connection.receive(post(body, BEARER_HEADER)) == [body]
+    connection.send(b"reply")
+    (known,) = opened(cookies=cookies).receive(post(body, f"Cookie: {cookie[1]}"))
+    assert known == Login("ada", "", COOKIE_LOGIN, until=clock.now + 1)
+    clock.now += 1
+    assert connection.receive(post(body, BEARER_HEADER)) == [Login("", "a.b.c", BEARER)]
+    (refused,) = opened(cookies=cookies).receive(post(body, f"Cookie: {cookie[1]}"))
+    assert isinstance(refused, DirectReply)
+    assert refused.payload.startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_cookie_of_a_token_ends_on_its_own_connection_too() -> None:
+    clock = Clock()
+    cookies = Cookies(60, clock)
+    connection, body = opened(cookies=cookies), calls.status()
+    value = cookies.issue(Login("ada", "", HTTP, until=clock.now + 10))
+    header = f"Cookie: hive.server2.auth={value}"
+    assert connection.receive(post(body, header)) == [Login("ada", "", COOKIE_LOGIN, until=clock.now + 10)]
+    connection.accept_login(Login("ada", "", COOKIE_LOGIN, until=clock.now + 10))
+    assert connection.receive(b"") == [body]
+    connection.send(b"reply")
+    clock.now += 10
+    (refused,) = connection.receive(post(body, header))
+    assert isinstance(refused, DirectReply)
 
 
 def test_forwarded_headers_are_those_of_the_current_request() -> None:

@@ -84,8 +84,8 @@ class Opening:
         Raises FreshgateError.
         """
         mechanism = self.login.mechanism
-        if mechanism != COOKIE_LOGIN:  # The password was checked when the cookie was issued.
-            await self._authenticator.check(self.login, self.peer)
+        if mechanism != COOKIE_LOGIN:  # It was checked when the cookie was issued.
+            self.login = await self._authenticator.check(self.login, self.peer)
         if mechanism == HTTP and not self._authenticator.vouches(self.login):
             try:
                 self._asked = await self._sides.connect(self._handover.login(self.login), ask=True)
@@ -95,7 +95,7 @@ class Opening:
             self._authenticator.accepted(self.login)
         self.users.add(self.login.user)
         # Over HTTP, a connection may bring only one request, and not one for Spark.
-        return mechanism not in {HTTP, COOKIE_LOGIN}
+        return not self._over_http
 
     async def refused_by_spark(self, error: FreshgateError) -> None:
         """Returns when the client may be told: guessing passwords takes time even if Spark checks them."""
@@ -125,7 +125,7 @@ class Opening:
     async def _check_and_open(self, login: Login, call: OpenCall, payload: bytes) -> Forward | Answer:
         """Without SASL, each OpenSession is a login."""
         try:
-            await self._authenticator.check(login, self.peer)
+            login = await self._authenticator.check(login, self.peer)
         except FreshgateError as error:
             self._audit.login(login.user, self.peer, error)
             return Answer(failure(message.peek(payload), error))
