@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway import loops
 from gateway.assembly import Lasting, SparkServer, assemble
 from gateway.config import Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
-from gateway.mv.catalog.fence import Superseded
+from gateway.mv.catalog.fence import Predecessor, Superseded
 from gateway.mv.catalog.presence import BEAT_OF_SEVERAL_SECONDS, BEAT_SECONDS, Presence, Vigil
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
@@ -30,6 +30,13 @@ TAKING_OVER_SECONDS = 2.0
 its checks counts (`mv.catalog.fence.SURE_SECONDS`), and a second for what it has sent."""
 STANDING_BY_SECONDS = 5.0
 """Interval of looks at the gateway that has superseded this one."""
+QUIET_LOOK_SECONDS = 0.05
+QUIET_SECONDS = 3.0
+"""How long a hand-over waits for refreshes, writes and the gateway's own statements to end by themselves."""
+YIELDING_SECONDS = 10.0
+"""How long the end of the others may take. After that the next gateway treats this one as one that was killed."""
+STILL_READ_SECONDS = 30.0
+"""How much longer than `limits.drain_seconds` a successor keeps what clients of the gateway before may read."""
 UPSTREAM_SECONDS = 120.0
 """How long a start waits for a Thrift Server that is not up yet; a service manager then starts the gateway again."""
 SURVEY_SECONDS = 600.0
@@ -70,6 +77,8 @@ class Server:
         self._audit_file = built.audit_file
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
+        self._served = self._yielded = False
+        """It has led as one of several gateways; it has handed over to another one."""
         self._vigil: Vigil | None = None
         """Watches the gateway that has superseded this one."""
 
@@ -110,6 +119,10 @@ class Server:
         if self._monitor is not None:
             await self._monitor.start()
 
+    async def prepare(self) -> None:
+        """Does what `start` needs, as far as that changes nothing. Raises FreshgateError."""
+        await self._spark.habits.ask(self._spark.short)
+
     async def start(self) -> None:
         """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
         log.info("loading the materialized views from database %s", self._settings.storage.database)
@@ -122,7 +135,7 @@ class Server:
         self._survey.start()
         self._signs.start()
         await self._listener.start()
-        self._readiness.catalog_loaded = True
+        self._readiness.catalog_loaded = self._served = True
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
 
     def _clean(self, leftovers: list[Leftover]) -> None:
@@ -203,12 +216,7 @@ class Server:
                 self._service.sessions.shared.database = self._spark.habits.global_temporary
                 if not self._take_over:
                     await self._views.fence.wait_for_other()
-                if await self._views.fence.take() or self._is_term:
-                    # Lets statements end that the other gateway had under way when it was killed or superseded.
-                    await asyncio.sleep(TAKING_OVER_SECONDS)
-                    if self._is_term or not self._take_over:
-                        # Another one may have been started at the same moment.
-                        await self._views.fence.check()
+                await self._succeed(await self._views.fence.take())
                 return await self._views.loading.load()
             except UpstreamProtocolMismatch:
                 raise
@@ -220,6 +228,17 @@ class Server:
                     log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
+    async def _succeed(self, before: Predecessor) -> None:
+        """Leaves the gateway before the time that it needs. Raises Superseded if another one was started at the same
+        moment."""
+        if before is Predecessor.LOST:
+            # Lets statements end that it had under way when it was killed or superseded.
+            await asyncio.sleep(TAKING_OVER_SECONDS)
+        if before in (Predecessor.LOST, Predecessor.YIELDED) and self._is_term:
+            self._versions.janitor.hold(self._settings.limits.drain_seconds + STILL_READ_SECONDS)
+        if self._is_term or (before is Predecessor.LOST and not self._take_over):
+            await self._views.fence.check()
+
     def reload(self) -> None:
         """Loads certificates that were replaced. Other files are read again without being told to."""
         self._listener.renew_certificates()
@@ -228,8 +247,70 @@ class Server:
             "without it; other settings take effect with a restart"
         )
 
+    async def calm_down(self) -> None:
+        """Begins no refresh by itself any more, and returns when nothing is under way that a hand-over would interrupt,
+        or after QUIET_SECONDS."""
+        await self._refreshes.scheduler.stop()
+        for _ in range(round(QUIET_SECONDS / QUIET_LOOK_SECONDS)):
+            if self._is_quiet and not self._views.catalog.writes:
+                return
+            await asyncio.sleep(QUIET_LOOK_SECONDS)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nothing of this gateway changes views."""
+        tasks = self._refreshes.tasks
+        return not (tasks.running or tasks.waiting or self._service.sessions.run_own())
+
+    async def hand_over(self, acknowledged: Callable[[], Awaitable[None]]) -> None:
+        """Ends what changes views, and gives the epoch up; clients' statements go on. If nothing had to be interrupted,
+        the next gateway leads at once, otherwise it waits as for one that was killed.
+
+        `acknowledged`: returns when the gateway that leads then knows that what a statement has written may have
+        changed.
+        """
+        self._readiness.draining = self._service.sessions.stopping = True
+        quiet = self._is_quiet
+        try:
+            async with asyncio.timeout(YIELDING_SECONDS):
+                await self._end_changes()
+        except TimeoutError:
+            quiet = False
+        quiet = quiet and self._is_quiet and not self._views.fence.changing
+        self._views.fence.step_down("This gateway is being stopped, and another one leads. Connect again.")
+        if self._service.leadership is not None:
+            self._service.leadership.acknowledged = acknowledged
+        self._yielded = True
+        if quiet:
+            with contextlib.suppress(FreshgateError, TimeoutError):
+                async with asyncio.timeout(TAKING_OVER_SECONDS):
+                    await self._views.fence.hand_over()
+        log.info("another gateway may lead now" if quiet else "another gateway may lead now: refreshes were cancelled")
+
+    async def heed(self) -> None:
+        """What the gateway before has told ends now: whatever it has written counts as changed. Returns if this
+        gateway leads; raises Superseded otherwise, or what Spark raises."""
+        catalog = self._views.catalog
+        catalog.news.touched.tell(catalog.tables())
+        self._views.relations.forget_lists()
+        self._views.schemas.forget_all()
+        await self._views.fence.check()
+
+    async def _end_changes(self) -> None:
+        """Stops what changes views, or gives signs of life."""
+        self._survey.cancel()
+        await self._signs.stop()
+        if self._watch is not None:
+            await self._watch.loop.stop()
+        await self._refreshes.scheduler.stop()
+        await self._refreshes.tasks.stop_all()
+        await self._views.confirmation.stop()
+        await self._views.settlement.stop()
+        await self._versions.janitor.loop.stop()
+
     async def drain(self) -> None:
-        """Refuses new clients and statements; running statements may end."""
+        """Refuses new clients and statements; running statements may end. After a hand-over, clients are closed as soon
+        as nothing of them runs."""
         self._readiness.draining = True
         self._service.sessions.stopping = True
         log.info("stopping when the running statements have ended; a second signal stops at once")
@@ -237,7 +318,8 @@ class Server:
         with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(TAKING_OVER_SECONDS):
                 await self._views.fence.leave()
-        await self._listener.drain(self._settings.limits.drain_seconds, self._service.sessions.busy)
+        seconds, busy = self._settings.limits.drain_seconds, self._service.sessions.busy
+        await self._listener.drain(seconds, busy, dismiss=self._yielded)
 
     async def stop(self) -> None:
         """Closes clients, stops refreshes, and frees their sessions at Spark, all within STOP_SECONDS."""
@@ -267,19 +349,13 @@ class Server:
         await self._service.router.close()
         await self._service.sessions.close()
         await self._service.sides.close()
-        self._survey.cancel()
-        await self._signs.stop()
         await self._spark.spark.servers.loop.stop()
-        if self._watch is not None:
-            await self._watch.loop.stop()
-        await self._refreshes.scheduler.stop()
-        await self._refreshes.tasks.stop_all()
-        await self._views.confirmation.stop()
-        await self._views.settlement.stop()
-        await self._versions.janitor.loop.stop()
+        await self._end_changes()
         try:
             await self._versions.janitor.sweep()
-            await self._views.fence.release()
+            if self._served or not self._is_term:
+                # Otherwise a gateway before it may not yet know that it was superseded.
+                await self._views.fence.release()
         except FreshgateError as error:
             log.info("could not drop all leftovers; the next start drops the rest: %s", error)
         await asyncio.gather(*(pool.close() for pool in self._spark.pools))

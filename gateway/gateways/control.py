@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
-from gateway.gateways.election import Linked, Silent, Vacant
+from gateway.errors import FreshgateError
+from gateway.gateways.election import Leaving, Linked, Silent, Vacant
 from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
-from gateway.wire.member import Member
+from gateway.proxy.relay_gate import HEEDED, LEAVING, SUCCEED
+from gateway.wire.member import GatewayRole, Member
 from gateway.wire.preface import Preface, Role
 
 log = logging.getLogger(__name__)
@@ -20,6 +24,10 @@ PING_SECONDS = 1.0
 SILENT_SECONDS = 3.0
 """A leader that has not answered for so long is suspected."""
 RETRY_SECONDS = 0.5
+HEEDED_SECONDS = 10.0
+"""How long the next leader may take to heed what this gateway has yielded to it. It may be about to take over."""
+
+Report = Linked | Silent | Vacant | Leaving
 
 
 class ControlLink:
@@ -30,7 +38,7 @@ class ControlLink:
         leader: Leader,
         trust: Trust,
         describe: Callable[[], Member],
-        report: Callable[[Linked | Silent | Vacant], None],
+        report: Callable[[Report], None],
     ) -> None:
         """`describe`: what the leader is told of this gateway."""
         self._leader = leader
@@ -40,6 +48,9 @@ class ControlLink:
         self._task: asyncio.Task[None] | None = None
         self._link: LeaderLink | None = None
         self._answered = 0.0
+        self._linked = asyncio.Event()
+        self._asked: deque[asyncio.Future[None]] = deque()
+        """Who waits for the leader to heed what was yielded, in the order in which they have asked."""
         self._gone = asyncio.Event()
         self._told = ""
 
@@ -51,6 +62,36 @@ class ControlLink:
             self._task.cancel()
         if self._link is not None:
             self._link.abort()
+        self._disappoint()
+
+    def say(self) -> None:
+        """Tells the leader at once what this gateway is."""
+        if self._link is not None and self._linked.is_set():
+            self._link.say(self._describe())
+
+    async def heeded(self) -> None:
+        """Returns when the leader takes for changed whatever the statements of this gateway's clients have written
+        before this call, and has led after that. Raises FreshgateError if that cannot be found out."""
+        try:
+            async with asyncio.timeout(HEEDED_SECONDS):
+                while True:
+                    await self._linked.wait()
+                    asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._asked.append(asked)
+                    assert self._link is not None
+                    self._link.say(replace(self._describe(), role=GatewayRole.YIELDED))
+                    try:
+                        return await asked
+                    except Unreachable:
+                        await asyncio.sleep(RETRY_SECONDS)
+        except TimeoutError:
+            raise FreshgateError("The gateway that leads now has not answered.") from None
+
+    def _disappoint(self) -> None:
+        self._linked.clear()
+        while self._asked:
+            if not (asked := self._asked.popleft()).done():
+                asked.set_exception(Unreachable("The leading gateway closed the connection."))
 
     async def _watch(self) -> None:
         mark = self._leader.mark
@@ -67,6 +108,7 @@ class ControlLink:
             else:
                 self._tell("")
                 self._report(Linked(mark))
+                self._linked.set()
                 await self._ping(self._link)
                 continue  # At once: a leader that was killed is noticed by the next attempt.
             await asyncio.sleep(RETRY_SECONDS)
@@ -99,9 +141,16 @@ class ControlLink:
 
     def leader_data(self, data: bytes) -> None:
         self._answered = asyncio.get_running_loop().time()
+        for each in data:
+            if each == HEEDED[0] and self._asked:
+                if not (asked := self._asked.popleft()).done():
+                    asked.set_result(None)
+            elif each in LEAVING + SUCCEED:
+                self._report(Leaving(self._leader.mark, heir=each == SUCCEED[0]))
 
     def leader_writable(self, writable: bool) -> None:
         """What is said is short; a leader that reads nothing of it is silent."""
 
     def leader_gone(self) -> None:
+        self._disappoint()
         self._gone.set()

@@ -10,6 +10,9 @@ from enum import Enum
 
 from gateway.mv.catalog.presence import Presence
 
+HEIR_LOOKS = 8
+"""Looks at the mark of a leader that has handed over, four a second, before others than its heir take over."""
+
 
 class Phase(Enum):
     DOOR = "door"
@@ -65,6 +68,14 @@ class Registered:
     present: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """It is being stopped, and hands over. `heir`: to this gateway."""
+
+    mark: str
+    heir: bool
+
+
 class OwnTerm(Enum):
     """Events of the own term."""
 
@@ -74,10 +85,12 @@ class OwnTerm(Enum):
     """It could not be begun, and has ended."""
     SUPERSEDED = "superseded"
     """Another gateway has put its mark."""
+    YIELDED = "yielded"
+    """It hands over to another gateway, because this one is being stopped."""
     ENDED = "ended"
 
 
-Event = Seen | Linked | Silent | Vacant | Registered | OwnTerm
+Event = Leaving | Seen | Linked | Silent | Vacant | Registered | OwnTerm
 
 
 # --- decisions ---------------------------------------------------------------------------------------------
@@ -96,6 +109,8 @@ class Act(Enum):
     """Look at the mark at once."""
     CAMPAIGN = "campaign"
     """Begin a term."""
+    PREPARE = "prepare"
+    """Do what a term needs before it begins, as far as that changes nothing."""
     RETIRE = "retire"
     """End the term."""
 
@@ -114,6 +129,12 @@ class Election:
     """It has accepted a connection at some time. One that never did may just be unreachable from here."""
     vacant: bool = False
     """It was linked, and nobody leads there any more."""
+    leaving: bool = False
+    """It is being stopped: it closes its clients itself."""
+    heir: bool = False
+    """This gateway is to take over from it."""
+    patience: int = 0
+    """For how many looks this gateway lets another one take over first."""
     missing: bool = False
     """It was registered in ZooKeeper, and is not any more. It may just have lost ZooKeeper."""
 
@@ -128,6 +149,10 @@ class Election:
             return self, None
         if isinstance(event, Registered):
             return replace(self, missing=not event.present), None if event.present else Act.LOOK
+        if isinstance(event, Leaving):
+            if event.heir:
+                return replace(self, leaving=True, heir=True, patience=0), Act.PREPARE
+            return replace(self, leaving=True, patience=0 if self.heir else HEIR_LOOKS), None
         if isinstance(event, Linked):
             return replace(self, phase=self._passing(Phase.DOOR), linked=True, vacant=False), None
         if isinstance(event, Vacant) and self.linked:
@@ -148,6 +173,8 @@ class Election:
         if event.presence is Presence.GONE or (self._dead and event.mark == self.mark):
             if self.phase is Phase.RETIRING:
                 return self, None
+            if self.patience and event.mark == self.mark:
+                return replace(self, patience=self.patience - 1), None
             return Election(Phase.CANDIDATE), Act.CAMPAIGN
         if event.mark == self.mark:
             return self, None
@@ -161,6 +188,8 @@ class Election:
                 return Election(), None
             case Phase.LEADING, OwnTerm.SUPERSEDED:
                 return Election(Phase.RETIRING), Act.RETIRE
+            case Phase.LEADING, OwnTerm.YIELDED:
+                return Election(Phase.RETIRING), None
             case Phase.RETIRING, OwnTerm.ENDED:
                 return replace(self, phase=Phase.DOOR), None
         return self, None

@@ -6,6 +6,7 @@ While it leads there is a term: a whole gateway, built anew for each term, so th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +17,7 @@ from typing import Protocol
 from gateway import loops
 from gateway.config import Address, ConfigError, version
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost
-from gateway.gateways.control import ControlLink
+from gateway.gateways.control import HEEDED_SECONDS, ControlLink
 from gateway.gateways.election import Act, Election, Event, Follow, OwnTerm, Phase, Registered, Seen
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
@@ -36,6 +37,11 @@ LOOK_SECONDS = 10.0
 """Interval of a door's looks at the leader's mark while the leader answers."""
 SUSPECTING_SECONDS = 0.5
 """The same while it does not, or none is known."""
+READY_SECONDS = 15.0
+"""How long a leader that is being stopped waits for its successor to be ready, and at most half of
+`limits.drain_seconds`."""
+MEET_SECONDS = 0.25
+"""Interval of its looks for the epoch of its successor after that."""
 SPARK_SECONDS = 120.0
 """How long a start waits for a Thrift Server that is not up yet."""
 
@@ -71,6 +77,10 @@ class LeadingTerm(Protocol):
 
     def member(self) -> Member: ...
 
+    async def prepare(self) -> None:
+        """Does what `start` needs, as far as that changes nothing. Raises FreshgateError."""
+        ...
+
     async def start(self) -> None: ...
 
     async def watch(self) -> None: ...
@@ -80,6 +90,19 @@ class LeadingTerm(Protocol):
         ...
 
     def reload(self) -> None: ...
+
+    async def calm_down(self) -> None:
+        """Returns when nothing is under way that `hand_over` would interrupt, or after a few seconds."""
+        ...
+
+    async def hand_over(self, acknowledged: Callable[[], Awaitable[None]]) -> None:
+        """Gives the epoch up; clients' statements go on. `acknowledged`: returns when the next leader takes for changed
+        what they have written."""
+        ...
+
+    async def heed(self) -> None:
+        """Takes for changed what the leader before may have written. Raises FreshgateError if another one leads."""
+        ...
 
     async def drain(self) -> None: ...
 
@@ -137,10 +160,14 @@ class GatewayNode:
         """What the storage database has said last."""
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._term: LeadingTerm | None = None
+        self._prepared: asyncio.Task[LeadingTerm] | None = None
+        """The next term, which is being prepared."""
         self._terms: set[str] = set()
         """The marks of this process's terms."""
         self._control: ControlLink | None = None
         self._ending = loops.BackgroundTasks("the end of a term")
+        self._meeting: asyncio.Task[None] | None = None
+        """Looks for the gateway to which this one has handed over."""
         self._sent = 0
         """Bytes that clients had sent to this term at the last look at its epoch."""
         self._failure: FreshgateError | None = None
@@ -157,9 +184,12 @@ class GatewayNode:
         if self._term is not None and self.leads:
             return self._term.member()
         found = self._found
+        role = GatewayRole.__members__.get(self._election.phase.name, GatewayRole.DOOR)
+        if self._election.heir and self._prepared is not None and self._prepared.done():
+            role = GatewayRole.SUCCESSOR
         return Member(
             str(self._premises.relays.address),
-            GatewayRole.__members__.get(self._election.phase.name, GatewayRole.DOOR),
+            role,
             found.epoch if found is not None and found.mark == self._election.mark else 0,
             round(self._since * 1000),
             self._premises.doorway.clients,
@@ -219,9 +249,11 @@ class GatewayNode:
             self._term.reload()
 
     async def drain(self) -> None:
-        """Takes no new clients. A leader's statements may end; a door's clients may leave."""
+        """Takes no new clients. A leader hands over, and its statements may end; a door's clients may leave."""
         await self._loop.stop()
         if self._term is not None and self.leads:
+            if await self._premises.gate.find_successor(min(READY_SECONDS, self._drain_seconds / 2)):
+                await self._hand_over(self._term)
             await self._term.drain()
             return
         self._premises.entrance.close()
@@ -231,7 +263,10 @@ class GatewayNode:
     async def stop(self) -> None:
         """Closes clients, and ends a term."""
         await self._loop.stop()
+        if self._meeting is not None:
+            self._meeting.cancel()
         self._unwatch()
+        self._discard()
         self._premises.entrance.close()
         self._premises.doorway.close()
         if self._term is not None:
@@ -242,6 +277,44 @@ class GatewayNode:
         self._premises.relays.close()
         self._premises.gate.close()
         await self._close_watch()
+
+    async def _hand_over(self, term: LeadingTerm) -> None:
+        """Lets a door take over. Clients of other doors wait there meanwhile."""
+        log.info("handing over to another gateway")
+        await term.calm_down()
+        self._premises.gate.hold()
+        self._premises.entrance.close(tied_only=True)
+        await term.hand_over(self._heeded)
+        self._election, _ = self._election.after(OwnTerm.YIELDED)
+        self._premises.gate.close()
+        self._meeting = asyncio.get_running_loop().create_task(self._meet())
+        loops.heard(self._meeting, "looking for the next gateway")
+
+    async def _meet(self) -> None:
+        """Connects to the gateway that leads now, so that ends of writes can be told."""
+        while True:
+            with contextlib.suppress(FreshgateError):
+                found = await self._watched.other()
+                if found is not None and found.relay and not found.ended and found.mark not in self._terms:
+                    leader = Leader(found.mark, Address.parse(found.relay))
+                    control = ControlLink(leader, self._premises.doorway.trust, self.member, lambda _: None)
+                    control.start()
+                    self._control = control
+                    return
+            await asyncio.sleep(MEET_SECONDS)
+
+    async def _heeded(self) -> None:
+        """Returns when the gateway that leads now takes for changed what has been written so far. Raises
+        FreshgateError."""
+        if self._meeting is None:
+            raise FreshgateError("No gateway has taken over yet.")
+        try:
+            async with asyncio.timeout(HEEDED_SECONDS):
+                await asyncio.shield(self._meeting)
+        except TimeoutError:
+            raise FreshgateError("No gateway has taken over yet.") from None
+        assert self._control is not None
+        await self._control.heeded()
 
     # --- turns -------------------------------------------------------------------------------------------
 
@@ -258,6 +331,7 @@ class GatewayNode:
             self._election, decision = self._election.after(event)
             self._note_phase(phase)
             event = None
+            self._spare()
             match decision:
                 case Follow():
                     self._follow(decision)
@@ -265,6 +339,8 @@ class GatewayNode:
                     event = await self._look()
                 case Act.CAMPAIGN:
                     event = await self._campaign()
+                case Act.PREPARE:
+                    self._prepare()
                 case Act.RETIRE:
                     self._retire()
 
@@ -333,6 +409,59 @@ class GatewayNode:
     def _note_registered(self, mark: str, present: bool) -> None:
         self._events.put_nowait(Registered(mark, present))
 
+    def _spare(self) -> None:
+        """Leaves the clients of a gateway that is being stopped to it, and drops what was prepared in vain."""
+        if self._election.leaving and (leader := self._premises.doorway.leader) is not None:
+            self._premises.doorway.spare(leader)
+        elif self._election.phase is Phase.DOOR:
+            self._discard()
+
+    def _prepare(self) -> None:
+        """Begins to prepare a term."""
+        if self._prepared is not None:
+            return
+
+        async def prepare() -> LeadingTerm:
+            term = self._open_term()
+            try:
+                await term.prepare()
+            except FreshgateError as error:
+                log.info("could not prepare to take over: %s", error)
+            except asyncio.CancelledError:
+                await term.stop()
+                raise
+            return term
+
+        def ready(done: asyncio.Task[LeadingTerm]) -> None:
+            if not done.cancelled() and self._control is not None:
+                self._control.say()
+
+        log.info("preparing to take over")
+        self._prepared = asyncio.get_running_loop().create_task(prepare())
+        self._prepared.add_done_callback(ready)
+        loops.heard(self._prepared, "preparing to take over")
+
+    def _discard(self) -> None:
+        """Drops a term that was prepared."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is None:
+            return
+        if not prepared.done():
+            prepared.cancel()
+            self._ending.begin(_over(prepared))
+        elif not prepared.cancelled() and prepared.exception() is None:
+            self._ending.begin(prepared.result().stop())
+
+    async def _next_term(self) -> LeadingTerm:
+        """The term that was prepared, or a new one."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            try:
+                return await prepared
+            except Exception as error:  # A bug in what is only to save time must not keep this gateway from leading.
+                log.warning("could not prepare to take over: %s", error)
+        return self._open_term()
+
     def _unwatch(self) -> None:
         if self._control is not None:
             self._control.stop()
@@ -344,7 +473,7 @@ class GatewayNode:
         self._premises.doorway.lead_to(None)
         self._failure = None
         log.info("no gateway leads: this one takes over")
-        term = self._term = self._open_term()
+        term = self._term = await self._next_term()
         self._terms.add(term.mark)
         if self._premises.register is not None:
             self._premises.register.lead(term.mark)
@@ -361,6 +490,7 @@ class GatewayNode:
             self._premises.gate.close()
             await term.stop()
             return OwnTerm.FAILED
+        self._premises.gate.heed = term.heed
         self._premises.gate.open(term.listener)
         self._premises.doorway.hand_over(term.listener)
         await self._unmonitor()
@@ -387,3 +517,8 @@ class GatewayNode:
             await self.watch()
         finally:
             self._events.put_nowait(OwnTerm.ENDED)
+
+
+async def _over(task: asyncio.Task[LeadingTerm]) -> None:
+    """Returns when the task is over, however it ends."""
+    await asyncio.wait([task])

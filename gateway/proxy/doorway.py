@@ -46,6 +46,7 @@ class Doorway:
         self._empty = asyncio.Event()
         self._empty.set()
         self._closing = False
+        self._spared: Leader | None = None
         self.leader: Leader | None = None
 
     @property
@@ -53,11 +54,16 @@ class Doorway:
         """Current connections."""
         return len(self._passages)
 
+    def spare(self, leader: Leader) -> None:
+        """This gateway is being stopped: clients that were passed to it stay until it closes them itself."""
+        self._spared = leader
+
     def lead_to(self, leader: Leader | None) -> None:
-        """From now on clients are passed to this gateway. Closes those that were passed to another one."""
+        """From now on clients are passed to this gateway. Closes those that were passed to another one, unless it is
+        spared."""
         self.leader = leader
         for passage in list(self._passages):
-            passage.keep_to(leader)
+            passage.keep_to(leader, self._spared)
 
     def hand_over(self, host: Host) -> None:
         """This gateway leads now: `host` serves the clients that wait. Closes those that were passed to another one."""
@@ -247,9 +253,9 @@ class Passage(asyncio.Protocol):
             self._link.close()
         self._doorway.leave(self)
 
-    def keep_to(self, leader: Leader | None) -> None:
-        """Closes the client if it was passed to another gateway than this one."""
-        if self._leader is not None and self._leader != leader:
+    def keep_to(self, *leaders: Leader | None) -> None:
+        """Closes the client if it was passed to another gateway than these."""
+        if self._leader is not None and self._leader not in leaders:
             self.close()
 
     def close(self) -> None:

@@ -83,9 +83,9 @@ class Listener:
         self._entrance.open()
         self._sweeper.start()
 
-    async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
+    async def drain(self, seconds: float, busy: Callable[[], int], *, dismiss: bool = False) -> None:
         """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or after
-        `seconds`.
+        `seconds`. With `dismiss`, closes each client meanwhile when nothing of it runs any more.
 
         Ports whose clients come back with new connections stay open until `close`.
         """
@@ -93,6 +93,8 @@ class Listener:
         self._entrance.close(tied_only=True)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
+        if dismiss:
+            self._dismiss()
         while (waiting := sum(relay.waiting for relay in self._relays)) + (sessions := busy()):
             if loop.time() > until:
                 log.warning(
@@ -103,6 +105,13 @@ class Listener:
                 )
                 return
             await asyncio.sleep(DRAINED_SECONDS)
+            if dismiss:
+                self._dismiss()
+
+    def _dismiss(self) -> None:
+        for relay in list(self._relays):
+            if relay.idle:
+                relay.close()
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Accepts no more clients, closes every client, and waits at most `grace_seconds` for their clean-up."""

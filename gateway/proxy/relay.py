@@ -223,6 +223,13 @@ class Relay(asyncio.Protocol):
         """The client waits for a reply."""
         return self._task is not None or self._forward is not None
 
+    @property
+    def idle(self) -> bool:
+        """Nothing of the client runs, and it has sent no part of a request: what it does next, it can do anew over
+        another connection."""
+        runs = self.waiting or bool(self._queue) or self._wire.partial
+        return not runs and not (self._dispatcher is not None and self._dispatcher.is_busy)
+
     def sweep(self, now: float) -> None:
         """Closes a client that has stalled or was idle for too long; `now` is the event loop's time in seconds."""
         if self._transport is None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import cast
 
+from gateway import loops
+from gateway.errors import FreshgateError
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.descriptors import REPORT_SECONDS
 from gateway.proxy.entrance import Port
@@ -34,7 +36,9 @@ CONTROLS_MAX = 1000
 STRANGER = "a connection to gateways.address"
 SILENT_SECONDS = 5.0
 """A door that has said nothing for so long is shown as silent. It says something every second."""
-_HEARD = b"!"
+HEARD, HEEDED, LEAVING, SUCCEED = b"!", b"*", b"-", b"+"
+"""What a leader says to doors that watch it: it has heard what they are; it has done what one that YIELDED asks for; it
+is being stopped; and the door is to take over."""
 
 
 class RelayGate:
@@ -49,18 +53,31 @@ class RelayGate:
         self._opened: set[Arrival] = set()
         """Connections that are not yet introduced, and those of doors that watch."""
         self._seldom = Seldom(REPORT_SECONDS)
+        self._leaving = False
+        self._successor: Arrival | None = None
+        self._news = asyncio.Event()
+        """Set when a door has said something, or has gone."""
+        self._heeding = loops.BackgroundTasks("heeding the gateway that led before")
+        self._order = asyncio.Lock()
+        self.heed: Callable[[], Awaitable[None]] | None = None
+        """Takes for changed whatever statements of the leader before may have written; None while this gateway does not
+        lead. Raises FreshgateError if it does not lead any more."""
 
     def begin(self, leader: Leader) -> None:
         """This gateway is about to lead with this mark, at this address."""
-        self._name = leader.name
+        self._name, self._leaving = leader.name, False
 
     def open(self, listener: Listener) -> None:
         """From now on `listener` serves the clients."""
         self._listener = listener
 
+    def hold(self) -> None:
+        """From now on clients that doors pass on are asked to wait."""
+        self._listener = None
+
     def close(self) -> None:
         """This gateway does not lead any more. Doors that watch it are told."""
-        self._name = self._listener = None
+        self._name = self._listener = self.heed = None
         for each in list(self._opened):
             each.abort()
 
@@ -75,6 +92,61 @@ class RelayGate:
         peer = preface.host, preface.port
         serves = self._listener.serve_relayed(preface.transport, peer, secure=preface.secure)
         return (Welcome.ACCEPTED if serves is not None else Welcome.UNSERVED), serves
+
+    async def find_successor(self, seconds: float) -> bool:
+        """Tells the doors that this gateway is being stopped, and one of them that it is to take over. Returns whether
+        there is one, when it is ready, or after so many seconds all the same."""
+        self._leaving = True
+        for each in self._watching():
+            each.say(LEAVING)
+        try:
+            async with asyncio.timeout(seconds):
+                while (found := self._chosen()) is not None and not found.is_ready:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            log.info("the next gateway was not ready within %g seconds", seconds)
+        return self._successor is not None
+
+    def _watching(self) -> list[Arrival]:
+        """The doors that watch this gateway, those that have said something first."""
+        found = [each for each in self._opened if each.watched]
+        return sorted(found, key=lambda each: (each.said is None, each.said[1].address if each.said else ""))
+
+    def _chosen(self) -> Arrival | None:
+        """The door that is to take over; another one if that has gone."""
+        if self._successor not in self._opened:
+            self._successor = next(iter(self._watching()), None)
+            if self._successor is not None:
+                self._successor.say(SUCCEED)
+        return self._successor
+
+    def watched_by(self, each: Arrival) -> None:
+        """A door watches this gateway from now on."""
+        if self._leaving:
+            each.say(LEAVING)
+        self._news.set()
+
+    def heard(self, each: Arrival, member: Member) -> None:
+        """A door has said something."""
+        if member.role is GatewayRole.YIELDED:
+            self._heeding.begin(self._heed(each))
+            return
+        each.said = self.clock(), member
+        each.say(HEARD)
+        self._news.set()
+
+    async def _heed(self, each: Arrival) -> None:
+        """Answers in the order in which the door has asked, or closes the connection."""
+        async with self._order:
+            try:
+                if self.heed is None:
+                    raise FreshgateError("a gateway has handed over to this one, which does not lead")
+                await self.heed()
+            except FreshgateError:
+                each.abort()
+                raise
+            each.say(HEEDED)
 
     def doors(self) -> list[Member]:
         """What the doors that watch this gateway have last said of themselves, by their addresses."""
@@ -110,6 +182,7 @@ class RelayGate:
 
     def leave(self, each: Arrival) -> None:
         self._opened.discard(each)
+        self._news.set()
 
     def report(self, host: str, error: WireError) -> None:
         """Logs what is wrong with a connection, unless that was done for another one a moment ago: whoever can connect
@@ -124,11 +197,21 @@ class Arrival(asyncio.Protocol):
     def __init__(self, gate: RelayGate) -> None:
         self._gate = gate
         self._end = LeaderEnd(gate.secret)
-        self._watched = False
+        self.watched = False
+        """A door watches this gateway over it."""
         self.said: tuple[float, Member] | None = None
         """What the door has last said of itself, and when."""
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the door has said that it can take over."""
+        return self.said is not None and self.said[1].role is GatewayRole.SUCCESSOR
+
+    def say(self, what: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(what)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -146,8 +229,8 @@ class Arrival(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         try:
-            if self._watched:
-                self._listen(self._transport, data)
+            if self.watched:
+                self._listen(data)
             elif (preface := self._end.receive(data)) is not None:
                 self._introduced(self._transport, preface)
         except WireError as error:
@@ -156,11 +239,10 @@ class Arrival(asyncio.Protocol):
             self._transport.write(error.answer)
             self._transport.close()
 
-    def _listen(self, transport: asyncio.Transport, data: bytes) -> None:
+    def _listen(self, data: bytes) -> None:
         """Raises WireError for anything but what the door says of itself."""
         for member in self._end.members(data):
-            self.said = self._gate.clock(), member
-            transport.write(_HEARD)
+            self._gate.heard(self, member)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -175,7 +257,8 @@ class Arrival(asyncio.Protocol):
             transport.set_protocol(serves)
             serves.connection_made(transport)
         elif welcome is Welcome.ACCEPTED:
-            self._watched = True
+            self.watched = True
+            self._gate.watched_by(self)
         else:
             transport.close()
 

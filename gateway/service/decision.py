@@ -117,6 +117,10 @@ class Dispatcher(Protocol):
     def logged_in(self) -> bool:
         """Whether a login was accepted: by SASL or HTTP, or in a successful OpenSession."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a statement of the client runs, or it may be fetching rows."""
+
     def request(self, payload: bytes) -> Decision:
         """Decides about a request of the client. Must not block."""
 

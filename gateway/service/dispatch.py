@@ -136,6 +136,10 @@ class Dispatch:
     def logged_in(self) -> bool:
         return bool(self._users)
 
+    @property
+    def is_busy(self) -> bool:
+        return self._session is not None and not self._session.over and self._session.is_busy()
+
     async def refused_by_spark(self, error: FreshgateError) -> None:
         await self._opening.refused_by_spark(error)
 

@@ -7,7 +7,7 @@ see, unless this gateway still leads then: the next one may have looked at what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.epoch_counts import What
@@ -26,6 +26,9 @@ class Leadership:
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
+        self.acknowledged: Callable[[], Awaitable[None]] | None = None
+        """Set once this gateway has handed over: returns when the one that leads now treats what has been written so
+        far as changed. Raises FreshgateError."""
 
     def needs_check(self, head: Head) -> bool:
         """Whether a call must wait until it is certain that this gateway leads."""
@@ -43,11 +46,20 @@ class Leadership:
     async def confirmed(self, head: Head, answer: bytes) -> bytes:
         """Spark's answer that a statement has ended; an error with SQLSTATE 08007 if this gateway may not lead."""
         try:
-            await self._fence.sure()
+            await self._confirm()
         except FreshgateError as error:
             self._fence.counts.fenced[What.END] += 1
             return failure(head, _unknown(error))
         return answer
+
+    async def _confirm(self) -> None:
+        try:
+            await self._fence.sure()
+        except FreshgateError:
+            # It may have handed over during the check.
+            if self.acknowledged is None:
+                raise
+            await self.acknowledged()
 
     async def status_told(self, operation: ForwardedOperation, head: Head, answer: bytes) -> bytes:
         """The same for a status. What a client is told once, it is told again."""

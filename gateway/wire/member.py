@@ -29,6 +29,11 @@ class GatewayRole(Enum):
     """A door that the leader does not answer."""
     CANDIDATE = "CANDIDATE"
     """Is about to lead."""
+    SUCCESSOR = "SUCCESSOR"
+    """A door that is ready to take over from a leader that is being stopped."""
+    YIELDED = "YIELDED"
+    """Has handed over. It says so whenever a statement of its clients has ended, and then the leader takes for changed
+    whatever such statements may have written."""
     RETIRING = "RETIRING"
     """A door again, while its last term ends."""
     SUPERSEDED = "SUPERSEDED"

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.gateways.election import (
+    HEIR_LOOKS,
     Act,
     Decision,
     Election,
     Event,
     Follow,
+    Leaving,
     Linked,
     OwnTerm,
     Phase,
@@ -40,6 +42,7 @@ def after(*events: Event) -> tuple[Election, list[Decision]]:
 
 MISSING, BACK = Registered("a", present=False), Registered("a", present=True)
 FOLLOW_A, FOLLOW_B = Follow("a", "host:1"), Follow("b", "host:2")
+HEIR, NO_HEIR = ((UNKNOWN, Linked("a"), Leaving("a", heir=heir)) for heir in (True, False))
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,12 @@ FOLLOW_A, FOLLOW_B = Follow("a", "host:1"), Follow("b", "host:2")
         ([GONE], Phase.CANDIDATE, [Act.CAMPAIGN]),
         ([UNKNOWN, GONE], Phase.CANDIDATE, [FOLLOW_A, Act.CAMPAIGN]),
         ([UNKNOWN, Linked("a"), OTHER], Phase.DOOR, [FOLLOW_A, FOLLOW_B]),
+        # It hands over: its heir leads first, and another one if that one does not.
+        ([*HEIR, Vacant("a"), GONE], Phase.CANDIDATE, [FOLLOW_A, Act.PREPARE, Act.LOOK, Act.CAMPAIGN]),
+        ([*NO_HEIR, Vacant("a"), *[GONE] * HEIR_LOOKS], Phase.SUSPECTING, [FOLLOW_A, Act.LOOK]),
+        ([*NO_HEIR, Vacant("a"), *[GONE] * HEIR_LOOKS, GONE], Phase.CANDIDATE, [FOLLOW_A, Act.LOOK, Act.CAMPAIGN]),
+        ([*NO_HEIR, Vacant("a"), GONE, OTHER], Phase.DOOR, [FOLLOW_A, Act.LOOK, FOLLOW_B]),
+        ([GONE, OwnTerm.WON, OwnTerm.YIELDED, OTHER], Phase.RETIRING, [Act.CAMPAIGN, FOLLOW_B]),
         # Closed, and its port refuses.
         ([UNKNOWN, Linked("a"), Vacant("a"), ALIVE], Phase.CANDIDATE, [FOLLOW_A, Act.LOOK, Act.CAMPAIGN]),
         ([UNKNOWN, Linked("a"), Vacant("a"), OTHER], Phase.DOOR, [FOLLOW_A, Act.LOOK, FOLLOW_B]),

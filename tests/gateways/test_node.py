@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -93,11 +93,15 @@ class FakeTerm:
     taking: asyncio.Event
     mark: str = field(default_factory=lambda: f"m{next(_numbers)}")
     done: list[str] = field(default_factory=list)
+    busy: int = 0
+    drain_seconds: float = 0.0
     asked: int = 0
     """How often it has asked Spark whether it still leads, in its start and after."""
 
     def __post_init__(self) -> None:
-        service = partial(Service, decide=lambda payload: Answer(self.answer(payload)))
+        def service() -> Service:
+            return Service(decide=lambda payload: Answer(self.answer(payload)), is_busy=self.busy > 0)
+
         self.listener = Listener(self.entrance, LIMITS, service, lambda _: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
 
     def answer(self, payload: bytes) -> bytes:
@@ -106,6 +110,21 @@ class FakeTerm:
 
     def member(self) -> Member:
         return Member(self.relay, GatewayRole.LEADER, 7, 0, self.listener.clients - self.listener.relayed, "0")
+
+    async def prepare(self) -> None:
+        self.done.append("prepare")
+
+    async def calm_down(self) -> None:
+        self.done.append("calm down")
+
+    async def hand_over(self, acknowledged: Callable[[], Awaitable[None]]) -> None:
+        self.done.append("hand over")
+        self.acknowledged = acknowledged
+        self.database.end(self.mark)
+
+    async def heed(self) -> None:
+        self.done.append("heed")
+        await self.check()
 
     async def start(self) -> None:
         self.database.put(self.mark, self.relay)
@@ -127,7 +146,7 @@ class FakeTerm:
 
     async def drain(self) -> None:
         self.done.append("drain")
-        await self.listener.drain(0, lambda: 0)
+        await self.listener.drain(self.drain_seconds, lambda: self.busy, dismiss="hand over" in self.done)
 
     async def stop(self) -> None:
         self.done.append("stop")
@@ -289,14 +308,89 @@ async def test_a_client_that_waits_is_served_when_the_leader_has_died() -> None:
 
 
 async def test_a_leader_that_is_stopped_hands_over() -> None:
+    async with houses(3) as (_, (first, *others)):
+        for each in (first, *others):
+            await each.node.start()
+        old = first.terms[0]
+        for each in others:
+            await until(lambda each=each: each.node._election.linked)
+        idle = await others[0].client()
+        assert old.mark in await said(idle)
+        old.busy, old.drain_seconds = 1, 30
+        busy = await others[1].client()
+        assert old.mark in await said(busy)
+        draining = asyncio.create_task(first.node.drain())
+        await until(lambda: any(each.node.leads for each in others))
+        (heir,) = (each for each in others if each.node.leads)
+        assert old.done == ["watch", "calm down", "hand over", "drain"]
+        assert heir.terms[0].done == ["prepare", "watch"]
+        # New clients are served at each door, and what runs goes on.
+        for each in others:
+            assert heir.mark in await each.answer()
+        assert await idle.closed() == b""
+        assert old.mark in await said(busy)
+        assert not draining.done()
+        # What such a statement has written is known at the next leader before its end is told.
+        await old.acknowledged()
+        assert heir.terms[0].done[-1] == "heed"
+        old.busy = 0
+        await draining
+        await first.node.stop()
+        assert await busy.closed() == b""
+        for peer in (idle, busy):
+            await peer.end()
+        # A door that is not the heir has not taken over.
+        assert [len(each.terms) for each in others if each is not heir] == [0]
+
+
+async def test_nothing_is_told_that_the_next_leader_does_not_heed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "HEEDED_SECONDS", 0.3)
+    monkeypatch.setattr(node, "HEEDED_SECONDS", 0.3)
+    async with houses() as (database, (first, second)):
+        await first.node.start()
+        await second.node.start()
+        await until(lambda: second.node._election.linked)
+        await first.node.drain()
+        await until(lambda: second.node.leads)
+        await first.terms[0].acknowledged()
+        # A third one has taken over meanwhile.
+        database.put("third", "127.0.0.1:1")
+        with pytest.raises(FreshgateError, match="not answered"):
+            await first.terms[0].acknowledged()
+        await first.node.stop()
+
+
+async def test_the_heir_may_die() -> None:
+    async with houses(3) as (_, (first, *others)):
+        for each in (first, *others):
+            await each.node.start()
+        for each in others:
+            await until(lambda each=each: each.node._election.linked)
+        for each in others:
+            each.taking.clear()
+        await first.node.drain()
+        await until(lambda: any(each.terms and each.node._term for each in others))
+        (heir,) = (each for each in others if each.terms)
+        (other,) = (each for each in others if not each.terms)
+        heir.die()
+        other.taking.set()
+        heir.terms[0].database.found = None
+        await until(lambda: other.node.leads)
+        heir.taking.set()
+        await first.node.stop()
+
+
+async def test_what_is_prepared_in_vain_is_dropped() -> None:
     async with houses() as (_, (first, second)):
         await first.node.start()
         await second.node.start()
-        await first.node.drain()
-        await first.node.stop()
-        assert first.terms[0].done == ["watch", "drain", "stop"]
-        await until(lambda: second.node.leads)
-        assert second.mark in await second.answer()
+        await until(lambda: second.node._election.linked)
+        second.node._prepare()
+        prepared = second.node._prepared
+        assert prepared is not None
+        second.node._events.put_nowait(Linked(first.mark))
+        await until(lambda: second.terms and second.terms[0].done == ["prepare", "stop"])
+        assert second.node._prepared is None
 
 
 async def test_a_leader_that_was_deposed_is_a_door() -> None:

@@ -16,13 +16,13 @@ from warehouse import Warehouse
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.catalog.epoch_counts import What
-from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Superseded, since_boot
+from gateway.mv.catalog.fence import LATELY, SURE_SECONDS, Fence, OtherGateway, Predecessor, Superseded, since_boot
 from gateway.mv.catalog.presence import BEAT_SECONDS, SILENT_SECONDS, Process
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.spark.metastore import SparkMetastore
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 
 
 def database() -> Warehouse:
@@ -55,9 +55,9 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
     async def story() -> None:
         warehouse = database()
         first, second = fence(warehouse, "host a"), fence(warehouse, "host b")
-        assert not await first.take()
+        assert await first.take() is Predecessor.NONE
         await first.check()
-        assert await second.take()
+        assert await second.take() is Predecessor.LOST
         await second.check()
         for _ in range(3):
             with pytest.raises(Superseded, match=r"Another gateway \(host b, started .*\)") as raised:
@@ -111,9 +111,9 @@ def test_an_orderly_end_needs_no_waiting() -> None:
         await first.take()
         await first.release()
         second = fence(warehouse)
-        assert not await second.take()
+        assert await second.take() is Predecessor.ENDED
         await second.check()
-        assert await fence(warehouse).take()
+        assert await fence(warehouse).take() is Predecessor.LOST
 
     asyncio.run(story())
 
@@ -124,8 +124,8 @@ def test_a_database_that_is_made_later_or_anew() -> None:
     async def story() -> None:
         warehouse = Warehouse()
         first, second = fence(warehouse), fence(warehouse)
-        assert not await first.take()
-        assert not await second.take()
+        assert await first.take() is Predecessor.NONE
+        assert await second.take() is Predecessor.NONE
         await first.check()
         recreate(warehouse)
         await first.check()
@@ -475,3 +475,33 @@ async def test_who_comes_when_a_check_has_just_ended_begins_another_one(clock: C
     hold.go.set()
     await asyncio.gather(first, late)
     assert len(warehouse.texts) == 1
+
+
+async def test_a_gateway_that_has_handed_over_does_nothing_more() -> None:
+    warehouse = database()
+    first, second = fence(warehouse), fence(warehouse)
+    await first.take()
+    await first.check()
+    stands = first._stands
+
+    async def stands_then_stops(epoch: TableName) -> bool:
+        first.step_down("It is being stopped.")
+        return await stands(epoch)
+
+    first._stands = stands_then_stops  # type: ignore[method-assign]
+    with pytest.raises(Superseded, match="being stopped"):
+        await first.check()
+    assert not first.is_sure_now
+    with pytest.raises(Superseded):
+        await first.sure()
+    found = await second.other()
+    assert found is not None
+    assert not found.ended
+    await first.hand_over()
+    found = await second.other()
+    assert found is not None
+    assert found.ended
+    assert await second.take() is Predecessor.YIELDED
+    # Its end is not recorded where there is a successor.
+    await first.release()
+    assert await fence(warehouse).take() is Predecessor.LOST

@@ -292,3 +292,17 @@ def test_a_drop_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None
 
     asyncio.run(story())
     assert [each.levelname for each in caplog.records] == ["WARNING"]
+
+
+def test_what_clients_of_another_gateway_may_read_is_kept() -> None:
+    async def story(janitor: Janitor, readers: Readers, spark: StoredPartitions) -> None:
+        janitor.hold(0.3)
+        janitor.retire("v", PARTS, OLD)
+        await janitor.drop_now("w", PARTS)
+        await janitor.sweep()
+        assert spark.dropped == []
+        assert janitor.waiting == 2
+        await janitor.wait_for_drop(20)
+        assert janitor.waiting < 2
+
+    on_janitor(story, retention_seconds=0.0)

@@ -143,6 +143,7 @@ class Service:
     address: str = ""
     login_error: FreshgateError | None = None
     replies: int = 0
+    is_busy: bool = False
 
     def came_from(self, address: str) -> None:
         self.address = address

@@ -17,6 +17,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
@@ -40,6 +41,9 @@ PROCESS = "freshgate.gateway_process"
 BEAT = "freshgate.gateway_alive"
 LEAVING = "freshgate.gateway_leaving"
 """Its gateway has begun to shut down."""
+YIELDED = "freshgate.gateway_yielded"
+"""Its gateway changes and routes nothing any more, and tells no end of a write that the next one does not know of.
+Statements of its clients may still run."""
 RELEASED = "freshgate.gateway_ended"
 """Its gateway was shut down properly."""
 NO_SUCH_VIEW = frozenset({"42704", "42P01"})
@@ -64,6 +68,18 @@ class OtherGateway(FreshgateError):
     """Another gateway that is alive serves this metastore, so this one does not start."""
 
     sqlstate = "55006"
+
+
+class Predecessor(Enum):
+    """How the gateway has ended that had the epoch before."""
+
+    NONE = "none"
+    ENDED = "ended"
+    """It was shut down properly."""
+    YIELDED = "yielded"
+    """It has handed over; its clients may still read."""
+    LOST = "lost"
+    """It was killed, or still runs, and may not know that it was superseded."""
 
 
 class Fence:
@@ -110,6 +126,8 @@ class Fence:
         """Whether Spark runs scripts, so that changes fail there once the epoch is gone. Asked for one of several."""
         self.locations: set[str] = set()
         """Locations of the storage database that were seen; more than one if it was changed."""
+        self.changing = 0
+        """Statements under way that change views or storage."""
         self.lost: str | None = None
         """Why this gateway does not change views; None while it may."""
 
@@ -169,20 +187,18 @@ class Fence:
                 return _presence(found, epochs.number_of(epoch))
         return None
 
-    async def take(self) -> bool:
+    async def take(self) -> Predecessor:
         """Creates the next epoch if the storage database exists; otherwise it is created with the database. A gateway
-        that may not write stays so until `regain`. Raises Superseded if another gateway does the same.
-
-        Returns whether the database has the epoch of a gateway that was not shut down properly: it was killed, or still
-        runs.
+        that may not write stays so until `regain`. Returns how the gateway before has ended. Raises Superseded if
+        another gateway does the same.
         """
         async with self._taking:
             return await self._take()
 
-    async def _take(self) -> bool:
+    async def _take(self) -> Predecessor:
         if not await self._found_database():
             self._epoch = None
-            return False
+            return Predecessor.NONE
         if self._several:
             self.runs_scripts = await self._tries_scripts()
         before = await self._epochs()
@@ -195,7 +211,12 @@ class Fence:
         if (await self._epochs())[-1:] != [epoch]:
             raise Superseded(_superseded(await self._place_of_last()))
         self._epoch, self.since = epoch, time.time()
-        return last is not None and RELEASED not in last
+        if last is None:
+            # What was listed and cannot be read may be that of a gateway that runs.
+            return Predecessor.LOST if before else Predecessor.NONE
+        if RELEASED in last:
+            return Predecessor.ENDED
+        return Predecessor.YIELDED if YIELDED in last else Predecessor.LOST
 
     async def _tries_scripts(self) -> bool:
         try:
@@ -335,6 +356,8 @@ class Fence:
                         return False
         finally:
             self.counts.check_seconds.add(self._clock() - asked_at)
+        # It may have stepped down meanwhile.
+        self._tell_loss()
         self._asked_at = max(self._asked_at, asked_at)
         return True
 
@@ -376,6 +399,17 @@ class Fence:
         epoch stays, because otherwise its number would be used again."""
         if self.lost is None:
             await self._set({RELEASED: "true"})
+
+    def step_down(self, why: str) -> None:
+        """From now on this gateway changes, routes and tells nothing that only the one that leads may; `why` says that
+        to clients."""
+        if self.lost is None:
+            self.lost, self.since = why, time.time()
+
+    async def hand_over(self) -> None:
+        """Lets the next gateway lead at once. Call it after `step_down`, when nothing that changes views is under
+        way."""
+        await self._set({YIELDED: "true"})
 
     def _next_beat(self) -> str:
         self._beats += 1
@@ -437,7 +471,7 @@ def _presence(found: Mapping[str, str], epoch: int) -> PresenceMark:
         Process.parse(found.get(PROCESS, "")),
         found.get(BEAT, ""),
         leaving=LEAVING in found,
-        ended=RELEASED in found,
+        ended=RELEASED in found or YIELDED in found,
         relay=_decoded(found.get(RELAY, "")),
         epoch=epoch,
     )

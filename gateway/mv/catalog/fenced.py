@@ -33,6 +33,13 @@ class Fenced:
         no effect."""
         if not epochs.changes(sql):
             return await send(sql, None)
+        self._fence.changing += 1
+        try:
+            return await self._change(sql, send)
+        finally:
+            self._fence.changing -= 1
+
+    async def _change(self, sql: str, send: Send[R]) -> R:
         if self._fence.runs_scripts and epochs.fits_script(sql):
             for _ in range(ATTEMPTS):
                 if (epoch := self._fence.epoch_view) is None:

@@ -91,6 +91,9 @@ class PendingWrites:
         self._now_ms = now_ms
         self._pending: dict[TablesWritten, _Pending] = {}
 
+    def __len__(self) -> int:
+        return len(self._pending)
+
     def begin(self, write: TablesWritten, ending: Ending | None = None) -> None:
         """A statement is decided. `ending` asks whether it has ended; None: it cannot be asked."""
         self._pending[write] = _Pending(ending)

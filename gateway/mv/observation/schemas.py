@@ -45,6 +45,11 @@ class Schemas:
         for table in tables:
             self._known.pop(table, None)
 
+    def forget_all(self) -> None:
+        """Forgets all schemas."""
+        self._forgotten += 1
+        self._known.clear()
+
     def forget_named(self, named: Mentioned) -> None:
         """Forgets the schemas of all tables that a statement may name, because it may change their columns."""
         self._forgotten += 1

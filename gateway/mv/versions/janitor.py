@@ -71,9 +71,15 @@ class Janitor:
         """The ids of views whose storage `drop_now` is dropping."""
         self._since: dict[str, int] = {}
         """The moments at which current versions were published, by view id; only for views with a replaced version."""
+        self._held_until = 0.0
+        """By the monotonic clock: before, nothing is dropped."""
         self._wake = asyncio.Event()
         self._dropped = asyncio.Condition()
         self.loop = loops.Loop("janitor", self._turn)
+
+    def hold(self, seconds: float) -> None:
+        """Drops nothing for so long: clients of another gateway may read what they began to read there."""
+        self._held_until = self._clock() + seconds
 
     def retire(
         self,
@@ -97,6 +103,7 @@ class Janitor:
         self._add(Retired(view_id, leftover, published, now, due, version, at))
 
     def _add(self, retired: Retired) -> None:
+        retired.not_before = max(retired.not_before, self._held_until)
         self._retired.setdefault(retired.view_id, []).append(retired)
         self._wake.set()
 
@@ -130,7 +137,7 @@ class Janitor:
 
     def is_due(self, retired: Retired) -> bool:
         """Whether nothing keeps it any longer, so that the next sweep drops it."""
-        return retired.not_before <= self._clock() and not self._held(retired)
+        return max(retired.not_before, self._held_until) <= self._clock() and not self._held(retired)
 
     def readers_of(self, view_id: str, number: int) -> int:
         """How many open statements and transactions may read the version."""
@@ -154,7 +161,7 @@ class Janitor:
         dropped = False
         self._leaving.add(view_id)
         try:
-            if not self._held(retired):
+            if self.is_due(retired):
                 await self._drop(retired)
                 dropped = True
         except FreshgateError as error:

@@ -500,6 +500,10 @@ class Sessions:
         """The number of sessions with a statement that their client waits for."""
         return sum(session.is_busy() for session in self._sessions.values())
 
+    def run_own(self) -> bool:
+        """Whether one of the gateway's own statements runs in any session."""
+        return any(session.runs_own() for session in self._sessions.values())
+
     def abandon(self) -> None:
         """Removes the sessions that Spark has not ended in time when the gateway stops."""
         for session in list(self._sessions.values()):
