@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -163,7 +164,7 @@ LEADS = "this gateway leads"
 ROUNDS = 3
 TABLES = [f"moving.tokens_{n}" for n in range(12)]
 """One for each writer, and another one after each INSERT that failed: Spark may go on with it, and INSERTs into one
-table that run at the same time delete each other's files."""
+table that run at the same time delete each other's files. It comes last then."""
 
 
 class Tokens:
@@ -176,7 +177,7 @@ class Tokens:
         self.told: set[int] = set()
         """Tokens whose INSERT has succeeded."""
         self.reads = 0
-        self._tables = list(TABLES)
+        self._tables = deque(TABLES)
         self._sent: set[int] = set()
         self._random = random.Random(seed)
         self._stop = threading.Event()
@@ -217,7 +218,7 @@ class Tokens:
                 self._stop.wait(0.2)
 
     def _write(self) -> None:
-        table = self._tables.pop()
+        table = self._tables.popleft()
 
         def insert(cursor: Any) -> None:
             nonlocal table
@@ -227,7 +228,8 @@ class Tokens:
             try:
                 rows(cursor, f"INSERT INTO {table} VALUES ({token})")
             except (OperationalError, TTransportException, OSError):
-                table = self._tables.pop()
+                self._tables.append(table)
+                table = self._tables.popleft()
                 raise
             self.told.add(token)
             self.note(f"told {token}")
