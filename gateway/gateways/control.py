@@ -71,7 +71,7 @@ class ControlLink:
 
     async def heeded(self) -> None:
         """Returns when the leader takes for changed whatever the statements of this gateway's clients have written
-        before this call, and has led after that. Raises FreshgateError if that cannot be found out."""
+        before this call, and has led after that. Raises FreshgateError if it does not answer."""
         try:
             async with asyncio.timeout(HEEDED_SECONDS):
                 while True:
