@@ -312,7 +312,7 @@ def test_a_progress_bar_is_full_only_at_the_end(percent: float | None, said: str
 
 def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
-    assert list(found) == ["views", "tasks", "next", "storage_guard"]
+    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard"]
     assert found["storage_guard"] is None
     assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
     weekly = found["views"][3]
@@ -458,7 +458,8 @@ def test_a_gateway_with_all_columns_gets_three_queries() -> None:
     status = Client(LOCAL, gateway, None).status("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
     assert [each.paused for each in status.views] == [False, True]
-    views, tasks, about = gateway.statements
+    views, tasks, about, gateways = gateway.statements
+    assert gateways == ("SHOW GATEWAYS", None)
     assert about == ("SELECT * FROM freshgate.gateway", None)
     assert "unix_millis(next_refresh_time) AS next_refresh_time" in views[0]
     assert views[0].endswith(" FROM freshgate.materialized_views WHERE database_name = %(database)s")
@@ -474,10 +475,10 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
     client = Client(LOCAL, gateway, None)
     client.status(None)
     first = len(gateway.statements)
-    assert first <= 6
+    assert first <= 7
     assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
-    assert len(later) == (3 if "job_status" in known else 4)
+    assert len(later) == (4 if "job_status" in known else 5)
     assert all(column in later[0] for column in known)
 
 
@@ -605,4 +606,46 @@ def test_an_older_gateway_is_asked_once_about_itself() -> None:
     gateway = Older([view("m")], "job_status", "next_refresh_time")
     client = Client(LOCAL, gateway, None)
     assert [client.status(None).guard for _ in range(2)] == [None, None]
-    assert len(gateway.statements) == 5
+    assert len(gateway.statements) == 7
+
+
+def test_an_older_gateway_is_asked_once_for_others() -> None:
+    class Older(Gateway):
+        def execute(self, sql: str, parameters: Any) -> None:
+            super().execute(sql, parameters)
+            if sql == "SHOW GATEWAYS":
+                raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42601", 0, "no syntax")))
+
+    gateway = Older([view("m")], "job_status", "next_refresh_time")
+    client = Client(LOCAL, gateway, None)
+    assert [client.status(None).gateways for _ in range(2)] == [(), ()]
+    assert len(gateway.statements) == 7
+
+
+def gateway_row(number: int, role: str, since: object) -> dict[str, Any]:
+    address = f"gateway-{number}.example:10009"
+    return {"address": address, "role": role, "epoch": 7, "since": since, "clients": 10 * number, "version": "0.1.0"}
+
+
+def test_several_gateways_are_shown() -> None:
+    rows = [
+        gateway_row(1, "LEADER", NOW.replace(tzinfo=None) - timedelta(hours=3, minutes=12)),
+        gateway_row(2, "SILENT", None),
+    ]
+    status = status_of([], [], [], {}, rows)
+    lines = text.render(status, NOW, Style(80), "x")
+    assert [line.split() for line in lines[3:6]] == [
+        ["GATEWAY", "ROLE", "FOR", "EPOCH", "CLIENTS", "VERSION"],
+        ["gateway-1.example:10009", "LEADER", "3h", "12m", "7", "10", "0.1.0"],
+        ["gateway-2.example:10009", "SILENT", "-", "7", "20", "0.1.0"],
+    ]
+    leader, silent = json_of(status, NOW)["gateways"]
+    assert (leader["since_seconds"], leader["role"], leader["clients"]) == (11_520, "LEADER", 10)
+    assert (silent["since"], silent["since_seconds"]) == (None, None)
+    # One that is alone needs no table, unless something is wrong with it.
+    assert len(text.render(status_of([], [], [], {}, rows[:1]), NOW, Style(80), "x")) == 2
+    assert any("SUPERSEDED" in line for line in _shown_of(gateway_row(1, "SUPERSEDED", None)))
+
+
+def _shown_of(*rows: dict[str, Any]) -> list[str]:
+    return text.render(status_of([], [], [], {}, rows), NOW, Style(80), "x")

@@ -1,4 +1,4 @@
-"""Connects to a gateway by its URL, and reads its status in at most four statements."""
+"""Connects to a gateway by its URL, and reads its status in at most five statements."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ ERROR_BYTES_MAX = 1000
 """How much of an error page over HTTP is read."""
 NO_SUCH_COLUMN = "42703"
 NO_SUCH_TABLE = "42P01"
+SYNTAX_ERROR = "42601"
 NO_SUCH_SCHEMA = "[SCHEMA_NOT_FOUND]"
 """Spark uses the SQLSTATE of this error for other errors too."""
 
@@ -262,6 +263,7 @@ class Client:
         self._transport = transport
         self._missing: frozenset[str] = frozenset()
         self._is_older = False
+        self._lists_gateways = True
 
     @classmethod
     def connect(cls, target: Target) -> Self:
@@ -294,10 +296,10 @@ class Client:
                 "MvDatabaseName",
                 database,
             )
-            about = self._about()
+            about, gateways = self._about(), self._gateways()
         except _FAILURES as error:
             raise _failed(self._target, error) from error
-        return status_of(views, jobs, tasks, about)
+        return status_of(views, jobs, tasks, about, gateways)
 
     def _views(self, database: str | None) -> list[Row]:
         while True:
@@ -324,6 +326,18 @@ class Client:
             self._is_older = True
             return {}
         return rows[0] if rows else {}
+
+    def _gateways(self) -> list[Row]:
+        """The rows of SHOW GATEWAYS, which is not sent to Spark; empty if the gateway is an older one."""
+        if not self._lists_gateways:
+            return []
+        try:
+            return self._rows("SHOW GATEWAYS", "", None)
+        except HiveError as error:
+            if _status(error)[0] != SYNTAX_ERROR:
+                raise
+            self._lists_gateways = False
+            return []
 
     def _check_database(self, database: str) -> None:
         """Raises StatusFailed if the database does not exist, to tell a misspelled name from a database without

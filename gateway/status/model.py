@@ -87,6 +87,20 @@ class RefreshTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedGateway:
+    """One of the gateways over the same metastore."""
+
+    address: str
+    role: str
+    """LEADER, DOOR, ..."""
+    epoch: int | None
+    since: datetime | None
+    """In UTC, by the clock of that gateway."""
+    clients: int | None
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The status of a gateway: views by name, and tasks, running ones first."""
 
@@ -96,6 +110,8 @@ class Status:
     """Whether the guard inside Spark protects what views store: ACTIVE, ABSENT, OFF or UNKNOWN. None: not reported."""
     guard_reason: str | None = None
     """Why it does not."""
+    gateways: tuple[ListedGateway, ...] = ()
+    """The one that leads first; empty: not reported."""
 
     @property
     def next(self) -> tuple[View, ...]:
@@ -104,9 +120,16 @@ class Status:
         return tuple(view for _, _, view in sorted(due, key=lambda item: item[:2]))
 
 
-def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row], about: Row = NOTHING_KNOWN) -> Status:
-    """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(), and
-    the one of freshgate.gateway. If the views have no job_status, that of their jobs is used."""
+def status_of(
+    views: Iterable[Row],
+    jobs: Iterable[Row],
+    tasks: Iterable[Row],
+    about: Row = NOTHING_KNOWN,
+    gateways: Iterable[Row] = (),
+) -> Status:
+    """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(), the
+    one of freshgate.gateway, and those of SHOW GATEWAYS. If the views have no job_status, that of their jobs is
+    used."""
     job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
     shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
     running = [_task(row) for row in tasks]
@@ -115,6 +138,7 @@ def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row], a
         tuple(sorted(running, key=lambda task: (task.status != RUNNING, str(task.since or ""), task.title, task.id))),
         _text(about, "storage_guard"),
         _text(about, "storage_guard_reason"),
+        tuple(map(_member, gateways)),
     )
 
 
@@ -132,6 +156,18 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
                 "schedule": view.schedule,
             }
             for view in status.next
+        ],
+        "gateways": [
+            {
+                "address": each.address,
+                "role": each.role,
+                "epoch": each.epoch,
+                "since": _iso(each.since),
+                "since_seconds": _age(each.since, now),
+                "clients": each.clients,
+                "version": each.version,
+            }
+            for each in status.gateways
         ],
         "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
     }
@@ -180,6 +216,17 @@ def _task(row: Row) -> RefreshTask:
         partitions_needed=int(progress[3]) if progress else None,
         spark_progress=_text(row, "sparkprogress"),
         row_count=int(rows) if rows is not None and rows.isdecimal() else None,
+    )
+
+
+def _member(row: Row) -> ListedGateway:
+    return ListedGateway(
+        address=_text(row, "address") or "",
+        role=_text(row, "role") or "",
+        epoch=row.get("epoch"),
+        since=_moment(_text(row, "since")),
+        clients=row.get("clients"),
+        version=_text(row, "version"),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.status.model import DAMAGED, RUNNING, RefreshTask, Status, View
+from gateway.status.model import DAMAGED, RUNNING, ListedGateway, RefreshTask, Status, View
 
 BAR_CHARACTERS = 10
 GAP = "  "
@@ -26,6 +26,7 @@ NEXT_MAX = 10
 """Maximum number of listed next runs. All of them are shown with their views, and in --json."""
 NOTHING = "-"
 
+LEADER, DOOR = "LEADER", "DOOR"
 RED, GREEN, YELLOW = "31", "32", "33"
 COLOURS = {
     "FRESH": GREEN,
@@ -36,6 +37,10 @@ COLOURS = {
     "FAILED": RED,
     "SUCCESS": GREEN,
     "paused": YELLOW,
+    LEADER: GREEN,
+    "SUSPECTING": YELLOW,
+    "SILENT": RED,
+    "SUPERSEDED": RED,
 }
 FRESHNESS_ORDER = ("FRESH", "FRESH_WITHIN_GRACE", "STALE", "UNKNOWN", DAMAGED)
 TROUBLE = frozenset({"FAILED", "CANCELED"})
@@ -75,6 +80,10 @@ def render(status: Status, now: datetime, style: Style, source: str) -> list[str
     shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
     if status.guard is not None:
         shown.append(_cut(_guard(status), style))
+    if len(status.gateways) > 1 or any(each.role != LEADER for each in status.gateways):
+        room = None if height is None else max(ROOM_MIN, height // 4)
+        lines = [_gateway_line(each, now) for each in status.gateways]
+        shown += ["", *_table(GATEWAY_COLUMNS, lines, style, room)]
     tail = []
     if status.tasks:
         room = None if height is None else max(ROOM_MIN, height // 3)
@@ -149,6 +158,14 @@ TASK_COLUMNS: tuple[Column, ...] = (
     ("TIME", False),
     ("BY", False),
 )
+GATEWAY_COLUMNS: tuple[Column, ...] = (
+    ("GATEWAY", False),
+    ("ROLE", False),
+    ("FOR", False),
+    ("EPOCH", True),
+    ("CLIENTS", True),
+    ("VERSION", False),
+)
 NEXT_COLUMNS: tuple[Column, ...] = (("NEXT", False), ("IN", False), ("AT (UTC)", False))
 
 
@@ -169,6 +186,19 @@ def _summary(status: Status) -> str:
 def _guard(status: Status) -> str:
     reason = f": {plain(status.guard_reason)}" if status.guard_reason else ""
     return f"Guard inside Spark: {status.guard}{reason}"
+
+
+def _gateway_line(member: ListedGateway, now: datetime) -> StatusLine:
+    return StatusLine(
+        (
+            member.address,
+            member.role,
+            _age(member.since, now),
+            *(NOTHING if number is None else str(number) for number in (member.epoch, member.clients)),
+            member.version or NOTHING,
+        ),
+        urgent=member.role not in (LEADER, DOOR),
+    )
 
 
 def _view_line(view: View, now: datetime) -> StatusLine:

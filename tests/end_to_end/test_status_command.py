@@ -78,6 +78,8 @@ def unchanged(shared: Database) -> Database:
 
 def test_stale_views_are_shown_with_their_reasons(base: Database) -> None:
     assert [view["freshness"] for view in json_status(base)["views"]] == ["FRESH", "FRESH"]
+    (alone,) = json_status(base)["gateways"]
+    assert (alone["role"], alone["since_seconds"] < 3600) == ("LEADER", True)
     base.run("INSERT INTO t VALUES (0)")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         base.run("REFRESH MATERIALIZED VIEW served")
