@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -306,6 +306,8 @@ def test_every_count_is_shown() -> None:
         connects=8,
         connects_failed=9,
     )
+    counted = {each.name: getattr(traffic, each.name) for each in fields(Traffic) if each.default == 0}
+    assert all(counted.values())
     audit.counts.requests["GetOperationStatus"] += 10
     audit.counts.requests["other"] += 11
     refused = audit.begin(session_of("a"), "p", Understood("SELECT 1"))
@@ -354,6 +356,7 @@ def test_every_count_is_shown() -> None:
         "statement_duration_seconds_count": 1,
     }
     assert {name: samples[f"freshgate_{name}", ()] for name in expected} == expected
+    assert set(counted.values()) <= set(samples.values())
     methods = {
         dict(labels)["method"]: value for (name, labels), value in samples.items() if name.endswith("requests_total")
     }

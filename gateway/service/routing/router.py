@@ -3,6 +3,11 @@
 A statement without any name of interest is forwarded after a cheap scan of its words (`plain`). Other statements are
 parsed. What a statement reads and writes decides whether views are refreshed first, a write is noted, or the statement
 is refused. Deciding holds nothing but claims and versions: what a statement does takes place once it is under way.
+
+The thorough way (`consider`) has a method for each question, in this order: is it the gateway's own (`_consider`,
+`_for_spark`), does a view answer it that it does not name (`_query`), does it count for suggestions (`_counted`), does
+it name versions or the catalog's functions (`_resolved`), and which views does it read, and what else does it do
+(`_decided`).
 """
 
 from __future__ import annotations
