@@ -14,6 +14,7 @@ from gateway import server
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import fence, naming
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger
@@ -22,6 +23,7 @@ from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.storage_looks import StorageLooks
+from gateway.mv.ports import Send as Sending
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.progress import Report
 from gateway.mv.versions.version_numbers import VersionNumbers
@@ -180,6 +182,14 @@ def _nobody_asks_who_leads() -> None:
     async def nothing(*_: object) -> None: ...
 
     _instead(Client, "_led", nothing)
+
+
+@_bug("a change of a gateway that does not lead any more comes late", "this one", "leaders")
+def _changes_are_sent_as_they_are() -> None:
+    async def run(_: object, sql: str, send: Sending[Any]) -> Any:
+        return await send(sql, None)
+
+    _instead(Fenced, "run", run)
 
 
 @_bug("the end of a write is told by a gateway that does not lead any more", "d34f64ee", "leaders")

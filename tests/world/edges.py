@@ -41,10 +41,10 @@ class Edges:
         return self.monotonic()
 
     def time(self) -> float:
-        return EPOCH + self._loop.time()
+        return EPOCH + self._loop.now
 
     def time_ns(self) -> int:
-        return EPOCH * 1_000_000_000 + int(self._loop.time() * 1_000_000_000)
+        return EPOCH * 1_000_000_000 + int(self._loop.now * 1_000_000_000)
 
     def gmtime(self) -> struct_time:
         return gmtime(self.time())

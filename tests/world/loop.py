@@ -20,6 +20,9 @@ Callback = Callable[..., object]
 WHO: ContextVar[str] = ContextVar("who", default="")
 """The process whose callback it is: one that is paused runs none."""
 
+RATES = (1.0, 0.9, 1.1)
+"""The rates of the clocks of several gateways."""
+
 
 class Handle:
     """A callback that waits, as asyncio's Handle and TimerHandle."""
@@ -55,7 +58,9 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
     """Runs nothing by itself: `step` runs the next callback that is ready, `pass_time` makes timers ready."""
 
     def __init__(self, now: float) -> None:
-        self._now = now
+        self._began = self._now = now
+        self._rates: dict[str, float] = {}
+        """Of the clocks of processes, where they do not run as the world's."""
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = count()
@@ -79,6 +84,20 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
             held.append(handle)
         else:
             handle.run()
+
+    @property
+    def now(self) -> float:
+        """The world's time."""
+        return self._now
+
+    def set_rate(self, who: str, rate: float) -> None:
+        """The clock of a process runs so much faster than the world's. (Both showed the same in the beginning.)"""
+        self._rates[who] = rate
+
+    def wake(self, when: float) -> None:
+        """Something happens at this moment of the world's time."""
+        handle = Handle(lambda: None, (), Context(), when)
+        heapq.heappush(self._timers, (when, next(self._numbers), handle))
 
     def pause(self, who: str) -> None:
         """As SIGSTOP: the process runs nothing, and its clocks go on."""
@@ -115,7 +134,12 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
     # --- for asyncio -------------------------------------------------------------------------------
 
     def time(self) -> float:
-        return self._now
+        """What the clock of the process shows that asks."""
+        return self._began + (self._now - self._began) * self._rate
+
+    @property
+    def _rate(self) -> float:
+        return self._rates.get(WHO.get(), 1.0) if self._rates else 1.0
 
     def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         handle = Handle(callback, args, context, self._now)
@@ -126,11 +150,12 @@ class Loop(cast(Any, asyncio.AbstractEventLoop)):  # type: ignore[misc]
         return self.call_soon(callback, *args, context=context)
 
     def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         handle = Handle(callback, args, context, when)
-        heapq.heappush(self._timers, (when, next(self._numbers), handle))
+        due = self._began + (when - self._began) / self._rate
+        heapq.heappush(self._timers, (due, next(self._numbers), handle))
         return handle
 
     def create_future(self) -> asyncio.Future[Any]:

@@ -11,6 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from sql.texts.epochs import is_epoch
+from world.loop import RATES
 from world.statements import combined, relations
 from world.storage import Key, Place, Shown, rows_at, shown
 from world.tables import NOTHING, Rows, Table
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from world.world import World
 
 OUTSIDE = "outside"
+WAITED_SECONDS = 1.8
+"""So long at least a successor waits, by the fastest clock, before it looks at anything or changes it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -73,6 +76,8 @@ class Oracle:
         self.spoilt: list[tuple[float, str]] = []
         """When stored rows were changed past the gateways, and of which storage."""
         self._definitions: dict[str, Definition] = {}
+        self._dropped: dict[str, float] = {}
+        """When each epoch was dropped."""
         self.may_go: set[str] = set()
         """Storages of views that a client has told to be dropped or replaced."""
         for name, thing in world.metastore.things.items():
@@ -96,15 +101,20 @@ class Oracle:
         at once, and a view that is renamed before Spark resolves the name may show any of its states."""
         tables = self._world.metastore.tables.values()
         is_there = view in self._world.metastore.things
-        since = self._world.loop.time() - self._world.tuning.probe_interval
+        since = self._world.loop.now - self._trusted
         return Read(
             view, {table.name: self._oldest(table, gateway) if is_there else 0 for table in tables}, since, gateway
         )
 
+    @property
+    def _trusted(self) -> float:
+        """For how many seconds of the world's time a look may be trusted."""
+        return self._world.tuning.probe_interval / (min(RATES) if self._world.several else 1.0)
+
     def _oldest(self, table: Table, gateway: str) -> int:
         """The last state that a read must see: of what its gateway has heard the end of, or what was long ago. Of
         several gateways of which one leads: of what any client was told the end of."""
-        seen = self._world.loop.time() - self._world.tuning.probe_interval
+        seen = self._world.loop.now - self._trusted
         writes = [write for write in self.writes if write.table == table.name]
         if self._world.several:
             heard = {write.state for write in writes if write.told}
@@ -176,7 +186,7 @@ class Oracle:
         place = places[-1] if places else (public.number, "a" if storage.partitioned else None)
         if how == "grow" and storage.partitioned:
             place = (public.number, "z")
-        self.spoilt.append((self._world.loop.time(), public.storage))
+        self.spoilt.append((self._world.loop.now, public.storage))
         if how == "drop":
             storage.partitions.pop(place, None)
         elif how == "lose":
@@ -227,6 +237,17 @@ class Oracle:
                 yield from self._bases(self._shown_as(name))
 
     # --- what gateways change ----------------------------------------------------------------------
+
+    def before_change(self, running: Statement) -> None:
+        """Spark begins a change of views or storage. One of several gateways makes none when another one may have
+        begun to."""
+        gone = self._dropped.get(self._world.epoch_of(running.gateway) or "")
+        if self._world.several and gone is not None and self._world.loop.now - gone > WAITED_SECONDS:
+            self._world.violate(f"{running.gateway} changes something, and another gateway leads: {running.text}")
+
+    def drop_epoch(self, epoch: str) -> None:
+        """The gateway that it belonged to leads no more."""
+        self._dropped.setdefault(epoch, self._world.loop.now)
 
     def before_switch(self, gateway: str, view: str, text: str) -> None:
         """ALTER VIEW: of one storage the next version takes the place of the one from which its refresh began."""

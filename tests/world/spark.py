@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fake_spark import Answer, SparkOperation, SparkServer, SparkSession
 
@@ -21,6 +21,7 @@ from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from sql.names import Namespace
 from sql.texts import epochs
 from world import statements
+from world.loop import RATES
 from world.storage import Metastore
 from world.tables import File, Table
 
@@ -42,6 +43,10 @@ SYNCHRONOUS_RESTS = (0, 45, 100)
 """How many seconds such a one does nothing that others see."""
 KILLED_SECONDS = 0.9
 """The same of a short statement whose gateway was killed: its successor waits a second."""
+BYTES_LATE_SECONDS = (0.3, 1, 3, 12)
+"""How much later than it was sent a change of one of several gateways may reach Spark."""
+CHANGES = frozenset({"create", "publish", "props", "drop", "insert"})
+"""The kinds of the statements by which gateways change views and storage."""
 GATEWAYS_KILLED_SECONDS = {"insert": LATE_INSERT_SECONDS, "write": LATE_INSERT_SECONDS}
 VERSION = "4.1.4 0000000000000000000000000000000000000000"
 """As `version()` prints it."""
@@ -198,6 +203,8 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         if (answer := self.at_once(sql)) is not None:
             return answer
         running = self.submit(session, sql)
+        if self.world.several and running.kind in CHANGES and self.world.choices.once_in(12):
+            self._rest(running, BYTES_LATE_SECONDS[self.world.choices.of(len(BYTES_LATE_SECONDS))])
         if on_start is not None:
             on_start("1")
         columns = ("id",) if running.text.startswith("DESCRIBE DETAIL") else ()
@@ -230,15 +237,29 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
 
     def submit(self, session: SimulatedSession, text: str) -> Statement:
         """Begins a statement. Raises as `begin`."""
-        script = statements.SCRIPT.fullmatch(text)
-        found = statements.known(text if script is None else script["statement"])
+        if (script := statements.SCRIPT.fullmatch(text)) is not None:
+            found, epoch = statements.known(script["statement"]), f"{script[1]}.{script[2]}"
+            return self.begin(session, found.kind, script["statement"], lambda at: self._in_script(at, epoch, found))
+        found = statements.known(text)
+        return self.begin(session, found.kind, text, lambda at: self._carry_out(at, found))
 
-        def work(running: Statement) -> object:
-            if script is not None:
-                running.metastore.thing(f"{script[1]}.{script[2]}")
-            return found.handler(running, found.found)
+    def _carry_out(self, running: Statement, found: statements.Known) -> object:
+        if running.kind in CHANGES:
+            self.world.oracle.before_change(running)
+        return found.handler(running, found.found)
 
-        return self.begin(session, found.kind, found.found.string, work)
+    def _in_script(self, running: Statement, epoch: str, found: statements.Known) -> statements.Steps:
+        """Runs the two statements of a script, the second one at once or a moment after the first one."""
+        running.metastore.thing(epoch)
+        if self.world.choices.once_in(4):
+            deadline = running.deadline
+            running.deadline = min(deadline, self.world.loop.now + SHORT_SECONDS)
+            yield
+            running.deadline = deadline
+        answer: Any = self._carry_out(running, found)
+        if isinstance(answer, GeneratorType):
+            answer = yield from answer
+        return cast("statements.Answer", answer or [])
 
     def begin(self, session: SimulatedSession, kind: str, text: str, work: Callable[[Statement], object]) -> Statement:
         """Raises UpstreamLost where the session is gone. A gateway that was killed hears nothing any more."""
@@ -249,7 +270,7 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         if not session.alive:
             raise UpstreamLost("The connection to Spark is closed. Try again.")
         long = kind in {"insert", "write", "read", "look"}
-        deadline = float("inf") if long else self.world.loop.time() + SHORT_SECONDS
+        deadline = float("inf") if long else self.world.loop.now + SHORT_SECONDS
         running = Statement(self, session, kind, text, work, self.world.loop.create_future(), deadline)
         running.fault = self._fault_of(kind)
         running.lasts = kind in {"insert", "read"} and self.world.choices.once_in(6)
@@ -273,6 +294,16 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         if running in self.running and running.future is not None:
             self._let_go(running, LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS)
 
+    def _rest(self, running: Statement, seconds: float) -> None:
+        """It takes no step before."""
+        running.rests_until = self.world.loop.now + seconds
+        running.deadline = max(running.deadline, running.rests_until + SHORT_SECONDS)
+        self.world.loop.wake(running.rests_until)
+
+    def _late(self, seconds: float) -> float:
+        """So long Spark goes on with what nobody waits for; gateways wait a little longer, by clocks of their own."""
+        return seconds * min(RATES) if self.world.several else seconds
+
     def _let_go(self, running: Statement, seconds: float) -> None:
         """It ends at once, or later, or is carried out later."""
         running.future = None
@@ -283,17 +314,16 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         if becomes < 2:
             self._abort(running)
             return
-        running.deadline = self.world.loop.time() + seconds
+        running.deadline = self.world.loop.now + self._late(seconds)
+        running.rests_until = min(running.rests_until, running.deadline)
         running.fault = Fault.FAILS if becomes == 2 else None
         if running.kind == "insert":
             self.world.oracle.given_up(running)
 
     def _run_on(self, running: Statement) -> None:
         """A synchronous statement whose connection is gone: it is carried out, perhaps much later."""
-        rests = SYNCHRONOUS_RESTS[self.world.choices.of(len(SYNCHRONOUS_RESTS))]
-        running.deadline = self.world.loop.time() + SYNCHRONOUS_SECONDS
-        running.rests_until = self.world.loop.time() + rests
-        self.world.loop.call_at(running.rests_until, lambda: None)
+        running.deadline = self.world.loop.now + SYNCHRONOUS_SECONDS
+        self._rest(running, SYNCHRONOUS_RESTS[self.world.choices.of(len(SYNCHRONOUS_RESTS))])
 
     # --- steps -------------------------------------------------------------------------------------
 
@@ -333,7 +363,8 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
                 self._lose(running.session)
                 future, running.future = running.future, None
                 late = LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS
-                running.deadline = self.world.loop.time() + late
+                running.deadline = self.world.loop.now + self._late(late)
+                running.rests_until = min(running.rests_until, running.deadline)
                 if running.synchronous:
                     self._run_on(running)
                 if running.kind == "insert":
@@ -385,9 +416,15 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         """All its connections break; nobody there hears anything more."""
         for running in [each for each in self.running if each.gateway == name]:
             if running.future is not None:
-                self._let_go(running, GATEWAYS_KILLED_SECONDS.get(running.kind, KILLED_SECONDS))
+                self._let_go(running, self._outlives(running))
         for session in [each for each in self.sessions.values() if each.gateway == name]:
             self._lose(session)
+
+    def _outlives(self, running: Statement) -> float:
+        """How long a statement goes on whose gateway was killed. Changes by one of several may come at any time."""
+        if self.world.several and running.kind in CHANGES:
+            return LATE_INSERT_SECONDS
+        return GATEWAYS_KILLED_SECONDS.get(running.kind, KILLED_SECONDS)
 
     def restart(self) -> None:
         """It is killed, and another one serves at once. A step that was about to be done may have been."""

@@ -30,7 +30,7 @@ Handler = Callable[["Statement", "re.Match[str]"], "Answer | Steps | None"]
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 NAME = r"`spark_catalog`\.`(\w+)`\.`(\w+)`"
 SCRIPT = re.compile(rf"BEGIN SHOW TBLPROPERTIES {NAME};\n(?P<statement>.*)\n;END", re.DOTALL)
-"""Of a statement that is carried out only if an epoch stands."""
+"""Encloses a statement that is carried out only if an epoch stands."""
 _PAIR = re.compile(r"'((?:[^'\\]|\\.)*)'(?: = '((?:[^'\\]|\\.)*)')?")
 _TEXTS = re.compile(r"'([^']*)'")
 
@@ -91,6 +91,7 @@ def _create_epoch(running: Statement, found: re.Match[str]) -> None:
 
 
 def _drop_epoch(running: Statement, found: re.Match[str]) -> None:
+    running.world.oracle.drop_epoch(_name(found))
     running.metastore.remove(_name(found))
 
 
@@ -560,7 +561,7 @@ def _write(running: Statement, found: re.Match[str]) -> Steps:
         running.world.violate(f"Spark is sent a write to a materialized view: {running.text}")
         return []
     partition, token = _row(found[4] or "")
-    now, by = running.world.loop.time(), running.gateway
+    now, by = running.world.loop.now, running.gateway
     if found[1] == "INTO":
         table.insert(partition, token, now, by)
     elif found[1] == "OVERWRITE":

@@ -105,6 +105,12 @@ THEMES = {
         trusting=True,
         several=True,
     ),
+    "takeovers": Theme(
+        CLIENTS,
+        {"depose gateway": 4, "kill gateway": 4, "pause gateway": 1, "fault": 3, "kill Spark": 1, "wait": 1},
+        (1, 2, 3),
+        several=True,
+    ),
     "names": Theme(
         {"read": 6, "insert": 5, "ask": 6},
         {"fault": 4, "cancel": 1, "kill gateway": 1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 
 import pytest
 
@@ -10,7 +11,7 @@ from sql.names import TableName
 from sql.texts import maintenance
 from sql.texts.storage_layout import Shown, StorageLayout
 from world.choices import Choices
-from world.loop import Loop
+from world.loop import WHO, Loop
 from world.narration import words
 from world.statements import known
 from world.storage import shown
@@ -49,6 +50,24 @@ def test_time_passes_only_where_a_task_waits_for_it() -> None:
     assert done.exception() is None
     assert woken == [("b", 102.0), ("a", 105.0)]
     assert loop.time() == 107.0
+
+
+def test_each_process_has_a_clock_of_its_own() -> None:
+    loop, shown = Loop(100.0), dict[str, tuple[float, float]]()
+    rates = {"slow": 0.5, "fast": 2.0, "other": 1.0}
+
+    async def nap(name: str) -> None:
+        await asyncio.sleep(10.0)
+        shown[name] = loop.time(), loop.now
+
+    with loop.running():
+        for name, rate in rates.items():
+            loop.set_rate(name, rate)
+            context = copy_context()
+            context.run(WHO.set, name)
+            loop.create_task(nap(name), context=context)
+    run_out(loop)
+    assert shown == {"slow": (110.0, 120.0), "fast": (110.0, 105.0), "other": (110.0, 110.0)}
 
 
 def test_callbacks_keep_their_order() -> None:

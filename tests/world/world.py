@@ -16,7 +16,7 @@ from world.assembly import Gateway, context_of
 from world.choices import Choices
 from world.client import Client
 from world.edges import Edges
-from world.loop import Loop
+from world.loop import RATES, Loop
 from world.narration import words
 from world.oracle import OUTSIDE, Oracle, Write
 from world.shapes import Shape
@@ -40,7 +40,9 @@ CALM_SECONDS = 45.0
 """After the last action: what was lost may be late for half a minute, and a look may be as old."""
 STAYS_SECONDS = 40.0
 """Longer than looks are trusted."""
-CLEAN_SECONDS = 1300.0
+TAKEOVER_SECONDS = 10.0
+"""So soon after a leader was killed all views have been read."""
+CLEAN_SECONDS = 1500.0
 """After so long nothing is left that nobody needs: ten minutes after a start, and half a minute after that."""
 
 
@@ -90,7 +92,7 @@ class World:
 
     def tell(self, who: str, what: str) -> None:
         if self._tells:
-            self.story.append(f"{self.loop.time() - self._began:9.3f}  {who}: {what}")
+            self.story.append(f"{self.loop.now - self._began:9.3f}  {who}: {what}")
 
     def violate(self, what: str) -> None:
         self.tell("WRONG", what)
@@ -106,6 +108,11 @@ class World:
         broken = error.sqlstate == "KD001" and gateway is self.gateways[-1] and not self.oracle.spoilt
         if broken or error.sqlstate == "58005" or len(error.sqlstate) != 5:
             self.violate(f"{text} ends with {error.sqlstate} {error}")
+
+    def epoch_of(self, gateway: str) -> str | None:
+        """The epoch of a gateway; None: it has none yet."""
+        fences = [each.fence.epoch_view for each in self.gateways if each.name == gateway]
+        return next((f"{epoch.database}.{epoch.table}" for epoch in fences if epoch is not None), None)
 
     def is_dead(self, gateway: str) -> bool:
         return gateway in self._dead
@@ -182,7 +189,7 @@ class World:
             if not self.loop.ready:
                 raise Violated("everybody waits for ever")
             return
-        self.loop.pass_time(self.loop.time() + TICK)
+        self.loop.pass_time(self.loop.now + TICK)
         chosen = self.choices.of(self._pace)
         if timer is not None and (chosen == self._pace - 2 or not (going or new)):
             self.loop.pass_time(timer)
@@ -192,7 +199,7 @@ class World:
     def _going_on(self) -> Iterator[Callable[[], None]]:
         """The steps of what is under way, the oldest first."""
         for running in self.spark.running:
-            if not running.is_slow:
+            if not running.is_slow and running.rests_until <= self.loop.now:
                 yield partial(self._step, running)
         for future in self._moments:
             yield partial(self._end_moment, future)
@@ -200,7 +207,7 @@ class World:
     def _new(self) -> Iterator[Callable[[], None]]:
         """What an actor may begin, and the steps of what is slow or late: after much else, or after little."""
         for running in self.spark.running:
-            if running.is_slow and running.rests_until <= self.loop.time():
+            if running.is_slow and running.rests_until <= self.loop.now:
                 yield partial(self._step, running)
         for actor, queue in self._queues.items():
             if queue and self._may_act(actor):
@@ -245,7 +252,7 @@ class World:
         client = self.clients.get(actor)
         if client is None:
             return True
-        return not client.busy and client.rests_until <= self.loop.time() and self._is_served(actor)
+        return not client.busy and client.rests_until <= self.loop.now and self._is_served(actor)
 
     def _is_served(self, actor: str) -> bool:
         """Whether a gateway takes what a client sends: ada stays at the first one, doors hold the others."""
@@ -272,8 +279,8 @@ class World:
         gateway = serving[0 if client.name == "ada" else -1]
         name = action.subject
         if action.verb == "rest":
-            client.rests_until = self.loop.time() + action.number
-            self.loop.call_at(client.rests_until, lambda: None)
+            client.rests_until = self.loop.now + action.number
+            self.loop.wake(client.rests_until)
         elif action.verb == "read":
             client.begin(gateway, f"SELECT * FROM {name}", read=self.oracle.begin_read(name, gateway.name))
         elif action.verb == "ask":
@@ -303,7 +310,7 @@ class World:
             self._tokens += 1
             self.oracle.spoil(action.subject, action.verb, self._tokens)
             return
-        table, now = self.metastore.tables[action.subject], self.loop.time()
+        table, now = self.metastore.tables[action.subject], self.loop.now
         partition = action.partition if table.partitioned else None
         self._tokens += 1
         match action.verb:
@@ -359,6 +366,8 @@ class World:
         self._starts += 1
         gateway = Gateway(self.spark, f"g{self._starts}", self.tuning, several=self.several)
         self.gateways.append(gateway)
+        if self.several:
+            self.loop.set_rate(gateway.name, RATES[self.choices.of(len(RATES))])
         starting = self.loop.create_task(gateway.start(), context=context_of(gateway))
         starting.add_done_callback(lambda done: self._started(gateway, done))
 
@@ -398,6 +407,21 @@ class World:
         for view in refused:
             if not self._can_be_read(view):
                 self.violate(f"{view} cannot be read in the end: {self.clients['eve'].said}")
+        if self.several:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """The leader is killed, and noticed at once. Soon after that every view can be read."""
+        killed_at = self.loop.now
+        self.tell("fate", "kill gateway")
+        self._kill(self.gateways[-1])
+        self._start()
+        self._until(lambda: self.gateways[-1].serves and self._idle())
+        for view in self.oracle.views():
+            if not self._can_be_read(view):
+                self.violate(f"{view} cannot be read after a takeover: {self.clients['eve'].said}")
+        if (seconds := self.loop.now - killed_at) > TAKEOVER_SECONDS:
+            self.violate(f"after the leader was killed, reads took {seconds:.1f} s")
 
     def _settle(self) -> None:
         """A refresh makes every view fresh, and it stays so: no doubt outlives the statements that have caused it."""
@@ -437,9 +461,9 @@ class World:
         return eve.said
 
     def _pass(self, seconds: float) -> None:
-        until = self.loop.time() + seconds
-        self.loop.call_at(until, lambda: None)
-        self._until(lambda: self.loop.time() >= until and not self.spark.running and self._idle())
+        until = self.loop.now + seconds
+        self.loop.wake(until)
+        self._until(lambda: self.loop.now >= until and not self.spark.running and self._idle())
 
     def _abandon(self) -> None:
         """Ends all tasks; what they still do has no effect. A task that waits after its cancellation is cancelled
