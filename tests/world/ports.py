@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fake_spark import Answer, FakeSide, FakeSqlSession, MetastorePort
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import Outlet
+from gateway.spark.servers import KnownServer, Servers
 from gateway.wire.connection import PLAIN
 from gateway.wire.sasl import Login
 from sql.names import Namespace
@@ -26,6 +27,7 @@ class Connector:
     mechanism = PLAIN
 
     def __init__(self, spark: SimulatedSpark, outlet: Outlet | None) -> None:
+        self.servers = Servers([KnownServer(cast(Any, None))], spark.checks)
         self._spark = spark
         self._outlet = outlet
 
