@@ -6,6 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from tiers import EVERYTHING
+
 ROOT = Path(__file__).parent.parent
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 OF_JAVA = "FRESHGATE_TEST_JAVA"
@@ -22,6 +24,10 @@ _SPARK = {
     # By default Spark keeps 100 generated classes and compiles most of them again and again.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.shuffle.partitions": "2",
+    # Each of the server's threads creates a client of the metastore, with its own connection. Until it has as many
+    # threads as it may have, by default 100, the server starts one for each statement.
+    "spark.hadoop.hive.server2.async.exec.threads": "24",
+    "spark.hadoop.hive.server2.async.exec.keepalive.time": "3600s",
     # The metastore in Spark reads each table anew for every statement, a third of a test's CPU time. Derby admits one
     # process only, so nothing changes behind this cache.
     "spark.hadoop.datanucleus.cache.level2": "true",
@@ -33,6 +39,9 @@ _SPARK = {
     # A driver that cancels waits for its pending status call, which Spark holds for this time.
     "spark.hadoop.hive.server2.long.polling.timeout": "500ms",
 }
+
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark interprets expressions. For a few rows it would spend a tenth of a test's CPU time on compiling them."""
 
 
 def java_options() -> str:
@@ -52,7 +61,7 @@ def spark_java_options(*, archived: bool = True) -> str:
 def spark_options(*, archived: bool = True) -> dict[str, str]:
     """Spark's settings for tests, which run many small queries; JAVA_OPTIONS is one of them."""
     options = spark_java_options(archived=archived)
-    return {JAVA_OPTIONS: options, **_SPARK} if options else {}
+    return {JAVA_OPTIONS: options, **_SPARK, **({} if EVERYTHING else _INTERPRETED)} if options else {}
 
 
 def class_archive() -> Path:

@@ -189,6 +189,8 @@ SERVER_SETTINGS = {
     "hive.server2.async.exec.wait.queue.size": "4000",
     "hive.server2.enable.doAs": "false",
 }
+POOL_SETTING = "hive.server2.async.exec."
+"""What of SERVER_SETTINGS `engine.spark.hadoop.` may override: how many statements run at once, and how many wait."""
 
 
 def _escaped(value: object) -> str:
@@ -272,7 +274,9 @@ def start_server(options: HostOptions, lock: int, jvm: list[subprocess.Popen[byt
     let_sessions_close(gateway)
     system = gateway.jvm.java.lang.System
     for key, value in SERVER_SETTINGS.items():
-        system.setProperty(key, value)
+        # A property of the system precedes Spark's settings.
+        chosen = options.spark.get(f"spark.hadoop.{key}") if key.startswith(POOL_SETTING) else None
+        system.setProperty(key, chosen or value)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     if options.guard:
         install(gateway, session._jsparkSession)

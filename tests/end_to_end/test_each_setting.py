@@ -20,6 +20,7 @@ from pyhive import hive
 from seen_gateway import Seen, told
 from setting_lists import listed
 from spark_releases import LOCKED
+from tiers import EVERYTHING
 
 from sql import spark_settings
 
@@ -77,7 +78,7 @@ CHOSEN = {
 HARMLESS = (
     "spark.sql.adaptive.enabled=false",
     "spark.sql.autoBroadcastJoinThreshold=-1",
-    "spark.sql.codegen.wholeStage=false",
+    f"spark.sql.codegen.wholeStage={'false' if EVERYTHING else 'true'}",
     "spark.sql.parquet.compression.codec=gzip",
     "spark.sql.parquet.outputTimestampType=TIMESTAMP_MILLIS",
     "spark.sql.shuffle.partitions=3",

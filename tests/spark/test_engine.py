@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from clients import pyhive, rows
-from jvm import JAVA_OPTIONS, spark_java_options
+from jvm import JAVA_OPTIONS, spark_java_options, spark_options
 from processes import Engine, Program, descendants, none_alive, wait_until
 from tiers import EVERYTHING
 
@@ -142,6 +142,14 @@ def test_the_engine_listens_on_loopback_only(engine: Engine) -> None:
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def test_a_setting_says_how_many_statements_run_at_once(engine: Engine) -> None:
+    """The tests' Sparks have it."""
+    name = "hive.server2.async.exec.threads"
+    given = spark_options()[f"spark.hadoop.{name}"]
+    with pyhive(engine.host, engine.port) as cursor:
+        assert rows(cursor, f"SELECT java_method('java.lang.System', 'getProperty', '{name}')") == [(given,)]
 
 
 @pytest.mark.thorough
