@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -192,6 +194,31 @@ async def test_a_spark_that_was_started_anew_is_asked_anew() -> None:
     assert habits.leads_elsewhere("lake")
     assert not habits.leads_elsewhere("default")
     assert (habits.settings[TIME_ZONE], habits.default_catalog) == ("Asia/Tokyo", "spark_catalog")
+
+
+class Pool:
+    """Greets each session that it opens; lends the same one again."""
+
+    def __init__(self, habits: Habits) -> None:
+        self._habits = habits
+        self.lent: Session | None = None
+
+    @asynccontextmanager
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[Session]:
+        if self.lent is None:
+            self.lent = Session(**{APPLICATION: "one"})
+            await self._habits.greet(self.lent)
+        yield self.lent
+
+
+async def test_a_session_that_is_opened_to_be_asked_is_asked_once() -> None:
+    habits = Habits()
+    pool = Pool(habits)
+    await habits.ask(pool)
+    assert pool.lent is not None
+    assert (pool.lent.heard.count("SET -v"), habits.application) == (1, "one")
+    await habits.ask(pool)
+    assert pool.lent.heard.count("SET -v") == 2
 
 
 async def test_files_at_a_location_are_committed_by_sparks_own_protocol() -> None:

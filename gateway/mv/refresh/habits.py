@@ -68,6 +68,7 @@ class Habits:
         """Spark's version as it prints it; empty if that is not known."""
         self.dialect: Dialect = NEWEST
         self._application: str | None = None
+        self._times_learned = 0
         self._limits_rows = False
         self._catalogs: frozenset[str] = frozenset()
 
@@ -90,8 +91,11 @@ class Habits:
 
     async def ask(self, sessions: ServiceSessions) -> None:
         """Learns the configuration from a session. Raises UpstreamLost, SparkLost, and TooOld before Spark 3.5."""
+        before = self._times_learned
         async with sessions.session() as session:
-            await self._learn(session, None)
+            # A session that was opened for this has been greeted just now.
+            if self._times_learned == before:
+                await self._learn(session, None)
         release = release_of(self.version)
         if release is not None and release < OLDEST:
             raise TooOld(
@@ -159,6 +163,7 @@ class Habits:
         self.global_temporary = found[GLOBAL_TEMPORARY].lower()
         self._catalogs = frozenset(name.lower() for name in settings if name.startswith(CATALOGS))
         self.settings, self.defaults = {**settings, TIME_ZONE: found[TIME_ZONE]}, defaults
+        self._times_learned += 1
         if application is not None:
             self._application = application
             self.default_catalog = settings.get(DEFAULT_CATALOG, SESSION_CATALOG)
