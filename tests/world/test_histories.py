@@ -17,6 +17,7 @@ SECONDS = 40 if EVERYTHING else 10
 DEADLINE_SECONDS = 900.0
 HISTORIES_PER_BUG = 10_000 if EVERYTHING else 2_000
 FOUND_LATE = {
+    "a cancelled write is over",
     "a check of long ago says who leads",
     "a look of another view's reader shows this one nothing",
     "a read is sent to what its name has come to mean",
