@@ -273,7 +273,7 @@ def test_procedures_cannot_reach_what_views_store(stored: Stored, iceberg: None,
     assert rows(stored.ada, "SELECT * FROM n.mv") == [(1, "x")]
 
 
-def test_procedures_work_on_other_tables(stored: Stored, iceberg: None) -> None:
+def test_procedures_work_on_other_tables(stored: Stored, iceberg: None, release: str) -> None:
     rows(stored.eve, "INSERT INTO lake.n.i VALUES (2, 'y')")
     (first, second) = rows(stored.eve, "SELECT snapshot_id FROM lake.n.i.snapshots ORDER BY committed_at")
     for call in (
@@ -286,7 +286,8 @@ def test_procedures_work_on_other_tables(stored: Stored, iceberg: None) -> None:
     ):
         rows(stored.eve, stored.filled(f"CALL lake.system.{call}"))
     assert sorted(rows(stored.eve, "SELECT * FROM lake.n.i")) == [(1, "x"), (1, "x"), (2, "y")]
-    assert rows(stored.eve, "EXPLAIN CALL lake.system.ancestors_of('n.i')")
+    if release != "3.5":  # Which does not parse it.
+        assert rows(stored.eve, "EXPLAIN CALL lake.system.ancestors_of('n.i')")
     with pytest.raises(OperationalError, match="nothing"):
         rows(stored.eve, "CALL lake.system.nothing('n.i')")
 
