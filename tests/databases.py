@@ -52,10 +52,12 @@ class Database:
         self.run("USE default", f"DROP DATABASE {self.name} CASCADE")
 
 
-def make_database(gateway: Gateway, prefix: str = "t") -> Iterator[Database]:
+def make_database(gateway: Gateway, prefix: str = "t", *, dropped: bool = True) -> Iterator[Database]:
+    """`dropped`: afterwards, with its views. Only those of a gateway that ends then may stay."""
     name = f"{prefix}{next(_numbers)}"
     with pyhive(gateway.host, gateway.port) as cursor:
         database = Database(name, gateway, cursor)
         database.run(f"CREATE DATABASE {name}", f"USE {name}")
         yield database
-        database.drop()
+        if dropped:
+            database.drop()
