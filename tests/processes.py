@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from forks import Fork
 from jvm import spark_options
 
 from gateway.spark.client import EndpointSource
@@ -101,19 +102,27 @@ class Program:
     stderr: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables."""
-    process: subprocess.Popen[str] = field(init=False)
+    forked: bool = False
+    """The command is a Python program that imports the gateway; it is run as a fork that has done this, without an
+    input."""
+    process: subprocess.Popen[str] | Fork = field(init=False)
     _lines: queue.Queue[str] = field(init=False, default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
+        variables = {**environment(), **self.variables}
         with open(self.stderr or os.devnull, "w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=self.stdin,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env={**environment(), **self.variables},
-                cwd=ROOT,
+            self.process = (
+                Fork(self.command[1:], errors.fileno(), variables, ROOT)
+                if self.forked
+                else subprocess.Popen(
+                    self.command,
+                    stdin=self.stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env=variables,
+                    cwd=ROOT,
+                )
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -270,7 +279,7 @@ class Gateway:
             command += ["--set", f"{name}={value}"]
         if take_over:
             command.append("--take-over")
-        self.program = Program(command, stderr=log)
+        self.program = Program(command, stderr=log, forked=True)
         line = self.program.line()
         if not line.startswith(READY):
             code = self.program.stop()
