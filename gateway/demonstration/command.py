@@ -1,6 +1,6 @@
 """Runs `freshgate demo`: the steps of the story, with their answers checked.
 
-Tests: `test_demo_interrupt`.
+Tests: `test_demo_interrupt`, `test_demo_story`.
 """
 
 from __future__ import annotations
@@ -110,22 +110,28 @@ def _run(options: DemoOptions, directory: Path, began: float) -> None:
     started = time.monotonic()
     with running_gateway(directory, options.port) as gateway:
         _say(f"The gateway and its Spark are up after {time.monotonic() - started:.1f} s: {gateway.url}")
-        with connected_warehouse(gateway.port, USER) as warehouse:
-            _load(warehouse, flights, directory)
-            with connected_beeline(directory, gateway.url, USER) as beeline:
-                steps = [
-                    *story.questions(),
-                    *story.storm(),
-                    *story.dashboards(),
-                    *story.refusals(),
-                    *([] if options.keep else story.end()),
-                ]
-                lines = list(_run_steps(steps, beeline, warehouse))
+        lines = told(gateway.url, gateway.port, flights, directory, ended=not options.keep)
         _summary(lines, time.monotonic() - began)
         if options.keep:
             program = Path(sys.executable).with_name("freshgate")
             _say(KEPT.format(program=program, url=gateway.url, port=gateway.port, database=DATABASE, user=USER))
             gateway.wait()
+
+
+def told(url: str, port: int, flights: Path, directory: Path, *, ended: bool) -> list[tuple[str, list[float]]]:
+    """Tells the story at a gateway that runs: loads the flights, and runs and checks each step; if `ended`, the views
+    are dropped. Returns the summary's lines. Raises one of FAILURES."""
+    with connected_warehouse(port, USER) as warehouse:
+        _load(warehouse, flights, directory)
+        with connected_beeline(directory, url, USER) as beeline:
+            steps = [
+                *story.questions(),
+                *story.storm(),
+                *story.dashboards(),
+                *story.refusals(),
+                *(story.end() if ended else []),
+            ]
+            return list(_run_steps(steps, beeline, warehouse))
 
 
 def _load(warehouse: Warehouse, source: Path, directory: Path) -> None:

@@ -1,6 +1,6 @@
 """The demo's steps, and how each answer is checked.
 
-Tests: `test_demo_interrupt`.
+Tests: `test_demo_story`.
 """
 
 from __future__ import annotations
