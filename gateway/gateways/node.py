@@ -55,6 +55,10 @@ class Watched(Protocol):
 
     async def wait_for_other(self) -> None: ...
 
+    async def examine(self) -> None:
+        """Raises FreshgateError for a metastore over which several gateways cannot run."""
+        ...
+
 
 class Register(Protocol):
     """Where gateways say that they lead, and doors see that their leader was lost: `discovery.registration`."""
@@ -232,6 +236,7 @@ class GatewayNode:
         backoff = loops.BackOff("waiting for Spark", 1.0, 1.0)
         while True:
             try:
+                await self._watched.examine()
                 found = await self._watched.other()
                 if found is not None and not found.relay:
                     await self._watched.wait_for_other()

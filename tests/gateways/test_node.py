@@ -61,6 +61,7 @@ class Database:
 
     found: PresenceMark | None = None
     problem: FreshgateError | None = None
+    unsafe: FreshgateError | None = None
 
     def put(self, mark: str, relay: str) -> None:
         self.found = PresenceMark(mark, mark, None, "1", leaving=False, ended=False, relay=relay, epoch=7)
@@ -78,6 +79,10 @@ class Database:
         if self.problem is not None:
             raise self.problem
         return self.found
+
+    async def examine(self) -> None:
+        if self.unsafe is not None:
+            raise self.unsafe
 
     async def wait_for_other(self) -> None:
         raise OtherGateway("another one that takes no relayed clients")
@@ -302,6 +307,14 @@ async def test_the_leader_knows_its_doors() -> None:
         assert doors[1].node.member().role is GatewayRole.LEADER
         took = dict(doors[1].node._counts.takeover_seconds.buckets())
         assert took["+Inf"] == took["20.0"] == 1
+
+
+async def test_none_starts_over_a_metastore_that_shows_what_has_gone() -> None:
+    async with houses(1) as (database, (only,)):
+        database.unsafe = FreshgateError("its epochs stand for too long")
+        with pytest.raises(FreshgateError, match="stand for too long"):
+            await only.node.start()
+        assert only.terms == []
 
 
 async def test_a_leader_asks_spark_only_while_clients_send_something() -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.catalog import unsafe_metastore
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.presence import SILENT_SECONDS, Presence, PresenceMark, Process, Vigil
 from gateway.mv.ports import Metastore
@@ -175,6 +176,10 @@ class Fence:
             await asyncio.sleep(LOOK_SECONDS)
         if told:
             log.info("the other gateway has ended, or has given no sign of life for %.0f s", vigil.silent_seconds)
+
+    async def examine(self) -> None:
+        """Raises UnsafeMetastore for one that may show an epoch for longer than it stands."""
+        await unsafe_metastore.refuse(self._metastore)
 
     async def other(self) -> PresenceMark | None:
         """The mark of another gateway; None if there is none.
