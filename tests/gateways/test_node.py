@@ -439,6 +439,8 @@ async def test_what_is_prepared_in_vain_is_dropped() -> None:
         second.node._prepare()
         prepared = second.node._prepared
         assert prepared is not None
+        # One that is cancelled before it has begun has nothing to stop.
+        await until(lambda: second.terms)
         second.node._events.put_nowait(Linked(first.mark))
         await until(lambda: second.terms and second.terms[0].done == ["prepare", "stop"])
         assert second.node._prepared is None
