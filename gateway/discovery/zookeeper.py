@@ -22,9 +22,10 @@ try:
 except ImportError:
     KazooClient = None
 
-SESSION_SECONDS = 6.0
-"""ZooKeeper ends the session, and deletes its nodes, so long after its last sign. Its servers allow no less than two of
-their ticks, which are 2 seconds."""
+SESSION_SECONDS = 5.0
+"""ZooKeeper ends the session, and deletes its nodes, so long after its last sign, rounded up to the server's next tick
+(2 seconds). That sign is at most a third of it older than a loss, so a gateway that was lost is missing after 3 to 7
+seconds. Servers allow no less than two ticks."""
 RECONNECT_SECONDS = 2.0
 """The longest pause between attempts to connect."""
 ANSWER_SECONDS = 10.0
