@@ -130,7 +130,7 @@ from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.router import Router
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
@@ -613,7 +613,7 @@ class Routing:
 
     router: Router
     effects: Effects
-    scope: Scope
+    scope: ViewScope
     answers: KnownAnswers
     rewrites: Rewrites
     canary: Canary
@@ -660,7 +660,7 @@ def routed(
     results: ResultStore,
 ) -> Routing:
     catalog, readers = views.catalog, versions.readers
-    scope = Scope(catalog, views.relations)
+    scope = ViewScope(catalog, views.relations)
     gatekeeper = Gatekeeper(
         catalog,
         Directories(catalog, views.fence),
@@ -714,7 +714,7 @@ def catalog_rows(
 
 
 def rewrites_of(
-    settings: Settings, views: Views, rewriting: Rewriting, scope: Scope, usages: Usages, canary: Canary
+    settings: Settings, views: Views, rewriting: Rewriting, scope: ViewScope, usages: Usages, canary: Canary
 ) -> Rewrites:
     catalog = views.catalog
     standing = Standing(catalog, views.inspector, views.schemas, views.quarantine)

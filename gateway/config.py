@@ -459,7 +459,7 @@ class Jobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Staleness:
+class Detection:
     """Detection of changes to base tables that bypassed the gateway."""
 
     probe_interval: float = _setting(
@@ -703,7 +703,7 @@ class Settings:
     versions: Versions = field(default_factory=Versions)
     refresh: Refresh = field(default_factory=Refresh)
     jobs: Jobs = field(default_factory=Jobs)
-    staleness: Staleness = field(default_factory=Staleness)
+    staleness: Detection = field(default_factory=Detection)
     limits: Limits = field(default_factory=Limits)
     rewrite: Rewrite = field(default_factory=Rewrite)
     result_cache: ResultCache = field(default_factory=ResultCache)

@@ -29,8 +29,8 @@ from sql.definition.following import CannotFollow, Source, follow
 from sql.definition.repeatable import is_repeatable
 from sql.grammar import intervals
 from sql.grammar.cursor import SyntaxProblem
+from sql.increments.analysis import analyse
 from sql.increments.reasons import NotIncremental
-from sql.increments.shape import analyse
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.proof.plan_text import views_in

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sql.increments.agreement import marked
-from sql.increments.outline import Shape
+from sql.increments.outline import Outline
 from sql.increments.reasons import NotIncremental
-from tests.sql.increments.test_increment_definitions import GROUPS, ROWS, shape_of
+from tests.sql.increments.test_increment_definitions import GROUPS, ROWS, outline_of
 
 NOT_READ_SO = ["SELECT b AS a, count(*) FROM t GROUP BY b HAVING a > '5'"]
 _NOT_ACCEPTED = (
@@ -51,42 +51,42 @@ _THE_SAME = {
 """The mistaken column is not used."""
 
 
-def of_texts() -> Iterator[tuple[str, str, Shape]]:
+def of_texts() -> Iterator[tuple[str, str, Outline]]:
     """What went wrong, the definition, and what was read instead."""
     for text, columns in DEFINITIONS:
         for what, (pattern, other) in _EDITS.items():
             wrong = re.sub(pattern, other, text)
             if wrong != text and (what, text) not in _THE_SAME:
                 try:
-                    yield what, text, shape_of(wrong, columns)
+                    yield what, text, outline_of(wrong, columns)
                 except NotIncremental:
                     continue
 
 
-def of_places(shape: Shape) -> Iterator[tuple[str, Shape]]:
+def of_places(outline: Outline) -> Iterator[tuple[str, Outline]]:
     """Wrong mentions of tables."""
-    for number, place in enumerate(shape.places):
-        others = (*shape.places[:number], *shape.places[number + 1 :])
+    for number, place in enumerate(outline.places):
+        others = (*outline.places[:number], *outline.places[number + 1 :])
         if not place.grows:
-            changed = (*shape.places[:number], replace(place, grows=True), *shape.places[number + 1 :])
-            yield "a side that does not grow", replace(shape, places=changed)
+            changed = (*outline.places[:number], replace(place, grows=True), *outline.places[number + 1 :])
+            yield "a side that does not grow", replace(outline, places=changed)
         if place.beside:
-            changed = (*shape.places[:number], replace(place, beside=frozenset()), *shape.places[number + 1 :])
-            yield "parts of a union that meet", replace(shape, places=changed)
+            changed = (*outline.places[:number], replace(place, beside=frozenset()), *outline.places[number + 1 :])
+            yield "parts of a union that meet", replace(outline, places=changed)
         if others:
             apart = replace(place, beside=frozenset(each.number for each in others) - place.beside)
             yield (
                 "mentions that do not meet",
-                replace(shape, places=(*shape.places[:number], apart, *shape.places[number + 1 :])),
+                replace(outline, places=(*outline.places[:number], apart, *outline.places[number + 1 :])),
             )
-            yield "a mention that is missed", replace(shape, places=others)
+            yield "a mention that is missed", replace(outline, places=others)
 
 
 def texts() -> Iterator[str]:
     """All that Spark is to explain."""
     for text, columns in [*DEFINITIONS, *((text, None) for text in NOT_READ_SO)]:
         yield text.rstrip(";")
-        shape = shape_of(text, columns)
-        yield marked(shape)
-        yield from (marked(wrong) for _, wrong in of_places(shape))
+        outline = outline_of(text, columns)
+        yield marked(outline)
+        yield from (marked(wrong) for _, wrong in of_places(outline))
     yield from (marked(wrong) for _, _, wrong in of_texts())

@@ -98,18 +98,9 @@ ROOMS = {
         *("leadership", "recording", "executions", "dispatch"),
     ),
 }
-SHARED_NAMES = {"client", "command", "dialect", "shape", "terms"}
+SHARED_NAMES = {"client", "command", "dialect", "terms"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `dialect`: of sqlglot,
-and of SQLAlchemy. `shape`: of a query, and of a definition that is refreshed by rows. `terms`: of an expression in a
-proof, and of a change."""
-SHARED_CLASS_NAMES = {
-    "Scope": "of a statement's names, and of the columns of a FROM",
-    "Shape": "of a query, and of a definition that is refreshed by rows",
-    "Staleness": "the settings of it, and that of a view",
-}
-"""Class names with two meanings. Each needs its reason, and there are few: a reader who meets such a name has to look
-where it comes from."""
-SHARED_CLASS_NAMES_MAX = 10
+and of SQLAlchemy. `terms`: of an expression in a proof, and of a change."""
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops", "gateway.children"}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
@@ -370,10 +361,7 @@ def names_used_twice(found: Iterator[tuple[str, ast.ClassDef]]) -> dict[str, lis
 
 
 def test_class_names_have_one_meaning() -> None:
-    found = names_used_twice(classes())
-    assert {name: modules for name, modules in found.items() if name not in SHARED_CLASS_NAMES} == {}
-    assert SHARED_CLASS_NAMES.keys() <= found.keys()
-    assert len(SHARED_CLASS_NAMES) <= SHARED_CLASS_NAMES_MAX
+    assert names_used_twice(classes()) == {}
 
 
 def test_a_class_name_used_twice_is_found() -> None:

@@ -1,4 +1,7 @@
-"""Runs monitoring: the continuous measurements and the endpoints that report them."""
+"""Runs monitoring: the continuous measurements and the endpoints that report them.
+
+Tests: `test_metrics`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The interface between the proxy, which moves bytes, and the service, which decides about them."""
+"""The interface between the proxy, which moves bytes, and the service, which decides about them.
+
+Tests: `test_relay`.
+"""
 
 from __future__ import annotations
 

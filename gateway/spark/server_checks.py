@@ -1,6 +1,6 @@
 """What the gateway asks of one of several Spark Thrift servers before its own sessions are there.
 
-Tests: `test_several_sparks`.
+Tests: `test_servers`.
 """
 
 from __future__ import annotations

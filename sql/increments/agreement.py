@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from sql.increments import texts
-from sql.increments.outline import Kind, Shape
+from sql.increments.outline import Kind, Outline
 from sql.increments.planned_rows import computed
 from sql.increments.scopes import Place
 from sql.names import TableName, quote
@@ -39,9 +39,9 @@ _GROUPING = frozenset({"Aggregate", "Expand"})
 _WITHOUT_TABLES = frozenset({"LocalRelation", "OneRowRelation"})
 
 
-def marked(shape: Shape) -> str:
+def marked(outline: Outline) -> str:
     """The definition as it was read from its text, in which each mention of a table has a mark."""
-    return texts.described(shape, {place.number: _source(place) for place in shape.places})
+    return texts.described(outline, {place.number: _source(place) for place in outline.places})
 
 
 def _source(place: Place) -> str:
@@ -49,13 +49,13 @@ def _source(place: Place) -> str:
     return f"SELECT {columns} FROM {place.table.quoted} AS {quote(f'freshgate_place_{place.number}')}"
 
 
-def disagreement(shape: Shape, definition: str, read: str) -> str | None:
+def disagreement(outline: Outline, definition: str, read: str) -> str | None:
     """What Spark plans in another way than it was read; None if nothing. `definition`: what EXPLAIN EXTENDED prints of
     the definition, with all fields. `read`: the same of `marked`. Raises NoPlan."""
     wanted, found = (computed(tree(sections(each)["Optimized"])) for each in (definition, read))
     if wanted != found:
         return f"Spark plans the definition in another way than it was read: {_difference(wanted, found)}"
-    return _of_marks(shape, tree(sections(read)["Analyzed"]))
+    return _of_marks(outline, tree(sections(read)["Analyzed"]))
 
 
 def _difference(wanted: str, found: str) -> str:
@@ -80,7 +80,7 @@ class _Step:
 _Path = tuple[_Step, ...]
 
 
-def _of_marks(shape: Shape, plan: Line) -> str | None:
+def _of_marks(outline: Outline, plan: Line) -> str | None:
     found: dict[int, tuple[_Path, Line]] = {}
     for path, node in _leaves(plan):
         at = next((number for number, step in enumerate(path) if _mark_of(step.node) is not None), None)
@@ -91,15 +91,15 @@ def _of_marks(shape: Shape, plan: Line) -> str | None:
         number = _mark_of(path[at].node)
         assert number is not None
         found.setdefault(number, (path[:at], path[at].node))
-    if missing := next((place for place in shape.places if place.number not in found), None):
+    if missing := next((place for place in outline.places if place.number not in found), None):
         return f"Spark's plan does not have the mention of {missing.table} that was found in its text"
-    for place in shape.places:
+    for place in outline.places:
         path, node = found[place.number]
         if not _is_of(node, place.table):
             return f"Spark reads another relation where {place.table} was found in its text"
-        if (problem := _problem(place, path, shape)) is not None:
+        if (problem := _problem(place, path, outline)) is not None:
             return problem
-    for one, other in combinations(shape.places, 2):
+    for one, other in combinations(outline.places, 2):
         is_beside = one.branch != other.branch or other.number in one.beside
         apart = _are_apart(found[one.number][0], found[other.number][0])
         if apart != is_beside or (one.number in other.beside) != (other.number in one.beside):
@@ -130,9 +130,9 @@ def _is_of(mark: Line, table: TableName) -> bool:
     return below.kind == "SubqueryAlias" and below.rest.replace("`", "").lower() == ".".join(named).lower()
 
 
-def _problem(place: Place, path: _Path, shape: Shape) -> str | None:
+def _problem(place: Place, path: _Path, outline: Outline) -> str | None:
     grows, groups = True, 0
-    wanted = 1 if shape.kind is Kind.GROUPS else 0
+    wanted = 1 if outline.kind is Kind.GROUPS else 0
     for step in path:
         kind = step.node.kind
         if step.child < 0:

@@ -1,4 +1,7 @@
-"""What a SELECT groups by: its keys and grouping sets."""
+"""What a SELECT groups by: its keys and grouping sets.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 

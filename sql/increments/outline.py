@@ -71,7 +71,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Outline:
     """A definition that can be refreshed by rows."""
 
     kind: Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sql.increments.outline import Shape
+from sql.increments.outline import Outline
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.scopes import Place
 from sql.names import TableName
@@ -26,15 +26,15 @@ class ChangeTerm:
     """The numbers of the places that are read without rows."""
 
 
-def terms(shape: Shape, added: Texts, before: Texts, removed: Texts) -> tuple[ChangeTerm, ...]:
+def terms(outline: Outline, added: Texts, before: Texts, removed: Texts) -> tuple[ChangeTerm, ...]:
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
     right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
     changed table, needed where several places of a branch changed; empty if it can no longer be read. Raises
     NotIncremental."""
     changed = added.keys() | removed.keys()
     found: list[ChangeTerm] = []
-    for branch in range(len(shape.branches)):
-        places = [place for place in shape.places if place.branch == branch and place.table in changed]
+    for branch in range(len(outline.branches)):
+        places = [place for place in outline.places if place.branch == branch and place.table in changed]
         if fixed := next((place for place in places if not place.grows), None):
             raise NotIncremental(Reason.NULL_SIDE_CHANGED, str(fixed.table))
         found += _of_branch(branch, places, added, before, removed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from sql.increments.outline import GROUPING, SHOWN, Groups, Shape
+from sql.increments.outline import GROUPING, SHOWN, Groups, Outline
 from sql.increments.states import COUNT, AggregateState
 from sql.increments.templates import Aggregate, Template, is_key, rendered
 from sql.increments.terms import ChangeTerm
@@ -20,57 +20,57 @@ _GROUPING_ID = "CAST(grouping_id() AS BIGINT)"
 _LISTED = ", ".join
 
 
-def rows(shape: Shape, term: ChangeTerm) -> str:
+def rows(outline: Outline, term: ChangeTerm) -> str:
     """ROWS: the view's columns of one term."""
-    return _rows(shape, term.branch, _sources(shape, term))
+    return _rows(outline, term.branch, _sources(outline, term))
 
 
-def appended(shape: Shape, terms: Sequence[ChangeTerm]) -> str:
+def appended(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
     """ROWS: the rows of all terms."""
     if not terms or any(term.removes for term in terms):
         raise ValueError("rows can only be appended")
-    texts = [rows(shape, term) for term in terms]
+    texts = [rows(outline, term) for term in terms]
     return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
 
 
-def whole(shape: Shape, sources: Mapping[int, str]) -> str:
+def whole(outline: Outline, sources: Mapping[int, str]) -> str:
     """ROWS: the definition over these sources of all places."""
-    texts = [_rows(shape, branch, sources) for branch in range(len(shape.branches))]
+    texts = [_rows(outline, branch, sources) for branch in range(len(outline.branches))]
     return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
 
 
-def described(shape: Shape, sources: Mapping[int, str]) -> str:
+def described(outline: Outline, sources: Mapping[int, str]) -> str:
     """The rows of the definition as they were read from its text, without anything that is stored beside them."""
-    groups = shape.groups
+    groups = outline.groups
     if groups is None:
-        return whole(shape, sources)
+        return whole(outline, sources)
     if groups.distinct is not None:
-        return _grouped_rows(shape, [*map(quote, shape.columns)], sources)
-    text = _over_body(shape, [_written(groups, item) for item in groups.items], sources)
+        return _grouped_rows(outline, [*map(quote, outline.columns)], sources)
+    text = _over_body(outline, [_written(groups, item) for item in groups.items], sources)
     return f"{text} HAVING {_written(groups, groups.having)}" if groups.having is not None else text
 
 
-def complete(shape: Shape, sources: Mapping[int, str] = _NONE) -> str:
+def complete(outline: Outline, sources: Mapping[int, str] = _NONE) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
     other than keys are NULL. `sources`: as in `ChangeTerm`."""
-    groups = _groups(shape)
+    groups = _groups(outline)
     if groups.distinct is not None:
-        return _grouped_rows(shape, [*map(quote, shape.columns), f"count(*) AS {quote(COUNT)}"], sources)
+        return _grouped_rows(outline, [*map(quote, outline.columns), f"count(*) AS {quote(COUNT)}"], sources)
     having = _written(groups, groups.having) if groups.having is not None else ""
     visible = [
         f"{_guarded(_written(groups, item), item, having)} AS {quote(column)}"
-        for column, item in zip(shape.columns, groups.items, strict=True)
+        for column, item in zip(outline.columns, groups.items, strict=True)
     ]
     hidden = [f"{text} AS {quote(name)}" for name, text in _hidden_texts(groups) if name not in groups.visible]
     shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
-    return _over_body(shape, [*visible, *hidden, *shown], sources)
+    return _over_body(outline, [*visible, *hidden, *shown], sources)
 
 
-def merged(shape: Shape, stored: str, terms: Sequence[ChangeTerm]) -> str:
+def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
     """GROUPS: the view's columns and the hidden ones after the terms. `stored`: a query of all stored rows."""
-    groups = _groups(shape)
+    groups = _groups(outline)
     names = _state_names(groups)
-    parts = [_stored_states(groups, stored), *(_term_states(shape, groups, term) for term in terms)]
+    parts = [_stored_states(groups, stored), *(_term_states(outline, groups, term) for term in terms)]
     keys = _key_names(groups)
     states = [f"{state.merged} AS {quote(state.name)}" for state in groups.states]
     summed = f"SELECT {_LISTED([*map(quote, keys), *states])} FROM ({' UNION ALL '.join(parts)}) AS `freshgate_parts`"
@@ -79,9 +79,9 @@ def merged(shape: Shape, stored: str, terms: Sequence[ChangeTerm]) -> str:
     having = _final(groups, groups.having) if groups.having is not None else ""
     visible = [
         f"{_guarded(_final(groups, item), item, having)} AS {quote(column)}"
-        for column, item in zip(shape.columns, groups.items, strict=True)
+        for column, item in zip(outline.columns, groups.items, strict=True)
     ]
-    hidden = [f"{quote(name)} AS {quote(column)}" for name, column in names.items() if column in shape.hidden]
+    hidden = [f"{quote(name)} AS {quote(column)}" for name, column in names.items() if column in outline.hidden]
     shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
     return f"SELECT {_LISTED([*visible, *hidden, *shown])} FROM ({summed}) AS `freshgate_groups`"
 
@@ -89,41 +89,41 @@ def merged(shape: Shape, stored: str, terms: Sequence[ChangeTerm]) -> str:
 # --- rows ----------------------------------------------------------------------------------------------
 
 
-def _sources(shape: Shape, term: ChangeTerm) -> dict[int, str]:
-    empty = {number: shape.places[number].nothing(term.sources.get(number)) for number in term.empty}
+def _sources(outline: Outline, term: ChangeTerm) -> dict[int, str]:
+    empty = {number: outline.places[number].nothing(term.sources.get(number)) for number in term.empty}
     return {**term.sources, **empty}
 
 
-def _edits(shape: Shape, sources: Mapping[int, str]) -> list[Edit]:
-    edits = [place.edit(sources.get(place.number)) for place in shape.places]
-    if shape.groups is not None and shape.groups.distinct is not None:
-        edits.append(Edit(*shape.groups.distinct, ""))
+def _edits(outline: Outline, sources: Mapping[int, str]) -> list[Edit]:
+    edits = [place.edit(sources.get(place.number)) for place in outline.places]
+    if outline.groups is not None and outline.groups.distinct is not None:
+        edits.append(Edit(*outline.groups.distinct, ""))
     return edits
 
 
-def _rows(shape: Shape, branch: int, sources: Mapping[int, str]) -> str:
+def _rows(outline: Outline, branch: int, sources: Mapping[int, str]) -> str:
     """The rows of one branch, before they are grouped by DISTINCT."""
-    edits, part = _edits(shape, sources), shape.branches[branch]
-    text = shape.spliced(part.start, part.end, edits)
+    edits, part = _edits(outline, sources), outline.branches[branch]
+    text = outline.spliced(part.start, part.end, edits)
     if not part.casts:
         return text
-    casts = (f"CAST({quote(name)} AS {kind})" for name, kind in zip(shape.columns, part.casts, strict=True))
-    return f"SELECT {_LISTED(casts)} FROM ({text}) AS `freshgate_rows`({_LISTED(map(quote, shape.columns))})"
+    casts = (f"CAST({quote(name)} AS {kind})" for name, kind in zip(outline.columns, part.casts, strict=True))
+    return f"SELECT {_LISTED(casts)} FROM ({text}) AS `freshgate_rows`({_LISTED(map(quote, outline.columns))})"
 
 
-def _grouped_rows(shape: Shape, items: Sequence[str], sources: Mapping[int, str]) -> str:
-    names = _LISTED(map(quote, shape.columns))
-    text = _rows(shape, 0, sources)
+def _grouped_rows(outline: Outline, items: Sequence[str], sources: Mapping[int, str]) -> str:
+    names = _LISTED(map(quote, outline.columns))
+    text = _rows(outline, 0, sources)
     return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_rows`({names}) GROUP BY {names}"
 
 
 # --- groups --------------------------------------------------------------------------------------------
 
 
-def _groups(shape: Shape) -> Groups:
-    if shape.groups is None:
+def _groups(outline: Outline) -> Groups:
+    if outline.groups is None:
         raise ValueError("the view has no groups")
-    return shape.groups
+    return outline.groups
 
 
 def _guarded(text: str, item: Template, having: str) -> str:
@@ -171,9 +171,9 @@ def _hidden_texts(groups: Groups) -> Iterator[tuple[str, str]]:
         yield state.column, state.text
 
 
-def _over_body(shape: Shape, items: Sequence[str], sources: Mapping[int, str]) -> str:
-    groups = _groups(shape)
-    body = shape.spliced(*groups.body, _edits(shape, sources))
+def _over_body(outline: Outline, items: Sequence[str], sources: Mapping[int, str]) -> str:
+    groups = _groups(outline)
+    body = outline.spliced(*groups.body, _edits(outline, sources))
     grouping = f" GROUP BY {groups.grouping}" if groups.grouping else ""
     return f"SELECT {_LISTED(items)} {body}{grouping}"
 
@@ -188,19 +188,19 @@ def _vanishing(terms: Sequence[ChangeTerm]) -> str:
     return f" HAVING sum({quote(COUNT)}) > 0" if any(term.removes for term in terms) else ""
 
 
-def _term_states(shape: Shape, groups: Groups, term: ChangeTerm) -> str:
+def _term_states(outline: Outline, groups: Groups, term: ChangeTerm) -> str:
     """The states of a term's rows, negative if these are to be subtracted."""
-    if term.removes and not shape.subtracts:
+    if term.removes and not outline.subtracts:
         raise ValueError("rows cannot be subtracted")
     names = list(_state_names(groups))
     if groups.distinct is not None:
-        keys = [f"{quote(column)} AS {quote(name)}" for column, name in zip(shape.columns, names, strict=False)]
-        text = _grouped_rows(shape, [*keys, f"count(*) AS {quote(COUNT)}"], _sources(shape, term))
+        keys = [f"{quote(column)} AS {quote(name)}" for column, name in zip(outline.columns, names, strict=False)]
+        text = _grouped_rows(outline, [*keys, f"count(*) AS {quote(COUNT)}"], _sources(outline, term))
     else:
         keys = [_GROUPING_ID] if groups.sets else []
         texts = [*keys, *(key.text for key in groups.keys), *(state.text for state in groups.states)]
         items = [f"{each} AS {quote(name)}" for each, name in zip(texts, names, strict=True)]
-        text = _over_body(shape, items, _sources(shape, term))
+        text = _over_body(outline, items, _sources(outline, term))
     items = [*map(quote, _key_names(groups)), *(_signed(state, term.removes) for state in groups.states)]
     return f"SELECT {_LISTED(items)} FROM ({text}) AS `freshgate_term`"
 

@@ -25,7 +25,7 @@ NOT_FOUND = "[TABLE_OR_VIEW_NOT_FOUND] The table or view {} cannot be found. SQL
 
 
 @dataclass
-class Spark:
+class FencedSession:
     """What sends statements: a session at a Spark with the warehouse's epochs."""
 
     warehouse: Warehouse
@@ -70,7 +70,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.fence = self.another()
-        self.spark = Spark(self.warehouse)
+        self.spark = FencedSession(self.warehouse)
         self.port = Fenced(self.fence)
 
     def another(self) -> Fence:

@@ -19,7 +19,7 @@ from gateway.service.clients.session import Session
 from gateway.service.clients.temporary_views import Made, TemporaryViewLeaves, UncertainChange, Underlying
 from gateway.service.operations.operation import NO_ROWS, End, Operation, Result, new_handle
 from gateway.service.routing import underway
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.ways import (
     Effect,
     MeaningsMove,
@@ -171,7 +171,7 @@ async def test_an_operation_that_is_cancelled_at_once_clears_up() -> None:
 
 PAUSING = (
     *((Session, name) for name in ("sql", "side", "resolve_namespace", "settle")),
-    *((Scope, name) for name in ("learn", "views_read", "name_temporary")),
+    *((ViewScope, name) for name in ("learn", "views_read", "name_temporary")),
 )
 STATEMENTS = (
     "INSERT INTO s.t VALUES (1)",

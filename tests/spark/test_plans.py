@@ -18,12 +18,12 @@ from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
 from sql.increments.agreement import disagreement, marked
-from sql.increments.outline import Shape
+from sql.increments.outline import Outline
 from sql.proof import plan_json
 from sql.proof.checker import NotProved, Proved, prove
 from sql.proof.plan import nodes_of
 from sql.query.explanations import NoPlan
-from tests.sql.increments.test_increment_definitions import shape_of
+from tests.sql.increments.test_increment_definitions import outline_of
 
 DEADLINE_SECONDS = 300.0
 
@@ -135,23 +135,23 @@ def test_an_analysis_agrees_with_the_plans_of_this_spark(engine: Engine) -> None
     async def check(working: Planner) -> None:
         async with increments_database(working):
             explained = {text: await explain(working, text) for text in sampled_texts()}
-        for text, shape in SAMPLED.items():
-            assert disagreement(shape, explained[text], explained[marked(shape)]) is None, text
+        for text, outline in SAMPLED.items():
+            assert disagreement(outline, explained[text], explained[marked(outline)]) is None, text
         missed = [text for text, wrong in WRONG if not differs(wrong, explained[text], explained[marked(wrong)])]
         assert missed == []
 
-    def differs(shape: Shape, definition: str, read: str) -> bool:
+    def differs(outline: Outline, definition: str, read: str) -> bool:
         try:
-            return disagreement(shape, definition, read) is not None
+            return disagreement(outline, definition, read) is not None
         except NoPlan:
             return True
 
     run(engine, check)
 
 
-SAMPLED = {text: shape_of(text, columns) for text, columns in DEFINITIONS[::9]}
+SAMPLED = {text: outline_of(text, columns) for text, columns in DEFINITIONS[::9]}
 WRONG = [(text, wrong) for _, text, wrong in of_texts() if text in SAMPLED]
-WRONG += [(text, wrong) for text, shape in SAMPLED.items() for _, wrong in of_places(shape)]
+WRONG += [(text, wrong) for text, outline in SAMPLED.items() for _, wrong in of_places(outline)]
 
 
 def sampled_texts() -> set[str]:

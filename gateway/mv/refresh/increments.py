@@ -33,9 +33,9 @@ from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
 from sql.increments.agreement import disagreement, marked
+from sql.increments.analysis import Kind, Outline, analyse
 from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
-from sql.increments.shape import Kind, Shape, analyse
 from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName
 from sql.query.explanations import NoPlan
@@ -70,12 +70,12 @@ _PARSING = {
 
 @dataclass(frozen=True, slots=True)
 class _Analysed:
-    """A definition's shape, and what it was derived from."""
+    """A definition's outline, and what it was derived from."""
 
     columns: Mapping[TableName, tuple[tuple[str, str], ...]]
     views: Mapping[TableName, SparkView]
     properties: Mapping[str, str]
-    shape: Shape | NotIncremental
+    outline: Outline | NotIncremental
     hidden: Mapping[str, str]
     """The types of the hidden columns."""
 
@@ -124,31 +124,32 @@ class Increments:
         some values of this column are recomputed; the others must have what these get. `session` has the view's
         settings."""
         found = await self._analysis(view, inspection, session)
-        shape = _shape(found)
+        outline = _outline(found)
         if column is not None:
-            self._basis(view, shape)
-            if not shape.tells(column):
+            self._basis(view, outline)
+            if not outline.tells(column):
                 raise NotIncremental(Reason.STATES_MISSING, f"rows that HAVING excludes do not have {column}")
-        tables = dict(self._bases(view, shape))
+        tables = dict(self._bases(view, outline))
         marks = await together(tables, lambda base: self._mark(view, base, tables[base], inspection))
-        now = self._rows_now(view, shape, marks, inspection)
-        sources = {place.number: now[place.table] for place in shape.places}
-        if shape.kind is Kind.ROWS:
-            return Exact(RowsQuery(texts.whole(shape, sources)), marks)
+        now = self._rows_now(view, outline, marks, inspection)
+        sources = {place.number: now[place.table] for place in outline.places}
+        if outline.kind is Kind.ROWS:
+            return Exact(RowsQuery(texts.whole(outline, sources)), marks)
         stored = await self._metastore.relation(view.storage)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
             raise NotIncremental(Reason.STATES_MISSING, "a hidden column was stored with another type")
-        rows = RowsQuery(texts.complete(shape, sources), tuple(found.hidden))
-        return Exact(rows, marks, shape.signature, shape.filtered, missing)
+        rows = RowsQuery(texts.complete(outline, sources), tuple(found.hidden))
+        return Exact(rows, marks, outline.signature, outline.filtered, missing)
 
     def _rows_now(
-        self, view: MaterializedView, shape: Shape, marks: Mapping[str, Mark], inspection: Inspection
+        self, view: MaterializedView, outline: Outline, marks: Mapping[str, Mark], inspection: Inspection
     ) -> dict[TableName, str]:
         """The queries for the rows of the base tables at these marks."""
         return {
-            table: self._rows_of(view, base, table, marks[base], inspection) for base, table in self._bases(view, shape)
+            table: self._rows_of(view, base, table, marks[base], inspection)
+            for base, table in self._bases(view, outline)
         }
 
     def _rows_of(self, view: MaterializedView, base: str, table: TableName, mark: Mark, inspection: Inspection) -> str:
@@ -193,35 +194,35 @@ class Increments:
             typing = draft.typing()
             types = {} if typing is None else await _types(session, typing)
             ansi = bool(types) and str((await session.run(f"SET {ANSI}")).rows[0][1]).lower() == "true"
-            shape = draft.typed(types, ansi=ansi)
+            outline = draft.typed(types, ansi=ansi)
             if draft.computes:
-                await self._check_unpadded(shape)
-            if not view_properties.merges_float_sums(view.properties) and shape.adds_floats:
+                await self._check_unpadded(outline)
+            if not view_properties.merges_float_sums(view.properties) and outline.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
-            if view.layout.partitioned and not shape.tells(view.layout.column):
+            if view.layout.partitioned and not outline.tells(view.layout.column):
                 raise NotIncremental(
                     Reason.OPERATOR, "it has HAVING, and its partition column is not a key of its groups"
                 )
-            await self._check_plans(view, shape, session)
-            if shape.hidden:
-                found = await _types(session, texts.complete(shape))
-                hidden = {name: found[name] for name in shape.hidden}
+            await self._check_plans(view, outline, session)
+            if outline.hidden:
+                found = await _types(session, texts.complete(outline))
+                hidden = {name: found[name] for name in outline.hidden}
         except NotIncremental as reason:
             return _Analysed(columns, views, view.properties, reason, {})
-        return _Analysed(columns, views, view.properties, shape, hidden)
+        return _Analysed(columns, views, view.properties, outline, hidden)
 
-    async def _check_plans(self, view: MaterializedView, shape: Shape, session: SqlSession) -> None:
+    async def _check_plans(self, view: MaterializedView, outline: Outline, session: SqlSession) -> None:
         """Raises NotIncremental if Spark plans the definition in another way than it was read."""
         async with with_settings(session, EXPLAINED_WHOLE):
             definition = await _explained(session, maintenance.explain_definition(view.definition))
-            read = await _explained(session, maintenance.explained_plans(marked(shape)))
+            read = await _explained(session, maintenance.explained_plans(marked(outline)))
         size = len(definition) + len(read)
-        if (problem := await in_thread(size, disagreement, shape, definition, read)) is not None:
+        if (problem := await in_thread(size, disagreement, outline, definition, read)) is not None:
             raise NotIncremental(Reason.OPERATOR, problem)
 
-    async def _check_unpadded(self, shape: Shape) -> None:
+    async def _check_unpadded(self, outline: Outline) -> None:
         """Spark pads what it compares with a column of the type CHAR, but not with a key or a MAX of such a column."""
-        for table in sorted(shape.tables):
+        for table in sorted(outline.tables):
             below = self._catalog.named(table)
             relation = await self._metastore.relation(table if below is None else below.storage)
             if relation is None or await has_char(self._metastore.run, relation.name, relation.columns):
@@ -240,7 +241,7 @@ class Increments:
             return
         if (known := self._analysed.get(view.id)) is not None:
             reason = NotIncremental(Reason.OPERATOR, f"Spark refuses its statement: {error}")
-            self._analysed[view.id] = replace(known, shape=reason, hidden={})
+            self._analysed[view.id] = replace(known, outline=reason, hidden={})
 
     def _columns(self, view: MaterializedView, inspection: Inspection) -> dict[TableName, tuple[tuple[str, str], ...]]:
         """The columns of everything that the definition reads, with their types as far as they matter."""
@@ -312,21 +313,21 @@ class Increments:
         """What the changes of the base tables since the current version add to it; None if no row that it reads has
         changed."""
         analysed = await self._analysis(view, inspection, session)
-        shape = _shape(analysed)
+        outline = _outline(analysed)
         if replaced := next((name for name in sorted(analysed.views) if base_key(name) in found.tables), None):
             raise NotIncremental(Reason.BASE_REPLACED, f"the view {replaced} was replaced")
-        for base, table in self._bases(view, shape):
+        for base, table in self._bases(view, outline):
             if base not in view.views:
                 self._changes.check(table, inspection.looks[table], self._is_on)
-        basis = self._basis(view, shape)
-        tables = dict(self._bases(view, shape))
-        changed, sparing = [base for base in tables if base in found.tables], len(shape.places) > 1
+        basis = self._basis(view, outline)
+        tables = dict(self._bases(view, outline))
+        changed, sparing = [base for base in tables if base in found.tables], len(outline.places) > 1
         changes = await together(
             changed,
             lambda base: self._change(view, base, tables[base], inspection, basis.marks[base], sparing=sparing),
         )
         summands = terms(
-            shape,
+            outline,
             {tables[base]: change.added for base, change in changes.items() if change.added is not None},
             {tables[base]: change.before for base, change in changes.items()},
             {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
@@ -334,12 +335,12 @@ class Increments:
         if not summands:
             return None
         marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
-        now = self._rows_now(view, shape, marks, inspection)
-        summands = tuple(_pinned(shape, term, now) for term in summands)
+        now = self._rows_now(view, outline, marks, inspection)
+        summands = tuple(_pinned(outline, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
-        rows, appends = _rows(view, shape, analysed.hidden, summands)
+        rows, appends = _rows(view, outline, analysed.hidden, summands)
         whole = 0 if view.views else self._bytes_of(tables.values())
-        return Merged(Exact(rows, marks, basis.states, shape.filtered), appends, size, whole)
+        return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole)
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
         """The bytes of all of these tables; 0 if they are not known without asking."""
@@ -350,19 +351,19 @@ class Increments:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""
         return Exact(RowsQuery(_stored(view, ())))
 
-    def _basis(self, view: MaterializedView, shape: Shape) -> Basis:
-        """What the current version contains, from which rows of this shape can continue."""
+    def _basis(self, view: MaterializedView, outline: Outline) -> Basis:
+        """What the current version contains, from which rows of this outline can continue."""
         basis = view.current.contents.basis
-        if basis is None or not {base for base, _ in self._bases(view, shape)} <= basis.marks.keys():
+        if basis is None or not {base for base, _ in self._bases(view, outline)} <= basis.marks.keys():
             raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
-        if shape.kind is Kind.GROUPS and basis.states != shape.signature:
+        if outline.kind is Kind.GROUPS and basis.states != outline.signature:
             raise NotIncremental(Reason.STATES_MISSING, "the current version has no states of its groups to merge with")
         return basis
 
-    def _bases(self, view: MaterializedView, shape: Shape) -> Iterable[tuple[str, TableName]]:
+    def _bases(self, view: MaterializedView, outline: Outline) -> Iterable[tuple[str, TableName]]:
         """What the definition reads: the `base_key`s and names of its tables and of the views below."""
         below = {self._catalog.entry(base).view.name: base for base in view.views}
-        return [(below.get(table, base_key(table)), table) for table in sorted(shape.tables)]
+        return [(below.get(table, base_key(table)), table) for table in sorted(outline.tables)]
 
     async def _change(
         self, view: MaterializedView, base: str, table: TableName, inspection: Inspection, mark: Mark, *, sparing: bool
@@ -398,10 +399,10 @@ class Increments:
         return all(await gathered(self._changes.holding(table, looks[table], mark) for table, mark in read))
 
 
-def _shape(found: _Analysed) -> Shape:
-    if isinstance(found.shape, NotIncremental):
-        raise found.shape
-    return found.shape
+def _outline(found: _Analysed) -> Outline:
+    if isinstance(found.outline, NotIncremental):
+        raise found.outline
+    return found.outline
 
 
 def _spark_view(name: TableName, relation: Relation) -> SparkView:
@@ -435,9 +436,9 @@ async def _types(session: SqlSession, query: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind, *_ in rows}
 
 
-def _pinned(shape: Shape, term: ChangeTerm, now: Mapping[TableName, str]) -> ChangeTerm:
+def _pinned(outline: Outline, term: ChangeTerm, now: Mapping[TableName, str]) -> ChangeTerm:
     """The term, in which tables that it reads as they are have the rows of their marks."""
-    others = {place.number: now[place.table] for place in shape.places if place.branch == term.branch}
+    others = {place.number: now[place.table] for place in outline.places if place.branch == term.branch}
     return replace(term, sources={**others, **term.sources})
 
 
@@ -446,18 +447,18 @@ def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
 
 
 def _rows(
-    view: MaterializedView, shape: Shape, hidden: Mapping[str, str], summands: Sequence[ChangeTerm]
+    view: MaterializedView, outline: Outline, hidden: Mapping[str, str], summands: Sequence[ChangeTerm]
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version."""
     shown, stored = view.current.shown, _stored(view, hidden)
-    if shape.kind is Kind.GROUPS:
-        if any(term.removes for term in summands) and not shape.subtracts:
+    if outline.kind is Kind.GROUPS:
+        if any(term.removes for term in summands) and not outline.subtracts:
             raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
-        return RowsQuery(texts.merged(shape, stored, summands), tuple(hidden)), False
+        return RowsQuery(texts.merged(outline, stored, summands), tuple(hidden)), False
     if any(term.removes for term in summands):
         raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
-    added = texts.appended(shape, summands)
+    added = texts.appended(outline, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return RowsQuery(added), True
     return RowsQuery(f"({stored}) UNION ALL ({added})"), False

@@ -17,7 +17,7 @@ from gateway.mv.rewriting.verdicts import Consideration, Considered, Grounds, Pr
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from sql.definition.bases import bases
 from sql.mentioned import Mentioned
 from sql.names import Namespace
@@ -37,7 +37,7 @@ class Examiner:
     def __init__(
         self,
         catalog: Catalog,
-        scope: Scope,
+        scope: ViewScope,
         candidates: Candidates,
         measures: Measures,
         prover: Prover,

@@ -10,7 +10,7 @@ from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.ways import RepeatableRead
 from sql.definition.repeatable import is_repeatable
 from sql.names import TableName
@@ -26,7 +26,7 @@ CHARACTERS_MAX = 16_000
 class KnownAnswers:
     """Decides from a statement's text, and from what its session may have made."""
 
-    def __init__(self, catalog: Catalog, scope: Scope, fence: Fence, seconds: float, *, active: bool) -> None:
+    def __init__(self, catalog: Catalog, scope: ViewScope, fence: Fence, seconds: float, *, active: bool) -> None:
         """`seconds`: how stale this gateway's view of the catalog may be while another one publishes."""
         self._catalog = catalog
         self._scope = scope

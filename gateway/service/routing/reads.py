@@ -25,7 +25,7 @@ from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.gatekeeper import Gatekeeper
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.stale_reads import Wanted, mattering, notes, wanted
 from gateway.service.routing.version_reads import VersionReads
 from gateway.service.routing.ways import RefreshFirst, RepeatableRead, Send, VersionsHeld
@@ -47,7 +47,7 @@ class Reads:
     def __init__(
         self,
         catalog: Catalog,
-        scope: Scope,
+        scope: ViewScope,
         tasks: Tasks,
         readers: Readers,
         inspector: Inspector,

@@ -32,7 +32,7 @@ from gateway.mv.rewriting.verdicts import (
 from gateway.service.clients.session import Session
 from gateway.service.routing.canary import Answered, Canary
 from gateway.service.routing.examiner import Examiner
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.ways import Hit, QueryMissed
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -68,7 +68,7 @@ class Rewrites:
     def __init__(
         self,
         catalog: Catalog,
-        scope: Scope,
+        scope: ViewScope,
         standing: Standing,
         candidates: Candidates,
         partly_stale: PartlyStale,

@@ -36,7 +36,7 @@ from gateway.service.routing.gatekeeper import CHANGING, Gatekeeper, takes_tempo
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import FIRST_WORDS, Rewrites
-from gateway.service.routing.scope import RELATION_WORDS, Scope, may_move
+from gateway.service.routing.scope import RELATION_WORDS, ViewScope, may_move
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.version_reads import VersionReads
 from gateway.service.routing.ways import (
@@ -105,7 +105,7 @@ class Router:
     def __init__(
         self,
         catalog: Catalog,
-        scope: Scope,
+        scope: ViewScope,
         reads: Reads,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,

@@ -35,7 +35,7 @@ USE_CHARACTERS_MAX = 300
 """A longer USE is not one that only names a database."""
 
 
-class Scope:
+class ViewScope:
     """Resolves names to materialized views, also through permanent and temporary Spark views."""
 
     def __init__(self, catalog: Catalog, relations: Relations) -> None:

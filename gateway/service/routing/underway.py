@@ -21,7 +21,7 @@ from gateway.service.clients.temporary_views import TemporaryViewLeaves
 from gateway.service.operations.operation import End, ForwardedOperation
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.rewrites import Rewrites
-from gateway.service.routing.scope import Scope
+from gateway.service.routing.scope import ViewScope
 from gateway.service.routing.ways import (
     UNCHANGED,
     Effect,
@@ -51,7 +51,7 @@ class Effects:
         catalog: Catalog,
         schemas: Schemas,
         confirmation: Confirmation,
-        scope: Scope,
+        scope: ViewScope,
         rewrites: Rewrites,
         readers: Readers,
         results: ResultStore,

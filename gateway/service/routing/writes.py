@@ -13,7 +13,7 @@ from gateway.mv.freshness.ledger import TablesWritten
 from gateway.service.clients.session import Session
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.long_texts import LONG_CHARACTERS
-from gateway.service.routing.scope import Scope, folded
+from gateway.service.routing.scope import ViewScope, folded
 from sql.definition.bases import function_name
 from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import Namespace, TableName
@@ -31,7 +31,7 @@ _FILE_WORDS = frozenset({"inpath", "location", "path", "directory"})
 class Writes:
     """Determines the tables that statements may write to."""
 
-    def __init__(self, catalog: Catalog, scope: Scope) -> None:
+    def __init__(self, catalog: Catalog, scope: ViewScope) -> None:
         self._catalog = catalog
         self._scope = scope
 

@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 
 from sql.increments import texts
+from sql.increments.analysis import analyse
 from sql.increments.expansion import SparkView
-from sql.increments.outline import Kind, Shape
+from sql.increments.outline import Kind, Outline
 from sql.increments.reasons import NotIncremental
-from sql.increments.shape import analyse
 from sql.increments.terms import ChangeTerm, terms
 from sql.names import Namespace, TableName
 
@@ -87,7 +87,7 @@ def types(query: str | None) -> dict[str, str]:
     return {label: _type(text) for text, label in re.findall(r"(?:SELECT |, )((?:\w+\().*?) AS `(t\d+)`", query)}
 
 
-def shape_of(definition: Definition) -> Shape:
+def outline_of(definition: Definition) -> Outline:
     columns = {name(table): columns for table, columns in TABLES.items()}
     draft = analyse(definition.text, Namespace(), columns, definition.columns, named=False, views=VIEWS)
     return draft.typed(types(draft.typing()), ansi=True)
@@ -160,10 +160,10 @@ def counted(rows: Iterable[Row]) -> Counter[Row]:
     return Counter(map(_plain, rows))
 
 
-Stored = Callable[[Shape], str]
+Stored = Callable[[Outline], str]
 
 
-def _all_stored(_: Shape) -> str:
+def _all_stored(_: Outline) -> str:
     return "SELECT * FROM stored"
 
 
@@ -172,20 +172,24 @@ def play(
     rows: dict[str, list[Row]],
     steps: Sequence[Step],
     *,
-    shape: Shape | None = None,
+    outline: Outline | None = None,
     stored: Stored = _all_stored,
 ) -> None:
     """Fails if a view that is refreshed by rows has other rows than its definition."""
-    shape = shape or shape_of(definition)
+    outline = outline or outline_of(definition)
     duck = Duck(rows)
     try:
-        view = _Rows(duck, definition, shape) if shape.kind is Kind.ROWS else _Groups(duck, definition, shape, stored)
+        view = (
+            _Rows(duck, definition, outline)
+            if outline.kind is Kind.ROWS
+            else _Groups(duck, definition, outline, stored)
+        )
         for step in steps:
-            added, before, removed = duck.change(step, removes=shape.subtracts or shape.kind is Kind.ROWS)
+            added, before, removed = duck.change(step, removes=outline.subtracts or outline.kind is Kind.ROWS)
             try:
-                change = terms(shape, added, before, removed)
+                change = terms(outline, added, before, removed)
             except NotIncremental:
-                fixed = {place.table for place in shape.places if not place.grows}
+                fixed = {place.table for place in outline.places if not place.grows}
                 assert fixed & (added.keys() | removed.keys())
                 view.complete()
                 continue
@@ -199,8 +203,8 @@ def play(
 class _Rows:
     """A view whose rows are kept here, so that rows can be removed too."""
 
-    def __init__(self, duck: Duck, definition: Definition, shape: Shape) -> None:
-        self._duck, self._definition, self._shape = duck, definition, shape
+    def __init__(self, duck: Duck, definition: Definition, outline: Outline) -> None:
+        self._duck, self._definition, self._outline = duck, definition, outline
         self.complete()
 
     def complete(self) -> None:
@@ -209,10 +213,10 @@ class _Rows:
     def merge(self, change: Sequence[ChangeTerm]) -> None:
         kept = [term for term in change if not term.removes]
         if kept:
-            self._rows.update(counted(self._duck.query(texts.appended(self._shape, kept))))
+            self._rows.update(counted(self._duck.query(texts.appended(self._outline, kept))))
         for term in change:
             if term.removes:
-                self._rows.subtract(counted(self._duck.query(texts.rows(self._shape, term))))
+                self._rows.subtract(counted(self._duck.query(texts.rows(self._outline, term))))
         assert min(self._rows.values(), default=0) >= 0
 
     def shown(self) -> Iterable[Row]:
@@ -222,24 +226,24 @@ class _Rows:
 class _Groups:
     """A view whose groups are stored in a table."""
 
-    def __init__(self, duck: Duck, definition: Definition, shape: Shape, stored: Stored) -> None:
-        self._duck, self._definition, self._shape, self._stored = duck, definition, shape, stored
+    def __init__(self, duck: Duck, definition: Definition, outline: Outline, stored: Stored) -> None:
+        self._duck, self._definition, self._outline, self._stored = duck, definition, outline, stored
         self.complete()
 
     def complete(self) -> None:
         self._removed = False
-        self._duck.store(texts.complete(self._shape), self._definition.keys)
+        self._duck.store(texts.complete(self._outline), self._definition.keys)
 
     def merge(self, change: Sequence[ChangeTerm]) -> None:
         self._removed |= any(term.removes for term in change)
-        self._duck.store(texts.merged(self._shape, self._stored(self._shape), change), self._definition.keys)
+        self._duck.store(texts.merged(self._outline, self._stored(self._outline), change), self._definition.keys)
         if not self._removed:
-            fresh = self._duck.query(texts.complete(self._shape), self._definition.keys)
+            fresh = self._duck.query(texts.complete(self._outline), self._definition.keys)
             assert counted(self._duck.query("SELECT * FROM stored")) == counted(fresh), self._definition.text
 
     def shown(self) -> Iterable[Row]:
         columns = ", ".join(f'"{column}"' for column in self._definition.columns)
-        conditions = ["freshgate_shown"] if self._shape.filtered else []
+        conditions = ["freshgate_shown"] if self._outline.filtered else []
         conditions += ["freshgate_n > 0"] if self._definition.checked else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return self._duck.query(f"SELECT {columns} FROM stored{where}")

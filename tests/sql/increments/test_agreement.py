@@ -12,29 +12,29 @@ from increment_faults import DEFINITIONS, NOT_READ_SO, of_places, of_texts
 from record_explanations import recorded
 
 from sql.increments.agreement import disagreement, marked
-from sql.increments.outline import Shape
+from sql.increments.outline import Outline
 from sql.increments.planned_rows import computed
 from sql.query.explanations import Line, NoPlan, sections, tree
-from tests.sql.increments.test_increment_definitions import shape_of
+from tests.sql.increments.test_increment_definitions import outline_of
 
 EXPLAINED = recorded()
 
 
-def found(shape: Shape, text: str) -> str | None:
+def found(outline: Outline, text: str) -> str | None:
     try:
-        return disagreement(shape, EXPLAINED[text.rstrip(";")], EXPLAINED[marked(shape)])
+        return disagreement(outline, EXPLAINED[text.rstrip(";")], EXPLAINED[marked(outline)])
     except NoPlan as error:
         return str(error)
 
 
 @pytest.mark.parametrize(("text", "columns"), DEFINITIONS)
 def test_definitions_agree(text: str, columns: str | None) -> None:
-    assert found(shape_of(text, columns), text) is None
+    assert found(outline_of(text, columns), text) is None
 
 
 @pytest.mark.parametrize(("text", "columns"), DEFINITIONS)
 def test_a_wrong_mention_is_found(text: str, columns: str | None) -> None:
-    assert [what for what, wrong in of_places(shape_of(text, columns)) if found(wrong, text) is None] == []
+    assert [what for what, wrong in of_places(outline_of(text, columns)) if found(wrong, text) is None] == []
 
 
 def test_a_wrong_reading_is_found() -> None:
@@ -47,7 +47,7 @@ def test_a_wrong_reading_is_found() -> None:
 @pytest.mark.parametrize("text", NOT_READ_SO)
 def test_a_name_that_spark_takes_for_another_one(text: str) -> None:
     """Spark compares the alias with what the column of the same name would be compared with."""
-    assert "CAST" in (found(shape_of(text), text) or "").upper()
+    assert "CAST" in (found(outline_of(text), text) or "").upper()
 
 
 UNION = """== Parsed Logical Plan ==

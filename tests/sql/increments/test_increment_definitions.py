@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from sql.increments import texts
+from sql.increments.analysis import Kind, Outline, analyse
 from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
-from sql.increments.shape import Kind, Shape, analyse
 from sql.increments.terms import terms
 from sql.lexed import Lexed
 from sql.names import Namespace, TableName
@@ -72,7 +72,9 @@ def _type(text: str) -> str:
     return "int" if rest.startswith("s.x") else kind
 
 
-def shape_of(query: str, columns: str | None = None, *, named: bool = False, ansi: bool = True, **types: str) -> Shape:
+def outline_of(
+    query: str, columns: str | None = None, *, named: bool = False, ansi: bool = True, **types: str
+) -> Outline:
     view = columns.split() if columns is not None else [f"c{number}" for number in range(_width(query))]
     known = {name(key): value for key, value in COLUMNS.items()}
     draft = analyse(query, Namespace("shop"), known, view, named=named, views=VIEWS)
@@ -395,24 +397,24 @@ REFUSED = [
 
 @pytest.mark.parametrize(("query", "columns"), ROWS)
 def test_rows(query: str, columns: str) -> None:
-    shape = shape_of(query, columns)
-    assert (shape.kind, shape.hidden, shape.subtracts) == (Kind.ROWS, (), False)
+    outline = outline_of(query, columns)
+    assert (outline.kind, outline.hidden, outline.subtracts) == (Kind.ROWS, (), False)
 
 
 @pytest.mark.parametrize(("query", "hidden", "subtracts"), GROUPS)
 def test_groups(query: str, hidden: str, subtracts: bool) -> None:
-    shape = shape_of(query, named=True)
-    assert (shape.kind, set(shape.hidden), shape.subtracts) == (Kind.GROUPS, set(hidden.split()), subtracts)
-    assert shape.filtered == ("freshgate_shown" in hidden)
-    change = terms(shape, {name("t"): "SELECT * FROM d"}, {}, {name("t"): "SELECT * FROM r"} if subtracts else {})
-    for text in (texts.complete(shape), texts.merged(shape, "SELECT * FROM stored", change)):
-        assert len(query_tree(Lexed(text)).selects) == len(shape.columns) + len(shape.hidden)
+    outline = outline_of(query, named=True)
+    assert (outline.kind, set(outline.hidden), outline.subtracts) == (Kind.GROUPS, set(hidden.split()), subtracts)
+    assert outline.filtered == ("freshgate_shown" in hidden)
+    change = terms(outline, {name("t"): "SELECT * FROM d"}, {}, {name("t"): "SELECT * FROM r"} if subtracts else {})
+    for text in (texts.complete(outline), texts.merged(outline, "SELECT * FROM stored", change)):
+        assert len(query_tree(Lexed(text)).selects) == len(outline.columns) + len(outline.hidden)
 
 
 @pytest.mark.parametrize(("query", "reason", "detail"), REFUSED)
 def test_refused(query: str, reason: Reason | None, detail: str) -> None:
     with pytest.raises(NotIncremental) as caught:
-        shape_of(query)
+        outline_of(query)
     assert reason is None or caught.value.reason is reason, caught.value
     assert detail in caught.value.detail, caught.value
 
@@ -440,12 +442,12 @@ def test_views_that_grow_exponentially_are_refused() -> None:
 
 
 def test_a_query_over_groups_is_one_over_the_rows() -> None:
-    shape = shape_of(
+    outline = outline_of(
         "WITH x AS (SELECT date_trunc('DAY', ts) AS day, b AS v, sum(v) AS s, count(*) AS n FROM t WHERE v > 0"
         " GROUP BY day, 2 HAVING n > 1) SELECT v, s / x.n AS mean FROM x WHERE day IS NOT NULL ORDER BY mean",
         "v mean",
     )
-    assert shape.text == (
+    assert outline.text == (
         "SELECT b AS `v`, (sum(v)) / (count(*)) AS `mean` FROM t WHERE v > 0 GROUP BY date_trunc('DAY', ts), b"
         " HAVING ((count(*)) > 1) AND ((date_trunc('DAY', ts)) IS NOT NULL)"
     )
@@ -453,9 +455,9 @@ def test_a_query_over_groups_is_one_over_the_rows() -> None:
 
 def test_a_star_over_groups_means_their_items() -> None:
     grouped = "(SELECT a, count(*) AS n, upper(b) FROM t GROUP BY ALL)"
-    assert shape_of(f"SELECT * FROM {grouped} AS x(p, q, r)", "p q r").text == grouped[1:-1]
+    assert outline_of(f"SELECT * FROM {grouped} AS x(p, q, r)", "p q r").text == grouped[1:-1]
     grouped = "(SELECT a, count(*) AS n FROM t GROUP BY a)"
-    assert shape_of(f"SELECT * FROM {grouped} x WHERE n > 1", "a n").text == (
+    assert outline_of(f"SELECT * FROM {grouped} x WHERE n > 1", "a n").text == (
         "SELECT a AS `a`, count(*) AS `n` FROM t GROUP BY a HAVING ((count(*)) > 1)"
     )
 
@@ -463,7 +465,7 @@ def test_a_star_over_groups_means_their_items() -> None:
 def test_types_forbid_what_cannot_be_merged() -> None:
     def refused(query: str, *, ansi: bool = True, **types: str) -> NotIncremental:
         with pytest.raises(NotIncremental) as caught:
-            shape_of(query, named=False, ansi=ansi, **types)
+            outline_of(query, named=False, ansi=ansi, **types)
         return caught.value
 
     grouped = "SELECT b, sum(w) FROM t GROUP BY b"
@@ -478,13 +480,13 @@ def test_types_forbid_what_cannot_be_merged() -> None:
 def test_names_of_columns_that_are_refused() -> None:
     for columns in ("a freshgate_n", "a A", "a"):
         with pytest.raises(NotIncremental):
-            shape_of("SELECT a, b FROM t", columns)
+            outline_of("SELECT a, b FROM t", columns)
 
 
 def test_a_star_is_allowed_if_it_means_the_columns_of_the_view() -> None:
     for columns, named in (("c a", False), ("a c", True), ("a c x", False)):
         with pytest.raises(NotIncremental):
-            shape_of("SELECT * FROM u", columns, named=named)
+            outline_of("SELECT * FROM u", columns, named=named)
 
 
 PLACES = [
@@ -504,22 +506,22 @@ PLACES = [
 
 @pytest.mark.parametrize(("query", "expected"), PLACES)
 def test_places(query: str, expected: str) -> None:
-    places = shape_of(query, "a").places
+    places = outline_of(query, "a").places
     assert " ".join(f"{place.table.table}{'+' if place.grows else '-'}" for place in places) == expected
     assert [place.number for place in places] == list(range(len(places)))
 
 
 def test_a_change_of_the_null_side_is_refused() -> None:
-    shape = shape_of("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", "a")
+    outline = outline_of("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", "a")
     with pytest.raises(NotIncremental) as caught:
-        terms(shape, {name("u"): "SELECT 1"}, {}, {})
+        terms(outline, {name("u"): "SELECT 1"}, {}, {})
     assert caught.value.reason is Reason.NULL_SIDE_CHANGED
 
 
 def test_one_term_for_each_place_that_changed() -> None:
-    shape = shape_of("SELECT p.a FROM t p, t q, u UNION ALL SELECT a FROM t", "a")
+    outline = outline_of("SELECT p.a FROM t p, t q, u UNION ALL SELECT a FROM t", "a")
     t, u = name("t"), name("u")
-    found = terms(shape, {t: "D"}, {t: "OLD", u: "OLDU"}, {u: "R"})
+    found = terms(outline, {t: "D"}, {t: "OLD", u: "OLDU"}, {u: "R"})
     assert [(term.sources, term.branch, term.removes) for term in found] == [
         ({0: "D"}, 0, False),
         ({0: "OLD", 1: "D"}, 0, False),
@@ -527,22 +529,22 @@ def test_one_term_for_each_place_that_changed() -> None:
         ({3: "D"}, 1, False),
     ]
     with pytest.raises(KeyError):
-        terms(shape, {t: "D"}, {}, {})
+        terms(outline, {t: "D"}, {}, {})
 
 
 def test_the_other_parts_of_a_union_are_empty() -> None:
     union = "(SELECT a FROM t UNION ALL SELECT a FROM (SELECT a FROM u UNION ALL SELECT k AS a FROM small) y)"
-    shape = shape_of(f"SELECT x.a FROM t AS z, {union} AS x, u", "a")
-    assert [sorted(place.beside) for place in shape.places] == [[], [2, 3], [1, 3], [1, 2], []]
-    found = terms(shape, {name("t"): "D", name("u"): "E"}, {name("t"): "OLD", name("u"): "OLDU"}, {})
+    outline = outline_of(f"SELECT x.a FROM t AS z, {union} AS x, u", "a")
+    assert [sorted(place.beside) for place in outline.places] == [[], [2, 3], [1, 3], [1, 2], []]
+    found = terms(outline, {name("t"): "D", name("u"): "E"}, {name("t"): "OLD", name("u"): "OLDU"}, {})
     assert [(term.sources, sorted(term.empty)) for term in found] == [
         ({0: "D"}, []),
         ({0: "OLD", 1: "D"}, [2, 3]),
         ({0: "OLD", 2: "E"}, [1, 3]),
         ({0: "OLD", 1: "OLD", 2: "OLDU", 4: "E"}, []),
     ]
-    assert texts.rows(shape, found[1]).count(" WHERE false) AS ") == 2
-    starred = shape_of("SELECT x.c FROM (SELECT * FROM u UNION ALL SELECT p.* FROM u p) x, small", "c")
+    assert texts.rows(outline, found[1]).count(" WHERE false) AS ") == 2
+    starred = outline_of("SELECT x.c FROM (SELECT * FROM u UNION ALL SELECT p.* FROM u p) x, small", "c")
     (first, _) = terms(starred, {name("u"): "D"}, {name("u"): "OLD"}, {})
     assert texts.rows(starred, replace(first, sources={**first.sources, 1: "NOW"})) == (
         "SELECT x.c FROM (SELECT * FROM (D) AS `u` UNION ALL SELECT p.* FROM (SELECT `a`, `c` FROM (NOW)"
@@ -551,19 +553,19 @@ def test_the_other_parts_of_a_union_are_empty() -> None:
 
 
 def test_the_text_of_new_rows() -> None:
-    shape = shape_of("SELECT t.a, `x`.c -- all\n FROM t LEFT JOIN u AS x ON t.a = x.a ORDER BY 1", "a c")
-    (term,) = terms(shape, {name("t"): "SELECT * FROM d"}, {}, {})
-    assert texts.appended(shape, [term]) == (
+    outline = outline_of("SELECT t.a, `x`.c -- all\n FROM t LEFT JOIN u AS x ON t.a = x.a ORDER BY 1", "a c")
+    (term,) = terms(outline, {name("t"): "SELECT * FROM d"}, {}, {})
+    assert texts.appended(outline, [term]) == (
         "SELECT t.a, `x`.c -- all\n FROM (SELECT * FROM d) AS `t` LEFT JOIN `spark_catalog`.`shop`.`u` AS x"
         " ON t.a = x.a"
     )
 
 
 def test_a_star_keeps_its_columns() -> None:
-    shape = shape_of("SELECT * FROM t, u x WHERE x.c > 'a'".replace("t, u x", "u x"), "a c")
-    unchanged = texts.rows(shape, terms(shape, {name("u"): "D"}, {}, {})[0])
+    outline = outline_of("SELECT * FROM t, u x WHERE x.c > 'a'".replace("t, u x", "u x"), "a c")
+    unchanged = texts.rows(outline, terms(outline, {name("u"): "D"}, {}, {})[0])
     assert unchanged == "SELECT * FROM (D) x WHERE x.c > 'a'"
-    joined = shape_of("SELECT u.* FROM u JOIN small ON k = a", "a c")
+    joined = outline_of("SELECT u.* FROM u JOIN small ON k = a", "a c")
     (term,) = terms(joined, {name("small"): "D"}, {}, {})
     assert texts.rows(joined, term) == (
         "SELECT u.* FROM (SELECT `a`, `c` FROM `spark_catalog`.`shop`.`u`) AS `u` JOIN (D) AS `small` ON k = a"
@@ -571,12 +573,12 @@ def test_a_star_keeps_its_columns() -> None:
 
 
 def test_the_texts_of_groups() -> None:
-    shape = shape_of("SELECT b AS name, count(*) AS n, max(v) FROM t WHERE v > 0 GROUP BY name", "name n top")
-    assert texts.complete(shape) == (
+    outline = outline_of("SELECT b AS name, count(*) AS n, max(v) FROM t WHERE v > 0 GROUP BY name", "name n top")
+    assert texts.complete(outline) == (
         "SELECT b AS `name`, count(*) AS `n`, max(v) AS `top`, count(*) AS `freshgate_n`"
         " FROM `spark_catalog`.`shop`.`t` AS `t` WHERE v > 0 GROUP BY b"
     )
-    assert texts.merged(shape, "S", terms(shape, {name("t"): "D"}, {}, {})) == (
+    assert texts.merged(outline, "S", terms(outline, {name("t"): "D"}, {}, {})) == (
         "SELECT `freshgate_k0` AS `name`, `freshgate_n` AS `n`, `freshgate_s0` AS `top`, `freshgate_n` AS `freshgate_n`"
         " FROM (SELECT `freshgate_k0`, CAST(sum(`freshgate_n`) AS bigint) AS `freshgate_n`,"
         " max(`freshgate_s0`) AS `freshgate_s0` FROM (SELECT `name` AS `freshgate_k0`,"
@@ -606,14 +608,14 @@ def test_an_average_of_wide_decimals_is_computed_of_whole_and_rest() -> None:
     ],
 )
 def test_which_column_of_a_join_with_using_is_meant(query: str, keys: str) -> None:
-    groups = shape_of(query).groups
+    groups = outline_of(query).groups
     assert groups is not None
     assert " ".join(key.text for key in groups.keys) == keys
 
 
 def test_an_average_is_computed_of_exact_sums() -> None:
-    shape = shape_of("SELECT avg(v), avg(w) FROM t", "x y")
-    text = texts.merged(shape, "S", [])
+    outline = outline_of("SELECT avg(v), avg(w) FROM t", "x y")
+    text = texts.merged(outline, "S", [])
     base = "CAST(2097152 AS DECIMAL(7,0))"
     high, middle, low = (f"CAST(`freshgate_s{number}` AS DECIMAL(20,0))" for number in (1, 2, 3))
     assert (
@@ -624,21 +626,21 @@ def test_an_average_is_computed_of_exact_sums() -> None:
 
 
 def test_branches_of_other_types_are_cast() -> None:
-    shape = shape_of("SELECT a FROM t UNION ALL SELECT v FROM t", "a", t0="int", t1="bigint", t2="bigint")
-    assert texts.appended(shape, terms(shape, {name("t"): "D"}, {}, {})) == (
+    outline = outline_of("SELECT a FROM t UNION ALL SELECT v FROM t", "a", t0="int", t1="bigint", t2="bigint")
+    assert texts.appended(outline, terms(outline, {name("t"): "D"}, {}, {})) == (
         "(SELECT CAST(`a` AS bigint) FROM (SELECT a FROM (D) AS `t`) AS `freshgate_rows`(`a`))"
         " UNION ALL (SELECT v FROM (D) AS `t`)"
     )
 
 
 def test_the_signature_tells_the_meaning_of_the_hidden_columns() -> None:
-    base = shape_of("SELECT a, avg(v) FROM t GROUP BY a", "a m")
-    same = shape_of("SELECT a, avg(v) FROM t WHERE v > 1 GROUP BY a", "a m")
+    base = outline_of("SELECT a, avg(v) FROM t GROUP BY a", "a m")
+    same = outline_of("SELECT a, avg(v) FROM t WHERE v > 1 GROUP BY a", "a m")
     assert base.signature == same.signature
     others = [
-        shape_of("SELECT a, avg(f) FROM t GROUP BY a", "a m"),
-        shape_of("SELECT a, sum(v) FROM t GROUP BY a", "a m"),
-        shape_of("SELECT a, avg(v) FROM t GROUP BY a HAVING count(*) > 1", "a m"),
-        shape_of("SELECT a, b FROM t", "a m"),
+        outline_of("SELECT a, avg(f) FROM t GROUP BY a", "a m"),
+        outline_of("SELECT a, sum(v) FROM t GROUP BY a", "a m"),
+        outline_of("SELECT a, avg(v) FROM t GROUP BY a HAVING count(*) > 1", "a m"),
+        outline_of("SELECT a, b FROM t", "a m"),
     ]
     assert len({base.signature, *(each.signature for each in others)}) == 5

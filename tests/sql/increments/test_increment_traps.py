@@ -9,7 +9,7 @@ import pytest
 
 from sql.increments import texts
 from sql.increments.terms import terms
-from tests.sql.increments.duck import Definition, Row, Step, name, play, shape_of
+from tests.sql.increments.duck import Definition, Row, Step, name, outline_of, play
 
 T: list[Row] = [
     (1, "x", 1, Decimal("0.25"), 0.5),
@@ -63,20 +63,20 @@ def test_totals_are_other_groups_than_those_of_null() -> None:
 def test_queries_that_are_put_together_stand_in_brackets() -> None:
     """24."""
     changed = "SELECT * FROM x EXCEPT ALL SELECT * FROM y"
-    joined = shape_of(Definition("SELECT p.a AS x FROM t AS p, t AS q", ("x",)))
+    joined = outline_of(Definition("SELECT p.a AS x FROM t AS p, t AS q", ("x",)))
     text = texts.appended(joined, terms(joined, {name("t"): changed}, {name("t"): changed}, {}))
     assert text.count(f"({changed}) AS ") == text.count(changed) == 3
     assert text.startswith("(SELECT ")
-    grouped = shape_of(Definition("SELECT DISTINCT a AS x FROM t", ("x",)))
+    grouped = outline_of(Definition("SELECT DISTINCT a AS x FROM t", ("x",)))
     text = texts.merged(grouped, changed, terms(grouped, {name("t"): changed}, {}, {}))
     assert text.count(f"({changed}) AS ") == text.count(changed) == 2
 
 
 def test_rows_of_a_view_without_groups_are_only_appended() -> None:
-    shape = shape_of(Definition("SELECT a AS x FROM t", ("x",)))
+    outline = outline_of(Definition("SELECT a AS x FROM t", ("x",)))
     with pytest.raises(ValueError, match="appended"):
-        texts.appended(shape, terms(shape, {}, {}, {name("t"): "R"}))
-    least = shape_of(Definition("SELECT min(v) AS x FROM t", ("x",)))
+        texts.appended(outline, terms(outline, {}, {}, {name("t"): "R"}))
+    least = outline_of(Definition("SELECT min(v) AS x FROM t", ("x",)))
     change = terms(least, {}, {}, {name("t"): "R"})
     with pytest.raises(ValueError, match="subtracted"):
         texts.merged(least, "S", change)

@@ -15,7 +15,7 @@ from sql.definition.determinism import METADATA, MOMENTS, WITHOUT_PARENTHESES, n
 from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
 from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
-from sql.increments.outline import Branch, Groups, Kind, Shape, StoredKey
+from sql.increments.outline import Branch, Groups, Kind, Outline, StoredKey
 from sql.increments.reasons import Reason
 from sql.increments.scopes import FromScope, Place, RelationReader
 from sql.increments.states import States, Types, label, questions, subtractable, value_text
@@ -27,7 +27,7 @@ from sql.names import Namespace, TableName, quote
 from sql.query.trees import is_star, other_part
 from sql.scan import string_value
 
-__all__ = ["Kind", "Place", "Shape", "ShapeDraft", "analyse"]
+__all__ = ["Kind", "Outline", "OutlineDraft", "Place", "analyse"]
 _NO_VIEWS: Mapping[TableName, SparkView] = {}
 RESERVED = "freshgate_"
 """How the names of hidden columns begin."""
@@ -75,7 +75,7 @@ class GroupsDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeDraft:
+class OutlineDraft:
     """A definition of the right form, whose types may still forbid it."""
 
     _written: Written
@@ -86,9 +86,9 @@ class ShapeDraft:
     _distinct: tuple[int, int] | None
 
     @property
-    def _plain(self) -> Shape:
+    def _plain(self) -> Outline:
         """The rows, before they are grouped."""
-        return Shape(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
+        return Outline(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
 
     @property
     def computes(self) -> bool:
@@ -136,7 +136,7 @@ class ShapeDraft:
     def _edited(self, span: Span) -> str:
         return self._written.edited(span, [place.edit(None) for place in self._places])
 
-    def typed(self, types: Mapping[str, str], *, ansi: bool) -> Shape:
+    def typed(self, types: Mapping[str, str], *, ansi: bool) -> Outline:
         """Raises NotIncremental."""
         if self._groups is not None:
             return self._grouped(self._groups, Types(self._texts(), types, ansi))
@@ -144,7 +144,7 @@ class ShapeDraft:
         if self._distinct is not None:
             for number, column in enumerate(self._columns):
                 _check_key(column, types[label(number)])
-            return self._distinct_shape(self._distinct)
+            return self._distinct_outline(self._distinct)
         if len(self._branches) == 1:
             return self._plain
         told = [types[label(number)] for number in range((len(self._branches) + 1) * width)]
@@ -155,7 +155,7 @@ class ShapeDraft:
         )
         return replace(self._plain, branches=branches)
 
-    def _distinct_shape(self, distinct: tuple[int, int]) -> Shape:
+    def _distinct_outline(self, distinct: tuple[int, int]) -> Outline:
         keys = tuple(StoredKey(quote(column), column, False) for column in self._columns)
         grouping = ", ".join(key.text for key in keys)
         items: tuple[Template, ...] = tuple((KeyHole(number),) for number in range(len(keys)))
@@ -163,7 +163,7 @@ class ShapeDraft:
         groups = Groups((0, 0), keys, grouping, False, items, None, states, {}, {}, distinct)
         return replace(self._plain, kind=Kind.GROUPS, groups=groups, subtracts=True)
 
-    def _grouped(self, draft: GroupsDraft, types: Types) -> Shape:
+    def _grouped(self, draft: GroupsDraft, types: Types) -> Outline:
         grouping = draft.grouping
         for key in grouping.keys if grouping is not None else ():
             _check_key(key.text, types.of(value_text(key.text)))
@@ -214,7 +214,7 @@ def analyse(
     *,
     named: bool,
     views: Views = _NO_VIEWS,
-) -> ShapeDraft:
+) -> OutlineDraft:
     """The definition's form. `columns`: of each base table, in order. `named`: whether the view has a column list of
     its own. `views`: the Spark views that it reads, also through others. Raises NotIncremental."""
     known = {name.lower() for listed in columns.values() for name in listed}
@@ -248,7 +248,7 @@ def analyse(
     _check_tables(written, places)
     if not places:
         raise refuse("it reads no table")
-    return ShapeDraft(written, places, tuple(view_columns), branches, groups, distinct)
+    return OutlineDraft(written, places, tuple(view_columns), branches, groups, distinct)
 
 
 def _offsets(written: Written, span: Span) -> tuple[int, int]:
