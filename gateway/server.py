@@ -122,6 +122,8 @@ class Server:
     async def prepare(self) -> None:
         """Does what `start` needs, as far as that changes nothing. Raises FreshgateError."""
         await self._spark.habits.ask(self._spark.short)
+        await self._views.loading.draft()
+        log.info("read a draft of %d materialized views, for the time when no gateway leads", len(self._views.catalog))
 
     async def start(self) -> None:
         """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
@@ -217,7 +219,7 @@ class Server:
                 if not self._take_over:
                     await self._views.fence.wait_for_other()
                 await self._succeed(await self._views.fence.take())
-                return await self._views.loading.load()
+                return await self._read_views()
             except UpstreamProtocolMismatch:
                 raise
             except (UpstreamLost, SparkLost) as error:
@@ -227,6 +229,14 @@ class Server:
                     warned = True
                     log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def _read_views(self) -> list[Leftover]:
+        """Reads the catalog, or makes a draft of it the catalog."""
+        if not self._views.loading.drafted:
+            return await self._views.loading.load()
+        drafted, leftovers = await self._views.loading.believe()
+        self._views.settlement.doubt(*drafted)
+        return leftovers
 
     async def _succeed(self, before: Predecessor) -> None:
         """Leaves the gateway before the time that it needs. Raises Superseded if another one was started at the same

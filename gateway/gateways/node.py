@@ -166,6 +166,8 @@ class GatewayNode:
         self._term: LeadingTerm | None = None
         self._prepared: asyncio.Task[LeadingTerm] | None = None
         """The next term, which is being prepared."""
+        self._prepared_at = 0.0
+        """When that began, by the event loop's clock."""
         self._terms: set[str] = set()
         """The marks of this process's terms."""
         self._control: ControlLink | None = None
@@ -336,7 +338,7 @@ class GatewayNode:
             self._election, decision = self._election.after(event)
             self._note_phase(phase)
             event = None
-            self._spare()
+            self._be_a_door()
             match decision:
                 case Follow():
                     self._follow(decision)
@@ -346,6 +348,7 @@ class GatewayNode:
                     event = await self._campaign()
                 case Act.PREPARE:
                     self._prepare()
+                    self._say_ready()
                 case Act.RETIRE:
                     self._retire()
 
@@ -412,40 +415,37 @@ class GatewayNode:
             self._premises.register.watch(leader.mark, partial(self._note_registered, leader.mark))
 
     def _note_registered(self, mark: str, present: bool) -> None:
-        log.info("the gateway that leads %s ZooKeeper", "is in" if present else "has left")
         self._events.put_nowait(Registered(mark, present))
 
-    def _spare(self) -> None:
-        """Leaves the clients of a gateway that is being stopped to it, and drops what was prepared in vain."""
+    def _be_a_door(self) -> None:
+        """Leaves the clients of a gateway that is being stopped to it. Prepares a term once there is a leader."""
         if self._election.leaving and (leader := self._premises.doorway.leader) is not None:
             self._premises.doorway.spare(leader)
-        elif self._election.phase is Phase.DOOR:
-            self._discard()
+        if self._election.linked and self._election.phase is Phase.DOOR:
+            self._prepare()
 
     def _prepare(self) -> None:
-        """Begins to prepare a term."""
-        if self._prepared is not None:
-            return
+        """Prepares a term, unless that was done, or failed a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._prepared is None or (_has_failed(self._prepared) and now - self._prepared_at > LOOK_SECONDS):
+            self._prepared_at = now
+            self._prepared = asyncio.get_running_loop().create_task(self._prepared_term())
+            self._prepared.add_done_callback(lambda _: self._say_ready())
+            loops.heard(self._prepared, "preparing to take over")
 
-        async def prepare() -> LeadingTerm:
-            term = self._open_term()
-            try:
-                await term.prepare()
-            except FreshgateError as error:
-                log.info("could not prepare to take over: %s", error)
-            except asyncio.CancelledError:
-                await term.stop()
-                raise
-            return term
+    async def _prepared_term(self) -> LeadingTerm:
+        term = self._open_term()
+        try:
+            await term.prepare()
+        except BaseException:
+            await term.stop()
+            raise
+        return term
 
-        def ready(done: asyncio.Task[LeadingTerm]) -> None:
-            if not done.cancelled() and self._control is not None:
-                self._control.say()
-
-        log.info("preparing to take over")
-        self._prepared = asyncio.get_running_loop().create_task(prepare())
-        self._prepared.add_done_callback(ready)
-        loops.heard(self._prepared, "preparing to take over")
+    def _say_ready(self) -> None:
+        """Tells the leader at once, if it waits for that."""
+        if self._control is not None and self._election.heir:
+            self._control.say()
 
     def _discard(self) -> None:
         """Drops a term that was prepared."""
@@ -455,7 +455,7 @@ class GatewayNode:
         if not prepared.done():
             prepared.cancel()
             self._ending.begin(_over(prepared))
-        elif not prepared.cancelled() and prepared.exception() is None:
+        elif not _has_failed(prepared):
             self._ending.begin(prepared.result().stop())
 
     async def _next_term(self) -> LeadingTerm:
@@ -523,6 +523,10 @@ class GatewayNode:
             await self.watch()
         finally:
             self._events.put_nowait(OwnTerm.ENDED)
+
+
+def _has_failed(task: asyncio.Task[LeadingTerm]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 async def _over(task: asyncio.Task[LeadingTerm]) -> None:

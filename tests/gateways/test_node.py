@@ -15,7 +15,7 @@ import uvloop
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways import control, node
-from gateway.gateways.election import Linked, Phase, Silent, Vacant
+from gateway.gateways.election import Linked, Silent, Vacant
 from gateway.gateways.node import GatewayNode, Premises
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
@@ -236,44 +236,6 @@ def house(database: Database) -> House:
     )
 
 
-@dataclass
-class FakeRegister:
-    """ZooKeeper."""
-
-    leads: str = ""
-    watched: str = ""
-    report: Callable[[bool], None] = lambda present: None
-
-    def lead(self, mark: str) -> None:
-        self.leads = mark
-
-    def watch(self, mark: str, report: Callable[[bool], None]) -> None:
-        self.watched, self.report = mark, report
-
-
-async def test_a_leader_that_is_silent_and_has_left_zookeeper_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "SILENT_SECONDS", 0.1)
-    async with houses() as (_, (first, second)):
-        registers = [FakeRegister(), FakeRegister()]
-        for each, register in zip((first, second), registers, strict=True):
-            each.node._premises = replace(each.premises, register=register)
-            await each.node.start()
-        assert registers[0].leads == registers[1].watched == first.mark
-        await until(lambda: second.node._election.linked)
-        # It answers, so it has only lost ZooKeeper.
-        registers[1].report(False)
-        await until(lambda: second.node._election.missing)
-        registers[1].report(True)
-        (watched,) = first.premises.gate._opened
-        assert watched._transport is not None
-        watched._transport.pause_reading()
-        await until(lambda: second.node._election.phase is Phase.SUSPECTING)
-        assert second.terms == []
-        registers[1].report(False)
-        await until(lambda: second.node.leads)
-        assert registers[1].leads == second.mark
-
-
 async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
     async with houses() as (_, (first, second)):
         await first.node.start()
@@ -282,7 +244,7 @@ async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
         assert not second.node.leads
         for each in (first, second):
             assert first.mark in await each.answer()
-        assert second.terms == []
+        assert all(each.done == ["prepare"] for each in second.terms)
 
 
 async def test_the_leader_knows_its_doors() -> None:
@@ -391,7 +353,7 @@ async def test_a_leader_that_is_stopped_hands_over() -> None:
         for peer in (idle, busy):
             await peer.end()
         # A door that is not the heir has not taken over.
-        assert [len(each.terms) for each in others if each is not heir] == [0]
+        assert [each.terms[0].done for each in others if each is not heir] == [["prepare"]]
 
 
 async def test_nothing_is_told_that_the_next_leader_does_not_heed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,8 +383,8 @@ async def test_the_heir_may_die() -> None:
             each.taking.clear()
         await first.node.drain()
         await until(lambda: any(each.terms and each.node._term for each in others))
-        (heir,) = (each for each in others if each.terms)
-        (other,) = (each for each in others if not each.terms)
+        (heir,) = (each for each in others if each.node._term)
+        (other,) = (each for each in others if not each.node._term)
         heir.die()
         other.taking.set()
         heir.terms[0].database.found = None
@@ -431,19 +393,38 @@ async def test_the_heir_may_die() -> None:
         await first.node.stop()
 
 
-async def test_what_is_prepared_in_vain_is_dropped() -> None:
+async def test_a_door_is_ready_to_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with houses() as (_, (first, second)):
+        await first.node.start()
+        prepare, tried = FakeTerm.prepare, list[FakeTerm]()
+
+        async def fails_first(term: FakeTerm) -> None:
+            tried.append(term)
+            if len(tried) == 1:
+                raise UpstreamLost("Spark is away")
+            await prepare(term)
+
+        monkeypatch.setattr(FakeTerm, "prepare", fails_first)
+        await second.node.start()
+        # What could not be prepared is prepared later.
+        await until(lambda: len(second.terms) == 2 and second.terms[1].done == ["prepare"])
+        assert second.terms[0].done == ["stop"]
+        assert not second.node.leads
+        first.die()
+        await until(lambda: second.node.leads)
+        assert second.terms[1].done == ["prepare", "watch"]
+        assert second.mark in await second.answer()
+
+
+async def test_a_door_drops_at_its_end_what_it_has_prepared() -> None:
     async with houses() as (_, (first, second)):
         await first.node.start()
         await second.node.start()
-        await until(lambda: second.node._election.linked)
-        second.node._prepare()
-        prepared = second.node._prepared
-        assert prepared is not None
-        # One that is cancelled before it has begun has nothing to stop.
-        await until(lambda: second.terms)
-        second.node._events.put_nowait(Linked(first.mark))
-        await until(lambda: second.terms and second.terms[0].done == ["prepare", "stop"])
-        assert second.node._prepared is None
+        await until(lambda: second.terms and second.terms[0].done == ["prepare"])
+        await second.node.drain()
+        await second.node.stop()
+        assert second.terms[0].done == ["prepare", "stop"]
+        assert first.mark in await first.answer()
 
 
 async def test_a_leader_that_was_deposed_is_a_door() -> None:

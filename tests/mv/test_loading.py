@@ -76,6 +76,9 @@ class Warehouse:
     async def tables(self, database: str) -> frozenset[str]:
         return frozenset(table.table for table in self.stored if table.database == database)
 
+    async def views(self, database: str) -> frozenset[str]:
+        return frozenset(view.table for view in self.shown if view.database == database)
+
     async def run(self, sql: str) -> Answer:
         if (found := DESCRIBE.fullmatch(sql)) is None:
             self.ran.append(sql)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.loops import Turn
 from gateway.mv.catalog import discovery
+from gateway.mv.catalog.foreknowledge import judge
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
 from gateway.mv.concurrency import gathered
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.history import History
-from gateway.mv.model.view import Leftover
+from gateway.mv.model.view import Leftover, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import descriptions
+from sql.texts import descriptions, maintenance
 from sql.texts.epochs import is_epoch
 
 log = logging.getLogger(__name__)
@@ -40,10 +42,70 @@ class Loading:
         self._catalog = catalog
         self._metastore = metastore
         self._parallel = parallel
+        self._listed: dict[str, frozenset[str]] | None = None
+        """The Spark views of each database with views, from before the draft was read; None without a draft."""
 
     async def load(self) -> list[Leftover]:
         """Reads all views. Returns what should be dropped."""
         return await self._load(self._take)
+
+    async def draft(self) -> None:
+        """Reads the views that can be described together, while another gateway may change them. Changes nothing.
+        Raises what the metastore raises."""
+        names = await self._metastore.tables(self._catalog.storage_database)
+        plain = sorted(table for table in _storages(names) & names if descriptions.PLAIN_NAME.fullmatch(table))
+        # Before the views are read. Those that were renamed may be in other databases.
+        listed = await self._listings({name_of_id(table).database for table in plain})
+        for tables in _pieces(plain):  # One after the other: nobody waits for it.
+            await self._load_described(tables, self._take)
+        self._listed = listed
+
+    @property
+    def drafted(self) -> bool:
+        """Whether there is a draft."""
+        return self._listed is not None
+
+    async def believe(self) -> tuple[list[Entry], list[Leftover]]:
+        """Makes the draft the catalog, after this gateway has taken the epoch. Returns the views that must be looked
+        at before what the catalog says of them counts, and what should be dropped. Raises what the metastore raises."""
+        catalog, listed = self._catalog, self._listed
+        assert listed is not None
+        for name in list(catalog.damaged):
+            catalog.forget_damage(name)
+        drafted = {entry.view.id: entry for entry in catalog.entries()}
+        names = await self._metastore.tables(catalog.storage_database)
+        now = await self._listings({entry.view.name.database for entry in drafted.values()} | listed.keys())
+        verdict = judge({view_id: entry.view.name for view_id, entry in drafted.items()}, listed, names, now)
+        kept = verdict.kept - await self._shown_by(verdict.appeared)
+        for view_id in drafted.keys() - kept:
+            catalog.remove(drafted[view_id])
+        leftovers = await self._load(self._take, known=kept)
+        return [drafted[view_id] for view_id in sorted(kept)], leftovers
+
+    async def _shown_by(self, names: Set[TableName]) -> set[str]:
+        """The ids of the materialized views that these Spark views show."""
+        texts = await self._view_texts(names)
+        gate = asyncio.Semaphore(self._parallel)
+
+        async def read(name: TableName) -> str:
+            async with gate:
+                relation = await self._metastore.relation(name)
+            return relation.view_text if relation is not None else ""
+
+        others = await gathered(read(name) for name in sorted(names - texts.keys()))
+        found = (maintenance.read_published(text) for text in (*texts.values(), *others))
+        return {shown[0].table for shown in found if shown is not None}
+
+    async def _listings(self, databases: Iterable[str]) -> dict[str, frozenset[str]]:
+        """The Spark views of these databases; without those that cannot be listed, for example because they were
+        dropped."""
+        found = {}
+        for database in sorted(databases):
+            try:
+                found[database] = frozenset(await self._metastore.views(database))
+            except StatementFailed as error:
+                log.info("the views of %s cannot be listed: %s", database, error)
+        return found
 
     async def reload(self) -> list[Leftover]:
         """Reads all views anew, because another gateway may have changed them. Those of the catalog are replaced one by
@@ -64,17 +126,13 @@ class Loading:
             catalog.remove(entry)
         return leftovers
 
-    async def _load(self, take: Take) -> list[Leftover]:
+    async def _load(self, take: Take, known: Set[str] = frozenset()) -> list[Leftover]:
+        """Reads all storage tables but those that are `known`."""
         names = await self._metastore.tables(self._catalog.storage_database)
-        storages, batches = _storages(names) - self._catalog.building, asyncio.Semaphore(BATCHES)
-        found: dict[str, Leftover | None] = {}
-
-        async def read_together(tables: Sequence[str]) -> None:
-            async with batches:
-                found.update(await self._load_described(tables, take))
-
+        storages, batches = _storages(names) - self._catalog.building - known, asyncio.Semaphore(BATCHES)
         plain = sorted(table for table in storages & names if descriptions.PLAIN_NAME.fullmatch(table))
-        await gathered(read_together(tables) for tables in _pieces(plain))
+        pieces = await gathered(self._read_together(tables, take, batches) for tables in _pieces(plain))
+        found = {table: leftover for piece in pieces for table, leftover in piece.items()}
         gate = asyncio.Semaphore(self._parallel)
 
         async def read(table: str) -> Leftover | None:
@@ -83,6 +141,12 @@ class Loading:
 
         others = await gathered(read(table) for table in sorted(storages - found.keys()))
         return [leftover for leftover in (*found.values(), *others) if leftover is not None]
+
+    async def _read_together(
+        self, tables: Sequence[str], take: Take, batches: asyncio.Semaphore
+    ) -> dict[str, Leftover | None]:
+        async with batches:
+            return await self._load_described(tables, take)
 
     async def _load_described(self, tables: Sequence[str], take: Take) -> dict[str, Leftover | None]:
         """Adds the views of those storage tables that are, with their public views, as they should be. Returns these
