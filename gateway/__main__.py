@@ -23,7 +23,7 @@ import uvloop
 from gateway import settings_file, spark_home
 from gateway.arguments import BEELINE, DEFAULT_FILES, NO_FILE, PASSWORD_VARIABLE
 from gateway.arguments import parser as argument_parser
-from gateway.assembly import node, registration_of
+from gateway.assembly import Lasting, node, registered_in, registration_of
 from gateway.config import EVERY_ADDRESS, OFF, Address, ConfigError, Settings
 from gateway.demonstration import command as demo_command
 from gateway.discovery.registration import Registration
@@ -271,11 +271,14 @@ def _server(
     *,
     take_over: bool,
 ) -> Server | GatewayNode:
+    registered = registered_in(registration)
     if not settings.gateways.enabled:
-        return Server(settings, engine, take_over=take_over)
-    return node(
-        settings, engine, lambda lasting: Server(settings, engine, take_over=True, lasting=lasting), registration
-    )
+        return Server(settings, engine, take_over=take_over, registered=registered)
+
+    def open_term(lasting: Lasting) -> Server:
+        return Server(settings, engine, take_over=True, lasting=lasting, registered=registered)
+
+    return node(settings, engine, open_term, registration)
 
 
 def _addresses(settings: Settings, ports: Sequence[int]) -> Iterator[str]:

@@ -190,9 +190,14 @@ class Lasting:
     counts: EpochCounts
 
 
-def assemble(settings: Settings, engine: SparkServer, lasting: Lasting | None = None) -> Gateway:
-    """Builds the gateway; `lasting`: of one of several, what it has already. Raises FreshgateError for unusable
-    settings."""
+def assemble(
+    settings: Settings,
+    engine: SparkServer,
+    lasting: Lasting | None = None,
+    registered: Callable[[], bool] | None = None,
+) -> Gateway:
+    """Builds the gateway; `lasting`: of one of several, what it has already. `registered`: whether clients find it in
+    ZooKeeper, if that is used. Raises FreshgateError for unusable settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
@@ -217,7 +222,8 @@ def assemble(settings: Settings, engine: SparkServer, lasting: Lasting | None = 
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
-        page = metrics_page(views, versions, refreshes, service, listener, readiness, lag, usages.counts, audit_file)
+        own_metrics = partial(metrics.own, lag, audit_file, registered)
+        page = metrics_page(views, versions, refreshes, service, listener, readiness, usages.counts, own_metrics)
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
@@ -841,6 +847,11 @@ def registration_of(settings: Settings, deregistered: Callable[[], None]) -> Reg
     return Registration(ZooKeeper(discovery.zookeeper, login), discovery.path, deregistered)
 
 
+def registered_in(registration: Registration | None) -> Callable[[], bool] | None:
+    """Whether clients find the gateway in ZooKeeper; None without ZooKeeper."""
+    return None if registration is None else lambda: registration.registered
+
+
 def node(
     settings: Settings,
     engine: SparkServer,
@@ -869,7 +880,7 @@ def node(
         return made.member()
 
     counts = EpochCounts()
-    monitor = _door_monitor(settings, doorway, member, counts)
+    monitor = _door_monitor(settings, doorway, member, counts, registration)
     made = GatewayNode(
         Premises(entrance, relays, doorway, gate, monitor, registration),
         watch.fence,
@@ -888,9 +899,8 @@ def metrics_page(
     service: Service,
     listener: Listener,
     readiness: Readiness,
-    lag: LoopLag,
     rewrites: Counts,
-    audit_file: AuditFile | None,
+    own: metrics.Families,
 ) -> MetricsPage:
     catalog, tasks, counts = views.catalog, refreshes.tasks, service.audit.counts
     families = (
@@ -902,7 +912,7 @@ def metrics_page(
         partial(metrics.rewrites, rewrites),
         partial(metrics.results, service.results),
         partial(metrics.upstream, listener.traffic, readiness),
-        partial(metrics.own, lag, audit_file),
+        own,
     )
     return MetricsPage(families, catalog, tasks.tally)
 
@@ -914,7 +924,11 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
 
 
 def _door_monitor(
-    settings: Settings, doorway: Doorway, member: Callable[[], Member], counts: EpochCounts
+    settings: Settings,
+    doorway: Doorway,
+    member: Callable[[], Member],
+    counts: EpochCounts,
+    registration: Registration | None,
 ) -> DoorMonitor | None:
     if not settings.metrics.port:
         return None
@@ -928,7 +942,7 @@ def _door_monitor(
         leader = doorway.leader
         return member().shown(str(leader.relay) if leader is not None else None)
 
-    text = partial(metrics.door_text, doorway, lambda: member().epoch, counts)
+    text = partial(metrics.door_text, doorway, lambda: member().epoch, counts, registered_in(registration))
     return DoorMonitor(place.host, place.port, text, missing, status, hosts.refusal)
 
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 Check = Callable[[Any], str | None]
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
-_ZOOKEEPER_SERVER = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_ZOOKEEPER_SERVER = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 _ZNODE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]+")
 
 SECRET_CHARACTERS_MIN = 32
@@ -129,7 +129,8 @@ def attribute_name(value: Any) -> str | None:
 def zookeeper_or_empty(value: Any) -> str | None:
     """HOST[:PORT] of each server, and after the last one an optional path that all paths are below."""
     servers, _, path = value.partition("/")
-    if value and not all(_ZOOKEEPER_SERVER.fullmatch(each.strip()) for each in servers.split(",")):
+    found = [_ZOOKEEPER_SERVER.fullmatch(each.strip()) for each in servers.split(",")]
+    if value and not all(each and 0 < int(each["port"] or 1) < 65536 for each in found):
         return "must be HOST:PORT of each server, separated by commas, such as zk-1.example:2181,zk-2.example:2181"
     return None if not path else znode_path(path)
 

@@ -57,14 +57,16 @@ class Server:
         *,
         take_over: bool = False,
         lasting: Lasting | None = None,
+        registered: Callable[[], bool] | None = None,
     ) -> None:
         """`take_over`: change the views although another gateway that is alive does so. `lasting`: what one of several
-        gateways has already; this is one of its terms. Raises FreshgateError for unusable settings."""
+        gateways has already; this is one of its terms. `registered`: as in `assemble`. Raises FreshgateError for
+        unusable settings."""
         self._settings = settings
         self._take_over = take_over
         self._is_term = lasting is not None
         self._engine = engine
-        built = assemble(settings, engine, lasting)
+        built = assemble(settings, engine, lasting, registered)
         self._spark = built.spark
         self._views = built.views
         self._versions = built.versions

@@ -81,6 +81,12 @@ class Registration:
         self._told = True
         tree.changed = self._changed.set
 
+    @property
+    def registered(self) -> bool:
+        """Whether clients find this gateway, as far as it knows."""
+        held = self._session is not None and self._session == self._tree.session
+        return held and bool(self._servers) and all(each.path in self._own for each in self._servers)
+
     def start(self) -> None:
         self._tree.start()
         self._loop.start()
@@ -169,10 +175,9 @@ class Registration:
 
     async def _keep_server(self, server: ServerNode) -> bool:
         """Returns False if another program has deleted the node."""
-        name = f"{server.namespace}/{server.prefix}"
-        path = self._own.get(name)
+        path = self._own.get(server.path)
         if path is None:
-            path = self._own[name] = await self._tree.create(name, server.data, numbered=True)
+            path = self._own[server.path] = await self._tree.create(server.path, server.data, numbered=True)
             log.info("registered in ZooKeeper as %s", path)
         if await self._tree.exists(path) or self._tree.session != self._session:
             return True

@@ -27,6 +27,11 @@ class ServerNode:
     data: str
 
     @property
+    def path(self) -> str:
+        """Without the number."""
+        return f"{self.namespace}/{self.prefix}"
+
+    @property
     def address(self) -> str:
         """HOST:PORT for clients."""
         return self.prefix.removeprefix("serverUri=").partition(";")[0]

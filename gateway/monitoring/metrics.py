@@ -111,11 +111,13 @@ class _Subject(Collector):
         return self._families()
 
 
-def door_text(doorway: Doorway, epoch: Callable[[], int], counts: EpochCounts) -> bytes:
+def door_text(
+    doorway: Doorway, epoch: Callable[[], int], counts: EpochCounts, registered: Callable[[], bool] | None
+) -> bytes:
     """The metrics of a gateway that passes its clients on, in Prometheus' text format."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    for families in (partial(door, doorway), partial(epochs, epoch, counts), info):
+    for families in (partial(door, doorway), partial(epochs, epoch, counts), partial(info, registered)):
         registry.register(_Subject(families))
     return generate_latest(registry)
 
@@ -274,14 +276,17 @@ def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:
     yield _counter("upstream_sent_bytes", "Bytes sent to Spark for clients", traffic.to_spark)
 
 
-def own(lag: LoopLag, audit: LostLines | None) -> Iterator[Metric]:
+def own(lag: LoopLag, audit: LostLines | None, registered: Callable[[], bool] | None) -> Iterator[Metric]:
     yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
     yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
     yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
-    yield from info()
+    yield from info(registered)
 
 
-def info() -> Iterator[Metric]:
+def info(registered: Callable[[], bool] | None) -> Iterator[Metric]:
+    """`registered`: whether clients find the gateway in ZooKeeper; None without ZooKeeper."""
+    if registered is not None:
+        yield _gauge("registered", "1 if clients find this gateway in ZooKeeper", registered())
     info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
     info.add_metric([version()], 1)
     yield info

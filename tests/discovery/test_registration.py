@@ -135,8 +135,10 @@ async def test_clients_find_a_gateway_from_enter_to_leave() -> None:
     async with registered(servers) as one:
         await settled(one.tree)
         assert servers.nodes == {}
+        assert not one.registration.registered
         one.registration.enter([SERVER, OTHER])
         await settled(one.tree)
+        assert one.registration.registered
         assert (servers.below("/freshgate"), servers.below("/freshgate_http")) == (["a=b"], ["a=c"])
     assert servers.nodes == {}
     assert one.deregistered == []
@@ -204,6 +206,7 @@ async def test_an_interruption_changes_nothing() -> None:
         before = dict(servers.nodes)
         session = one.tree.interrupt()
         await settled(one.tree)
+        assert not one.registration.registered
         one.tree.session = session
         one.tree.changed()
         await settled(one.tree)

@@ -96,9 +96,8 @@ class Stage:
             cast(Any, SimpleNamespace(audit=audit or Audit(), sessions=sessions, results=results)),
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
-            self.lag,
             self.rewrites,
-            None,
+            partial(metrics.own, self.lag, None, lambda: True),
         )
 
     def text(self) -> str:
@@ -248,7 +247,7 @@ def test_probes_of_a_door() -> None:
         counts = EpochCounts()
         counts.fenced[What.END] += 2
         counts.takeover_seconds.add(4.5)
-        text = partial(metrics.door_text, doorway, lambda: 7, counts)
+        text = partial(metrics.door_text, doorway, lambda: 7, counts, None)
         status = replace(MEMBER, role=GatewayRole.DOOR).shown("gateway-2:10009")
         monitor = DoorMonitor("127.0.0.1", 0, text, lambda: missing, lambda: status)
         # A term of the gateway has the port in between.
@@ -349,6 +348,7 @@ def test_every_count_is_shown() -> None:
         "refreshes_waiting": 3,
         "leftovers": 4,
         "leader": 1,
+        "registered": 1,
         "relayed_connections": 0,
         "superseded": 0,
         "epoch": 12,
@@ -370,7 +370,7 @@ def test_every_count_is_shown() -> None:
 def metrics_of_all() -> set[str]:
     """The names of a leader's metrics and of a door's."""
     doorway = Doorway(Trust("s" * 32), Capacity(1, Traffic()), 1, 1, Traffic())
-    door = metrics.door_text(doorway, lambda: 0, EpochCounts()).decode()
+    door = metrics.door_text(doorway, lambda: 0, EpochCounts(), lambda: False).decode()
     text = Stage(catalog_of(NAMES)).text() + door
     return {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
 
