@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from processes import ROOT
 
 from gateway import settings_file
 from gateway.__main__ import main
+from gateway.arguments import parser
+from gateway.config import Address, Discovery, Gateways, Settings
 from gateway.login import exposure
 
 CONF = ROOT / "conf"
@@ -27,6 +30,7 @@ CONTAINER = CONF / "container.toml"
 
 
 COMPOSE = ("compose.yaml", "compose.superset.yaml")
+COMPOSES = ("compose.yaml", "compose.several.yaml")
 INSTRUCTIONS = re.compile(r"^(FROM|COPY|VOLUME|EXPOSE|USER) (.*)$", re.MULTILINE)
 
 
@@ -98,6 +102,60 @@ def services() -> dict[str, dict[str, Any]]:
     return found
 
 
+def several() -> dict[str, Any]:
+    (document,) = parsed(text("compose.several.yaml"))
+    return dict(document)
+
+
+def test_each_of_several_gateways_starts_with_its_own_addresses(tmp_path: Path) -> None:
+    secret, found = tmp_path / "gateways", dict[str, Settings]()
+    secret.write_text("5" * 64 + "\n", encoding="ascii")
+    document = several()
+    assert document["secrets"] == {"gateways": {"file": "./several/secret"}}
+    for name, service in document["services"].items():
+        if not name.startswith("gateway-"):
+            continue
+        options = parser().parse_args(service["command"])
+        files = [each.replace("/run/secrets", str(tmp_path)) for each in options.set_file]
+        upstream = {"--upstream": ("upstream.address", options.upstream)}
+        found[name] = settings = settings_file.load(CONTAINER, options.set, upstream, files=files)
+        exposure.check(settings)
+        assert settings.gateways.enabled
+        assert settings.gateways.secret == "5" * 64
+        assert Address.parse(settings.gateways.address).host == service["hostname"] == name
+        reached = {each.rpartition(":")[2]: each.rpartition(":")[0] for each in service["ports"]}
+        assert reached[str(settings.listen.port)] == settings.discovery.address
+        assert str(settings.metrics.port) in reached
+    assert len(found) == 3
+    assert len({each.discovery.address for each in found.values()}) == 3
+    first, *others = (replace(each, gateways=Gateways(), discovery=Discovery()) for each in found.values())
+    assert all(other == first for other in others)
+    (zookeeper,) = {each.discovery.zookeeper for each in found.values()}
+    assert Address.parse(zookeeper).host in document["services"]
+
+
+def test_the_services_of_several_gateways_agree() -> None:
+    document, file = several(), text("Containerfile")
+    services = document["services"]
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", file, re.MULTILINE))
+    for name, service in services.items():
+        for other in service.get("depends_on", {}):
+            assert services[other]["healthcheck"]["test"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        assert all(volume.partition(":")[0] in document["volumes"] for volume in service.get("volumes", []))
+        if "build" in service:
+            assert service["build"]["target"] in stages
+        else:
+            assert re.search(r":\d", service["image"]), "the release is not named"
+    assert "python3 /opt/freshgate/metastore_tables.py" in services["spark"]["command"][0]
+    # The driver is the one of the tests.
+    lock = (ROOT / "requirements-jars.lock").read_text(encoding="utf-8")
+    ((version, digest),) = re.findall(r"^org\.postgresql:postgresql:(\S+):jar --hash=sha256:(\w+)$", lock, re.MULTILINE)
+    assert f"--checksum=sha256:{digest} " in file
+    assert f"/postgresql/{version}/postgresql-{version}.jar" in file
+
+
 def test_the_services_have_images_that_are_built() -> None:
     built = set()
     for service in services().values():
@@ -130,7 +188,9 @@ def test_the_services_find_each_other_and_are_not_reached_from_elsewhere() -> No
     assert url.partition("://")[0] == "freshgate"
 
 
-@pytest.mark.parametrize("files", [COMPOSE[:1], COMPOSE], ids=["spark", "superset"])
+@pytest.mark.parametrize(
+    "files", [COMPOSE[:1], COMPOSE, ("compose.several.yaml",)], ids=["spark", "superset", "several"]
+)
 def test_compose_reads_the_files(files: tuple[str, ...]) -> None:
     command = [str(program("podman-compose"))]
     if shutil.which("podman") is None:
@@ -159,8 +219,9 @@ def test_a_stop_leaves_the_gateway_its_time() -> None:
     limits = settings_file.load().limits
     needed = limits.drain_seconds + 20
     (unit,) = re.findall(r"^TimeoutStopSec=(\d+)$", text("freshgate.service"), re.MULTILINE)
-    (compose,) = re.findall(r"stop_grace_period: (\d+)s", text("compose.yaml"))
-    assert min(int(unit), int(compose)) > needed
+    graces = [found for name in COMPOSES for found in re.findall(r"stop_grace_period: (\d+)s", text(name))]
+    assert len(graces) == 2
+    assert min(map(int, [unit, *graces])) > needed
 
 
 def test_the_unit_is_valid(tmp_path: Path) -> None:
