@@ -1,8 +1,8 @@
 """A program that runs Python programs in forks of itself, which need not import the gateway's modules again.
 
 Each request is a JSON object with the program as after `python`, its environment variables and directory, with the
-file descriptors of its standard output and error, and of a socket: this gets a line with the process id, and another
-one with the exit code. The program ends when nobody can make requests any more.
+file descriptors of its standard input, output and error, and of a socket: this gets a line with the process id, and
+another one with the exit code. The program ends when nobody can make requests any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FrameType
 import gateway.__main__  # noqa: F401
 
 REQUEST_BYTES_MAX = 1 << 20
-DESCRIPTORS = 3
+DESCRIPTORS = 4
 
 
 def _serve(requests: socket.socket) -> dict[str, list[str]]:
@@ -41,21 +41,21 @@ def _serve(requests: socket.socket) -> dict[str, list[str]]:
         message, descriptors = _receive(requests)
         if not message:
             sys.exit()
-        output, errors, told = descriptors
+        *streams, told = descriptors
         if (child := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for held in (requests, *running.values()):
                 held.close()
-            for used, number in ((output, 1), (errors, 2)):
+            for number, used in enumerate(streams):
                 os.dup2(used, number)
-            for used in (woken, wake, output, errors, told):
+            for used in (woken, wake, *streams, told):
                 os.close(used)
             asked: dict[str, list[str]] = message
             return asked
         running[child] = socket.socket(fileno=told)
         running[child].sendall(f"{child}\n".encode())
-        for used in (output, errors):
+        for used in streams:
             os.close(used)
 
 
@@ -87,6 +87,8 @@ def _report(running: dict[int, socket.socket]) -> None:
 def _run(program: list[str]) -> None:
     """Runs it as Python would."""
     if program[0] == "-m":
+        # Otherwise runpy warns that it is imported already.
+        del sys.modules["gateway.__main__"]
         sys.argv = program[1:]
         sys.path[0] = os.getcwd()
         runpy.run_module(program[1], run_name="__main__", alter_sys=True)

@@ -10,12 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO
 
 SCRIPT = Path(__file__).with_name("fork_server.py")
+ROOT = SCRIPT.parent.parent
 START_SECONDS = 120.0
 
 
@@ -24,8 +27,10 @@ class Fork:
 
     stdin: IO[str] | None = None
 
-    def __init__(self, program: Sequence[str], errors: int, environment: Mapping[str, str], directory: Path) -> None:
-        """`program`: as after `python`. `errors`: the file descriptor of its standard error."""
+    def __init__(
+        self, program: Sequence[str], errors: IO[str], environment: Mapping[str, str], directory: Path, typed: str = ""
+    ) -> None:
+        """`program`: as after `python`. `errors`: for its standard error. `typed`: its standard input."""
         request = {
             "program": list(program),
             "environment": [f"{name}={value}" for name, value in environment.items()],
@@ -33,8 +38,11 @@ class Fork:
         }
         reading, writing = os.pipe()
         self._told, telling = socket.socketpair()
-        with contextlib.closing(telling):
-            socket.send_fds(_server().requests, [json.dumps(request).encode()], [writing, errors, telling.fileno()])
+        with contextlib.closing(telling), tempfile.TemporaryFile("w+", encoding="utf-8") as given:
+            given.write(typed)
+            given.seek(0)
+            streams = [given.fileno(), writing, errors.fileno()]
+            socket.send_fds(_server().requests, [json.dumps(request).encode()], [*streams, telling.fileno()])
         os.close(writing)
         self.stdout = os.fdopen(reading, encoding="utf-8")
         self.returncode: int | None = None
@@ -79,15 +87,42 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
+def completed(
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    directory: Path,
+    typed: str = "",
+    seconds: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, as `subprocess.run` does. `program`: as after `python`. `typed`: its standard input.
+    Raises subprocess.TimeoutExpired."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        fork = Fork(program, errors, environment, directory, typed)
+        watch = threading.Timer(seconds, fork.kill)
+        watch.start()
+        try:
+            with fork.stdout:
+                output = fork.stdout.read()
+            code = fork.wait(seconds)
+        finally:
+            watch.cancel()
+            watch.join()
+        errors.seek(0)
+        return subprocess.CompletedProcess(list(program), code, output, errors.read())
+
+
 class _Server:
     """This process's server, which ends with it."""
 
     def __init__(self) -> None:
+        paths = filter(None, [os.environ.get("PYTHONPATH")])
         self.requests, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             self.process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), str(its.fileno())],
                 pass_fds=(its.fileno(),),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *paths])},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 # So that Ctrl-C reaches only those whom the tests stop.

@@ -112,7 +112,7 @@ class Program:
         variables = {**environment(), **self.variables}
         with open(self.stderr or os.devnull, "w", encoding="utf-8") as errors:
             self.process = (
-                Fork(self.command[1:], errors.fileno(), variables, ROOT)
+                Fork(self.command[1:], errors, variables, ROOT)
                 if self.forked
                 else subprocess.Popen(
                     self.command,

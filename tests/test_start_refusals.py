@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from answering_server import Served
+from forks import completed
 from processes import environment
 
 
@@ -21,11 +22,8 @@ def serve(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a gateway that must end by itself. `constants`: for `tuned_gateway`."""
     tuned = [str(Path(__file__).parent / "tuned_gateway.py"), json.dumps(constants)] if constants else []
-    command = [sys.executable, *tuned, "-m", "gateway", "serve"]
-    command += [*(["--upstream", upstream] if upstream else []), *options]
-    return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
+    program = [*tuned, "-m", "gateway", "serve", *(["--upstream", upstream] if upstream else []), *options]
+    return completed(program, environment(), directory=folder)
 
 
 @contextlib.contextmanager

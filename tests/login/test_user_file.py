@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
+from forks import completed
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import environment
@@ -254,14 +255,8 @@ def test_concurrent_changes_lose_no_user(tmp_path: Path) -> None:
 
 def test_the_command_manages_users(tmp_path: Path) -> None:
     def run(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "gateway", "user", *arguments, "--set", f"authentication.users_file={tmp_path}/u"],
-            input=typed,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(),
-        )
+        program = ["-m", "gateway", "user", *arguments, "--set", f"authentication.users_file={tmp_path}/u"]
+        return completed(program, environment(), directory=tmp_path, typed=typed)
 
     assert run("add", "ada", typed="secret\n").stdout == f"ada: added to {tmp_path}/u.\n"
     assert run("add", "ada", typed="other\n").stdout == f"ada: password changed in {tmp_path}/u.\n"
