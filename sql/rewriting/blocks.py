@@ -450,26 +450,30 @@ def inlined(query: exp.Expr) -> exp.Expr:
     withs = list(query.find_all(exp.With))
     if any(with_.args.get("recursive") for with_ in withs):
         raise Doubt("it has a recursive CTE")
-    return _Inliner().without_ctes(query) if withs else query
+    names = frozenset(cte.alias.lower() for with_ in withs for cte in with_.expressions)
+    return mapped(query, _Inliner(names).change) if withs else query
 
 
 class _Inliner:
-    def __init__(self) -> None:
+    def __init__(self, names: frozenset[str]) -> None:
+        """`names`: those of all CTEs."""
+        self._names = names
         self._ctes = Ctes()
         self._bodies: dict[int, tuple[exp.Expr, int]] = {}
         """By the identity of a CTE, the query that stands for it, and the number of its nodes."""
         self._nodes = 0
         """How many nodes CTEs have added so far."""
 
-    def without_ctes(self, query: exp.Expr) -> exp.Expr:
-        return mapped(query, self._change)
-
-    def _change(self, node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Table) and (cte := self._ctes.meant(node)) is not None:
+    def change(self, node: exp.Expr) -> exp.Expr | None:
+        """What stands for a node (see `mapped`)."""
+        if isinstance(node, exp.Table) and self._may_mean(node) and (cte := self._ctes.meant(node)) is not None:
             return self._derived(node, cte)
         if node.args.get("with_"):
-            return rebuilt(node, self._change, without=("with_",))
+            return rebuilt(node, self.change, without=("with_",))
         return None
+
+    def _may_mean(self, table: exp.Table) -> bool:
+        return table.name.lower() in self._names
 
     def _derived(self, table: exp.Table, cte: exp.CTE) -> exp.Expr:
         body, nodes = self._body(cte)
@@ -477,15 +481,17 @@ class _Inliner:
         if self._nodes > INLINED_NODES_MAX:
             raise Doubt("its CTEs name each other too often")
         alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
-        kept = rebuilt(table, self._change, without=("this", "alias"))
+        kept = rebuilt(table, self.change, without=("this", "alias"))
         rest = {place: kept.args[place] for place in ("joins", "pivots", "sample") if place in kept.args}
         names = alias.args.get("columns") or cte.args["alias"].args.get("columns")
         return exp.Subquery(this=body, alias=exp.TableAlias(this=alias.this, columns=names), **rest)
 
     def _body(self, cte: exp.CTE) -> tuple[exp.Expr, int]:
         if (found := self._bodies.get(id(cte))) is None:
-            before = self._nodes
-            body = self.without_ctes(cte.this)
-            found = body, sum(1 for _ in cte.this.walk()) + self._nodes - before
-            self._bodies[id(cte)] = found
+            before, nodes = self._nodes, list(cte.this.walk())
+            plain = not any(
+                isinstance(node, exp.With) or (isinstance(node, exp.Table) and self._may_mean(node)) for node in nodes
+            )
+            body = cte.this if plain else mapped(cte.this, self.change)
+            found = self._bodies[id(cte)] = body, len(nodes) + self._nodes - before
         return found
