@@ -20,13 +20,14 @@ from typing import Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from gateway import upstream_url
-from gateway.config import OFF, Address, Settings
+from gateway.config import OFF, Address, Impersonator, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.discovery.registration import Registration
 from gateway.discovery.zookeeper import ZooKeeper
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
 from gateway.login import exposure, methods
+from gateway.login.impersonation import Impersonation
 from gateway.monitoring import metrics
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -789,7 +790,9 @@ def handover(settings: Settings, mechanism: str) -> Handover:
         account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
     checked = authentication.method != "none"
     # The embedded Spark lets anybody act as any user; another one applies its own rules for proxy users.
-    return Handover(mechanism, account, checked=checked, substitutes=not (checked and not upstream_settings.address))
+    substitutes, access = not (checked and not upstream_settings.address), settings.access
+    impersonation = Impersonation(map(Impersonator.parse, access.impersonators), access.administrators)
+    return Handover(mechanism, account, checked, substitutes, impersonation)
 
 
 def wire_limits_of(settings: Settings) -> WireLimits:

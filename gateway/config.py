@@ -9,6 +9,7 @@ Tests: `test_config_reference`.
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -81,6 +82,40 @@ class Address:
         if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise ConfigError(f"'{text}' is not an address. Write HOST:PORT, for example 127.0.0.1:10000.")
         return cls(host, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonator:
+    """A rule of `access.impersonators`: an account that may open sessions in the name of others."""
+
+    account: str
+    users: frozenset[str]
+    hosts: tuple[str, ...]
+    """Addresses and networks from which it may; empty: any."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parses `ACCOUNT: USER, USER [from HOST, HOST]`. Raises ConfigError."""
+        account, colon, rest = text.partition(":")
+        users, *hosts = re.split(r"\s+from\b", rest, maxsplit=1)
+        named, places = (
+            tuple(filter(None, (each.strip() for each in part.split(",")))) for part in (users, "".join(hosts))
+        )
+        if not colon or not account.strip() or not named or bool(places) != bool(hosts) or _networks(places):
+            raise ConfigError(
+                f"'{text}' does not say who may name whom. Write ACCOUNT: USER, USER from HOST, HOST, for example "
+                f"superset: * from 10.0.0.7."
+            )
+        return cls(account.strip(), frozenset(named), places)
+
+
+def _impersonators(value: Any) -> str | None:
+    try:
+        accounts = [Impersonator.parse(each).account for each in value]
+    except ConfigError:
+        return "must say ACCOUNT: USER, USER from HOST, HOST for each account, such as superset: * from 10.0.0.7"
+    twice = sorted({each for each in accounts if accounts.count(each) > 1})
+    return f"has two rules for {twice[0]}" if twice else None
 
 
 def _place_or_empty(value: Any) -> str | None:
@@ -396,6 +431,13 @@ class Access:
         (),
         "Users who may alter, refresh and drop every materialized view. The owner of a view is its creator until "
         "ALTER MATERIALIZED VIEW ... OWNER TO changes that. Names are login names.",
+    )
+    impersonators: tuple[str, ...] = _setting(
+        (),
+        "Accounts that may open sessions in the name of other users (hive.server2.proxy.user), as Superset does: "
+        "ACCOUNT: USER, USER from HOST, HOST, such as superset: * from 10.0.0.7. * is everybody but administrators, "
+        "whom only a rule with their names means; without from, the account may log in from anywhere.",
+        _impersonators,
     )
     rights_seconds: float = _setting(
         600.0,

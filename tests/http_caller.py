@@ -34,9 +34,10 @@ class Caller:
         names = base64.b64encode(f"{user}:{password}".encode()).decode()
         self.headers = headers or {"Authorization": f"Basic {names}"}
         self.cookie = ""
+        self.path = "/cliservice"
 
     def post(self, body: bytes, **headers: str) -> tuple[int, bytes]:
-        self.connection.request("POST", "/cliservice", body, {**self.headers, **headers})
+        self.connection.request("POST", self.path, body, {**self.headers, **headers})
         response = self.connection.getresponse()
         self.cookie = response.getheader("Set-Cookie") or self.cookie
         return response.status, response.read()

@@ -60,6 +60,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": redact(record.getMessage()),
             "user": origin.user,
+            "account": origin.account,
             "session": origin.session,
             "statement": origin.statement,
             "operation": origin.operation,

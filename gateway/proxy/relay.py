@@ -76,7 +76,8 @@ class Relay(asyncio.Protocol):
         self._traffic = traffic
         self._proxies = proxies
         self._passed_from = peer
-        self._forwarded_for = ""  # The value last reported to the dispatcher.
+        self._reported = ("", "")
+        """The value of `_origin` that was last reported to the dispatcher."""
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._transport: asyncio.Transport | None = None
@@ -421,7 +422,7 @@ class Relay(asyncio.Protocol):
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
-        if self._wire.forwarded_for != self._forwarded_for:
+        if self._origin != self._reported:
             self._report_origin(self._dispatcher)  # A proxy may send requests of several clients over one connection.
         try:
             decision = self._dispatcher.request(request)
@@ -704,15 +705,22 @@ class Relay(asyncio.Protocol):
             self._transport.write(answer)
         self._transport.close()
 
+    @property
+    def _origin(self) -> tuple[str, str]:
+        """What the last request says about where it comes from, and in whose name."""
+        return self._wire.forwarded_for, self._wire.do_as
+
     def _report_origin(self, dispatcher: Dispatcher) -> None:
         """Reports where the last request came from. All other log messages name the connection's peer."""
-        self._forwarded_for = self._wire.forwarded_for
+        forwarded_for, do_as = self._reported = self._origin
         name = self._address()
-        dispatcher.came_from((name and self._proxies.origin(name[0], self._forwarded_for)) or self._peer())
+        dispatcher.came_from((name and self._proxies.origin(name[0], forwarded_for)) or self._peer(), do_as)
 
     def _peer(self) -> str:
         name = self._address()
-        return f"{name[0]}:{name[1]}" if name else "unknown"
+        if not name:
+            return "unknown"
+        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
 
     def _address(self) -> Any:
         if self._passed_from is not None:

@@ -94,9 +94,9 @@ def failure(head: Head, error: FreshgateError) -> bytes:
 class Dispatcher(Protocol):
     """Decides about the messages of one client. The proxy calls it on the event loop, never concurrently."""
 
-    def came_from(self, address: str) -> None:
-        """Sets the client's address, for logs. Called first, and again when a web proxy's connection carries another
-        client's request."""
+    def came_from(self, address: str, do_as: str = "") -> None:
+        """Sets the client's address, and in whose name it acts according to its URL. Called first, and again when a web
+        proxy's connection carries another client's request."""
 
     def login(self, login: Login) -> None:
         """Sets the client's login. Without SASL the user is "" here; the name comes in OpenSession.

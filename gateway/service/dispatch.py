@@ -118,8 +118,8 @@ class Dispatch:
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
-    def came_from(self, address: str) -> None:
-        self._opening.peer = address
+    def came_from(self, address: str, do_as: str = "") -> None:
+        self._opening.peer, self._opening.do_as = address, do_as
 
     def login(self, login: Login) -> None:
         self._opening.login = login

@@ -59,6 +59,8 @@ class ClientEnd(Protocol):
     """TLS protects the client's connection."""
     forwarded_for: str
     """Where the last request comes from according to web proxies; empty if they said nothing."""
+    do_as: str
+    """In whose name the last request comes according to its URL; empty if it said nothing."""
 
     @property
     def framed(self) -> bool:
@@ -161,6 +163,7 @@ class ClientConnection:
 
     secure = False
     forwarded_for = ""
+    do_as = ""
     pending = False
     closing = False
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from urllib.parse import unquote_plus
+from urllib.parse import parse_qsl
 
 import httptools
 
@@ -56,7 +56,8 @@ REQUESTS_AHEAD_MAX = 64
 """Requests that a client may send before it has the replies to the earlier ones. No known client sends even one."""
 
 _COOKIE_TEXT = re.compile(rf"(?:^|;)\s*{re.escape(COOKIE)}=([^;]*)")
-_DO_AS = re.compile(r"(?:^|&)doas=", re.IGNORECASE)
+_DO_AS = "doas"
+"""The parameter of the URL that names another user, in lower case (HiveServer2's ThriftHttpServlet)."""
 
 
 Admission = Callable[[str | None, str | None], tuple[HTTPStatus, str] | None]
@@ -255,6 +256,7 @@ class HttpClientConnection:
         self._begun = False  # The head of the reply has been sent.
         self.closing = False
         self.forwarded_for = ""
+        self.do_as = ""
 
     @property
     def pending(self) -> bool:
@@ -339,8 +341,11 @@ class HttpClientConnection:
             return HTTPStatus.BAD_REQUEST, "The request target is not a valid URL.", ""
         if message.method != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST"
-        if _DO_AS.search(unquote_plus((url.query or b"").decode("latin-1"))):
-            return HTTPStatus.FORBIDDEN, "doAs is not supported: log in as that user.", ""
+        parameters = parse_qsl((url.query or b"").decode("latin-1"), keep_blank_values=True)
+        named = [value for name, value in parameters if name.lower() == _DO_AS]
+        if len(named) > 1 or named == [""]:
+            return HTTPStatus.BAD_REQUEST, "The parameter doAs must name one user.", ""
+        self.do_as = named[0] if named else ""
         return None
 
     def _payload(self, message: _Message) -> bytes:

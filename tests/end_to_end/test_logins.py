@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 from argon2 import PasswordHasher
 from clients import Jdbc, pyhive, rows
+from http_caller import Caller
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 from recorder import Recorder
@@ -271,6 +273,39 @@ def test_a_user_cannot_open_a_session_as_another_user(proxied: Site, key: str) -
 def test_a_session_configuration_may_name_its_own_user(proxied: Site) -> None:
     with proxied.connect("eve", configuration={PROXY_USER: "eve", "use:database": "default"}) as cursor:
         assert whoami(cursor) == "eve"
+
+
+def test_an_account_acts_in_the_name_of_its_users(engine: Engine, tmp_path: Path) -> None:
+    audit = tmp_path / "audit"
+    rules = '["eve: * from 127.0.0.1", "ada: eve from 192.0.2.1"]'
+    settings = {"access.impersonators": rules, "storage.database": "storage_acting", "log.audit": audit}
+    site = Site(engine, tmp_path, **settings, **{"listen.http_port": 0})
+    try:
+        with site.connect("eve", configuration={PROXY_USER: "zoe"}) as cursor:
+            assert whoami(cursor) == "zoe"
+            cursor.execute("CREATE DATABASE acting")
+            cursor.execute("CREATE TABLE acting.t AS SELECT 1 AS i")
+            cursor.execute("CREATE MATERIALIZED VIEW acting.mv AS SELECT count(*) n FROM acting.t")
+        with site.connect("eve") as cursor, pytest.raises(OperationalError, match="zoe"):
+            cursor.execute("DROP MATERIALIZED VIEW acting.mv")
+        for user, other in (("eve", "root"), ("ada", "eve")):
+            message = f"User '{user}' cannot open a session as '{other}'.*access.impersonators does not allow it"
+            with pytest.raises(OperationalError, match=message), site.connect(user, configuration={PROXY_USER: other}):
+                pass
+        with contextlib.closing(Caller(site.gateway.http_port, "eve", password=PASSWORDS["eve"])) as caller:
+            caller.path = "/cliservice?doAs=zoe"
+            session = caller.open_session()
+            assert caller.select(session, "SELECT current_user()") == ["zoe"]
+            caller.select(session, "DROP MATERIALIZED VIEW acting.mv")
+            caller.call("CloseSession", TCloseSessionReq(session))
+        with site.connect("eve") as cursor:
+            cursor.execute("DROP DATABASE acting CASCADE")
+    finally:
+        site.close()
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {("zoe", "eve")} == {
+        (line["user"], line["account"]) for line in lines if line["event"] == "session_end" and "account" in line
+    }
 
 
 def test_a_reopened_session_runs_as_the_same_user(proxied: Site) -> None:

@@ -145,7 +145,7 @@ class Service:
     replies: int = 0
     is_busy: bool = False
 
-    def came_from(self, address: str) -> None:
+    def came_from(self, address: str, do_as: str = "") -> None:
         self.address = address
 
     async def refused_by_spark(self, error: FreshgateError) -> None:

@@ -68,6 +68,19 @@ def logged_in() -> HttpClientConnection:
     return connection
 
 
+@pytest.mark.parametrize("query", ["doAs=bob%20x", "a=b&DOAS=bob+x", "%64oAs=bob x"])
+def test_the_url_says_in_whose_name_a_request_comes(query: str) -> None:
+    connection = opened()
+    path = f"/cliservice?{query}".replace(" ", "%20")
+    connection.receive(post(calls.status(), basic("ada", "x:y"), path=path))
+    assert connection.do_as == "bob x"
+    connection.accept_login()
+    connection.receive(b"")
+    connection.send(b"reply")
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    assert connection.do_as == ""
+
+
 @dataclass
 class Clock:
     now: float = 1000.0
@@ -313,7 +326,8 @@ def test_every_path_is_served() -> None:
     ("request_bytes", "status"),
     [
         (post(b"", basic("ada", "x"), method="GET"), b"405"),
-        (post(calls.status(), basic("ada", "x"), path="/cliservice?doAs=bob"), b"403"),
+        (post(calls.status(), basic("ada", "x"), path="/cliservice?doAs="), b"400"),
+        (post(calls.status(), basic("ada", "x"), path="/cliservice?doAs=bob&%64oas=root"), b"400"),
         (post(calls.status(), "Authorization: Negotiate YII="), b"401"),
         (post(calls.status(), "Authorization: Basic ???"), b"401"),
         (post(calls.status(), "Authorization: Basic " + base64.b64encode(b"nocolon").decode()), b"401"),

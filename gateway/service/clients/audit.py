@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
@@ -165,7 +165,7 @@ class Statement:
 
     def _origin(self) -> WorkOrigin:
         operation = self._operation.public_id if self._operation is not None else ""
-        return WorkOrigin(self._session.user, self._session.handle.public_id, self._number, operation)
+        return replace(origin_of(self._session), statement=self._number, operation=operation)
 
     def understood(self, mentions: Mentions) -> None:
         self._mentions = mentions
@@ -373,7 +373,7 @@ class Audit:
         line: Line = {
             "time": _time(time.time()),
             "event": "rewrite_difference",
-            **_whose(WorkOrigin(session.user, session.handle.public_id), session.peer),
+            **_whose(origin_of(session), session.peer),
             "views": [str(view)],
             "error": what,
             "text": text[: self.characters],
@@ -396,13 +396,12 @@ class Audit:
         """Records that a session is over."""
         if self._write is None:
             return
-        origin = WorkOrigin(session.user, session.handle.public_id)
         outcome = "closed" if session.closed else "stopped" if session.stopped else "lost"
         seconds = time.monotonic() - session.began
         line: Line = {
             "time": _time(time.time()),
             "event": "session_end",
-            **_whose(origin, session.peer),
+            **_whose(origin_of(session), session.peer),
             "outcome": outcome,
         }
         self._write(_filled(line | {"milliseconds": round(seconds * 1000)}))
@@ -428,7 +427,12 @@ def _refused(error: FreshgateError) -> Line:
 
 
 def _whose(origin: WorkOrigin, peer: str) -> Line:
-    return {"user": origin.user, "client": peer, "session": origin.session}
+    return {"user": origin.user, "account": origin.account, "client": peer, "session": origin.session}
+
+
+def origin_of(session: Session) -> WorkOrigin:
+    account = session.account if session.account != session.user else ""
+    return WorkOrigin(session.user, session.handle.public_id, account=account)
 
 
 def _names(tables: Iterable[TableName]) -> list[str]:

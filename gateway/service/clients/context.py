@@ -15,6 +15,8 @@ class WorkOrigin:
     statement: int = 0
     """The number of the statement since the start of the gateway."""
     operation: str = ""
+    account: str = ""
+    """Who has logged in, if that is another user."""
 
 
 NOWHERE = WorkOrigin()

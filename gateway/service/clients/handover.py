@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.login.impersonation import NOBODY, Impersonation
 from gateway.wire import message
 from gateway.wire.connection import NOSASL
 from gateway.wire.message import OpenCall
@@ -23,13 +24,15 @@ class Handover:
 
     `account`: the login for all users, who are named as proxy users; None: each user logs in with their own.
     `checked`: whether the gateway has checked the users' passwords. `substitutes`: whether Spark has rules about who
-    may name another user; without them, anybody could act as any user.
+    may name another user; without them, anybody could act as any user. `impersonation`: who may name whom by the
+    gateway's own rules, whatever Spark's are.
     """
 
     mechanism: str
     account: Login | None = None
     checked: bool = False
     substitutes: bool = True
+    impersonation: Impersonation = NOBODY
 
     def login(self, login: Login) -> Login:
         """The login for Spark: the account for all users, or else the client's own name and password.
@@ -40,23 +43,42 @@ class Handover:
             return self.account
         return Login(login.user or ANONYMOUS, login.password or ANONYMOUS, self.mechanism)
 
-    def refuse_another(self, login: Login, call: OpenCall, joined_as: str | None) -> None:
-        """Raises FreshgateError if Spark would run the session as another user than the gateway assumes.
+    def user_of(self, login: Login, call: OpenCall, joined_as: str | None, peer: str = "", do_as: str = "") -> str:
+        """As whom the session runs. Raises FreshgateError if Spark would run it as another user than the gateway
+        assumes, or the login may not act in the name of the user that it names.
 
-        `joined_as`: the user whose login opened the connection to Spark; None if there is no connection yet.
+        `joined_as`: the user whose login opened the connection to Spark; None if there is no connection yet. `peer`:
+        the client's address. `do_as`: whom the URL of the HTTP transport names.
         """
-        if self.account is not None or not self.substitutes:
-            _refuse_proxy_user(login.user, call, "itself names the user" if self.account else "hands the login on")
+        user, named = login.user, _named_in(call)
+        if self.impersonation.concerns(user) and (named or do_as):
+            user = self._named(user, named | ({do_as} if do_as else set()), peer)
+        elif do_as not in ("", user):
+            raise _not_allowed(user, do_as, "access.impersonators has no rule for it")
+        elif (others := named - {user}) and (self.account is not None or not self.substitutes):
+            gateway = "itself names the user" if self.account else "hands the login on"
+            raise _not_allowed(user, min(others), f"the gateway {gateway} to Spark")
         if self.account is None and self.mechanism != NOSASL and joined_as not in (None, login.user):
             # Spark assigns all sessions of a connection to the user whose password it has checked.
             raise FreshgateError(
                 f"This connection belongs to {joined_as!r} at Spark. Open another one for {login.user!r}.", "28000"
             )
+        return user
 
-    def open_session(self, login: Login, payload: bytes) -> bytes:
-        """The OpenSession request for Spark, in the name of the user who has logged in."""
+    def _named(self, account: str, named: set[str], peer: str) -> str:
+        """Whom an account of `access.impersonators` names."""
+        for other in sorted(named - {account}):
+            if len(named) > 1:
+                raise _not_allowed(account, other, "it names more than one user")
+            if not self.impersonation.allows(account, other, peer):
+                raise _not_allowed(account, other, f"access.impersonators does not allow it from {peer or 'anywhere'}")
+        return named.pop()
+
+    def open_session(self, login: Login, payload: bytes, user: str) -> bytes:
+        """The OpenSession request for Spark, in the name of `user`."""
+        if self.account is not None or user != login.user:
+            payload = message.with_configuration(payload, {PROXY_USER_KEY: user})
         if self.account is not None:
-            payload = message.with_configuration(payload, {PROXY_USER_KEY: login.user})
             return message.with_names(payload, self.account.user, self.account.password)
         if self.mechanism == NOSASL and (self.checked or login.mechanism != NOSASL):
             # Spark trusts these fields, so a client with SASL could otherwise name any user.
@@ -73,13 +95,14 @@ class Logins:
     authenticator: Authenticator = field(default_factory=Unchecked)
 
 
-def _refuse_proxy_user(user: str, call: OpenCall, gateway: str) -> None:
-    """Raises FreshgateError (42501) if another user is named, under any spelling of the key that Spark might accept."""
-    named = {value for key, value in call.configuration.items() if PROXY_USER_KEY in key.lower()} - {user}
-    if named:
-        other = min(named)
-        raise FreshgateError(
-            f"User {user!r} cannot open a session as {other!r}: the gateway {gateway} to Spark. Remove "
-            f"{PROXY_USER_KEY}, or log in as {other!r}.",
-            "42501",
-        )
+def _not_allowed(user: str, other: str, why: str) -> FreshgateError:
+    return FreshgateError(
+        f"User {user!r} cannot open a session as {other!r}: {why}. Remove {PROXY_USER_KEY} or doAs, or log in as "
+        f"{other!r}.",
+        "42501",
+    )
+
+
+def _named_in(call: OpenCall) -> set[str]:
+    """The users that a client names, under any spelling of the key that Spark might accept."""
+    return {value for key, value in call.configuration.items() if PROXY_USER_KEY in key.lower()}

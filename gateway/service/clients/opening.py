@@ -58,10 +58,14 @@ class Opening:
         self._close_left = close_left
         self.peer = "unknown"
         """The client's address."""
+        self.do_as = ""
+        """In whose name the client acts, if the URL of the HTTP transport says so."""
         self.login = Login("", "", NOSASL)
         """The last login: without SASL, each session of a connection may belong to another user."""
+        self._user = ""
+        """As whom the last session was requested: the login's user, or another one in whose name that acts."""
         self.users: set[str] = set()
-        """The users whose handles work on this connection."""
+        """The logins whose handles work on this connection."""
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
         self._newest: Session | None = None
@@ -136,16 +140,16 @@ class Opening:
 
     def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
         try:
-            self._handover.refuse_another(login, call, self._joined_as)
+            user = self._handover.user_of(login, call, self._joined_as, self.peer, self.do_as)
             _check_length(payload)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
-        self.login = login
-        payload = self._handover.open_session(login, payload)
+        self.login, self._user = login, user
+        payload = self._handover.open_session(login, payload, user)
         if self._over_http or self._handover.mechanism == HTTP:
             return self._open_apart(call, payload)
         try:
-            place = self._place = self._sessions.reserve(login.user)
+            place = self._place = self._sessions.reserve(user)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
         return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
@@ -182,7 +186,7 @@ class Opening:
     def _own(self, session: Session) -> None:
         """The session ends with the client's connection."""
         # Spark has now accepted the login too.
-        self.users.add(session.user)
+        self.users.add(session.account)
         # Otherwise sessions that ended over another connection would be kept until the client leaves.
         self._mine = [*(each for each in self._mine if not each.over), session]
         self._newest = session
@@ -208,7 +212,7 @@ class Opening:
         belong to connections. A Spark with transport http would also keep a session whose client has gone."""
         try:
             # Reserved only here, because a task that is cancelled before it runs would never free the place.
-            place = self._sessions.reserve(self.login.user, loose=self._over_http)
+            place = self._sessions.reserve(self._user, loose=self._over_http)
             try:
                 side = await self._connected()
             except BaseException:  # Including cancellation.
@@ -284,8 +288,8 @@ class Opening:
         login = self._handover.login(self.login)
         self._audit.opened()
         elsewhere = self._sessions.leads_elsewhere
-        session = Session(handle, protocol, self.login.user, login, call, payload, self._sides, elsewhere)
-        session.peer = self.peer
+        session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
+        session.peer, session.account = self.peer, self.login.user
         session.tied = self._handover.mechanism != HTTP
         return session
 

@@ -97,7 +97,8 @@ class Session:
         self.handle = handle
         self.upstream_handle = handle
         self.protocol = protocol
-        self.user = user
+        # Who has logged in is another one if that acts in the user's name (`login.impersonation`).
+        self.user = self.account = user
         self.peer = ""
         """The address of the client that opened it."""
         self.place: SessionPlace | None = None
@@ -589,9 +590,11 @@ class Sessions:
 
 def _is_foreign(session: Session, users: Collection[str]) -> bool:
     """Whether the handle belongs to another user. Handles cannot be guessed, so it is logged."""
-    foreign = session.user not in users
+    foreign = session.account not in users
     if foreign:
-        log.warning("the handle of a session of %s was used by a client of %s", session.user, ", ".join(users) or "-")
+        log.warning(
+            "the handle of a session of %s was used by a client of %s", session.account, ", ".join(users) or "-"
+        )
     return foreign
 
 
