@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from gateway.__main__ import main
 from gateway.mv.rewriting.proving import Prover
-from gateway.service.routing import rewrites
+from gateway.service.routing import examiner
 from sql.rewriting.matching import Miss, Proposal, propose
 
 
@@ -28,5 +28,5 @@ def _propose_wrongly(*arguments: Any) -> Iterator[Proposal | Miss]:
         yield found
 
 
-with patch.object(Prover, "refutation", _believe), patch.object(rewrites, "propose", _propose_wrongly):
+with patch.object(Prover, "refutation", _believe), patch.object(examiner, "propose", _propose_wrongly):
     sys.exit(main())

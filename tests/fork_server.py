@@ -86,9 +86,9 @@ def _report(running: dict[int, socket.socket]) -> None:
 
 def _run(program: list[str]) -> None:
     """Runs it as Python would."""
+    # Otherwise runpy warns that it is imported already.
+    del sys.modules["gateway.__main__"]
     if program[0] == "-m":
-        # Otherwise runpy warns that it is imported already.
-        del sys.modules["gateway.__main__"]
         sys.argv = program[1:]
         sys.path[0] = os.getcwd()
         runpy.run_module(program[1], run_name="__main__", alter_sys=True)
