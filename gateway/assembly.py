@@ -60,7 +60,7 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.preparation import Preparation
-from gateway.mv.refresh.proposal import Proposer
+from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.publication import Publication
 from gateway.mv.refresh.routes import Routes
 from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings

@@ -17,7 +17,8 @@ from gateway.mv.model.snapshot import Observed, Snapshot
 from gateway.mv.model.view import Cause, FollowedTable, Manifest, MaterializedView, TriggerMode, Version, base_key
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.proposal import Proposer, RefreshProposal
+from gateway.mv.refresh.proposal import RefreshProposal
+from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.routes import Route
 from sql.texts import maintenance
 from sql.texts.storage_layout import ALL, DEFAULT_PARTITION, PartitionKey, Selection

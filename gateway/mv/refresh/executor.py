@@ -28,7 +28,8 @@ from gateway.mv.refresh.increments import REFUSED, Increments
 from gateway.mv.refresh.planner import Copied, Exact, Merged, Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
-from gateway.mv.refresh.proposal import Proposer, RefreshProposal
+from gateway.mv.refresh.proposal import RefreshProposal
+from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.publication import Publication, Unfit
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog

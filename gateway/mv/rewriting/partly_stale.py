@@ -19,7 +19,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
-from gateway.mv.refresh.proposal import Proposer
+from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.surroundings import Surroundings
 from sql.grammar import view_properties
 from sql.rewriting.template import Template

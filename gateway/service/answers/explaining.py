@@ -11,7 +11,8 @@ from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import SqlSession
-from gateway.mv.refresh.proposal import Proposer, RefreshProposal
+from gateway.mv.refresh.proposal import RefreshProposal
+from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.statements.creation import Creation
 from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VersionNumbers

@@ -11,7 +11,8 @@ from gateway.mv.model.partitions import Called, Partition, of_key, partition
 from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.ports import Metastore
-from gateway.mv.refresh.proposal import Proposer, StandingPartition, view_bases
+from gateway.mv.refresh.proposal import StandingPartition
+from gateway.mv.refresh.proposer import Proposer, view_bases
 from sql.grammar import view_properties
 from sql.grammar.cursor import WRONG_VALUE
 from sql.statement import Partitioning
