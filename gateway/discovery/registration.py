@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from gateway import loops
@@ -79,6 +80,9 @@ class Registration:
         self._loop = loops.Loop("the registration in ZooKeeper", self._turn)
         self._problem = loops.BackOff("ZooKeeper", COMPARE_SECONDS, COMPARE_SECONDS)
         self._told = True
+        """The log says that there is a connection."""
+        self._deleted = False
+        """Another program has deleted a node by which clients find this gateway."""
         tree.changed = self._changed.set
 
     @property
@@ -118,33 +122,35 @@ class Registration:
 
     # --- turns -------------------------------------------------------------------------------------------
 
-    async def _turn(self) -> bool | None:
+    async def _turn(self) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(COMPARE_SECONDS):
                 await self._changed.wait()
         self._changed.clear()
-        try:
-            return await self._compare()
-        except FreshgateError as error:
-            if self._tree.session is not None:
-                self._problem.note(error)
-            return None
+        await self._compare()
+        return self._deleted
 
-    async def _compare(self) -> bool | None:
+    async def _compare(self) -> None:
         session = self._tree.session
         self._tell(session is not None)
         if session is None:
-            return None
+            return
         if session != self._session:
             self._session = session
             self._own.clear()
-        await self._keep_leader()
-        await self._watch_leader()
-        for server in self._servers:
-            if not await self._keep_server(server):
-                return loops.OVER
-        self._problem.reset()
-        return None
+        problem: FreshgateError | None = None
+        # Each by itself: the gateway may have rights in one place and not in another.
+        steps: list[Callable[[], Awaitable[None]]] = [self._keep_leader, self._watch_leader]
+        steps += (partial(self._keep, each) for each in self._servers)
+        for step in steps:
+            try:
+                await step()
+            except FreshgateError as error:
+                problem = problem or error
+        if problem is None:
+            self._problem.reset()
+        elif self._tree.session is not None:
+            self._problem.note(problem)
 
     def _tell(self, connected: bool) -> None:
         """Logs what has changed."""
@@ -173,14 +179,13 @@ class Registration:
             self._present = present
             self._report(present)
 
-    async def _keep_server(self, server: ServerNode) -> bool:
-        """Returns False if another program has deleted the node."""
+    async def _keep(self, server: ServerNode) -> None:
         path = self._own.get(server.path)
         if path is None:
             path = self._own[server.path] = await self._tree.create(server.path, server.data, numbered=True)
             log.info("registered in ZooKeeper as %s", path)
-        if await self._tree.exists(path) or self._tree.session != self._session:
-            return True
+        if self._deleted or await self._tree.exists(path) or self._tree.session != self._session:
+            return
         log.info("%s was deleted in ZooKeeper: this gateway stops", path)
+        self._deleted = True
         self._deregistered()
-        return False

@@ -289,6 +289,24 @@ async def test_an_error_is_tried_again(monkeypatch: pytest.MonkeyPatch, caplog: 
         await until(lambda: servers.nodes)
 
 
+async def test_clients_find_a_gateway_that_may_not_register_as_the_leader(caplog: pytest.LogCaptureFixture) -> None:
+    servers = Servers()
+    async with registered(servers) as one:
+        create = one.tree.create
+
+        async def refusing(path: str, data: str, *, numbered: bool) -> str:
+            if not numbered:
+                raise ZooKeeperUnavailable("NoAuthError")
+            return await create(path, data, numbered=numbered)
+
+        one.tree.create = refusing  # type: ignore[method-assign]
+        one.registration.lead("m")
+        one.registration.enter([SERVER])
+        await settled(one.tree)
+        assert one.registration.registered
+        assert "NoAuthError" in caplog.text
+
+
 async def test_a_stop_does_not_wait_for_a_zookeeper_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "LEAVE_SECONDS", 0.01)
     tree = Servers().tree()

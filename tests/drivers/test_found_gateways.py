@@ -6,9 +6,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import jpype
 import pytest
+from certificates import PASSWORD, Certificates
 from clients import BEELINE_SECONDS, SPARK_HOME
 from contents import USER
 from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
@@ -73,6 +76,32 @@ def test_beeline_finds_the_gateway(found: Found, version: str) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert "it\nthere" in done.stdout.replace("\r", "")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hive_jdbc_reads_there_whether_to_use_tls_and_sasl(
+    found: Found, engine: Engine, certificates: Certificates, tmp_path: Path, version: str
+) -> None:
+    trust = f";sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    kinds = {"tls": {"tls.certificate": certificates.server}, "nosasl": {"listen.transports": "nosasl"}}
+    for namespace, settings in kinds.items():
+        place = {"discovery.zookeeper": found.zookeeper.address, "discovery.namespace": namespace}
+        log = tmp_path / f"{namespace}.log"
+        given: dict[str, object] = {**place, "discovery.address": "localhost", **settings}
+        gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", **given)
+        try:
+            wait_until(partial(_is_registered, log))
+            mode = f"serviceDiscoveryMode=zooKeeper;zooKeeperNamespace={namespace}"
+            url = f"jdbc:hive2://{found.zookeeper.address}/default;{mode}{trust if namespace == 'tls' else ''}"
+            with connected(version, url) as connection, connection.createStatement() as statement:
+                assert texts(statement.executeQuery("SHOW MATERIALIZED VIEWS IN default")) == []
+        finally:
+            gateway.stop()
+
+
+def _is_registered(log: Path) -> bool:
+    return "registered in ZooKeeper as" in log.read_text(encoding="utf-8")
 
 
 def test_a_gateway_that_was_stopped_is_not_found(found: Found, engine: Engine) -> None:
