@@ -101,13 +101,13 @@ class Registration:
         self._changed.set()
 
     def lead(self, mark: str) -> None:
-        """Registers this gateway as the one that leads; an empty mark: it does not lead."""
-        self._leads = mark
+        """Registers this gateway as the one that leads, from now on or soon. It watches no other one."""
+        self._leads, self._watched = mark, ""
         self._changed.set()
 
     def watch(self, mark: str, report: Callable[[bool], None]) -> None:
         """Reports when the node of the gateway that leads has gone, and when it is there again. One that has never been
-        there is not reported: that gateway may not use ZooKeeper. An empty mark: watches none."""
+        there is not reported: that gateway may not use ZooKeeper."""
         self._watched, self._report, self._present = mark, report, None
         self._changed.set()
 

@@ -415,6 +415,7 @@ class GatewayNode:
             self._premises.register.watch(leader.mark, partial(self._note_registered, leader.mark))
 
     def _note_registered(self, mark: str, present: bool) -> None:
+        log.info("the gateway that leads %s ZooKeeper", "is in" if present else "has left")
         self._events.put_nowait(Registered(mark, present))
 
     def _be_a_door(self) -> None:

@@ -245,7 +245,7 @@ async def test_a_leader_is_missed_only_if_it_was_there() -> None:
             servers.tell()
             await settled(door.tree)
             assert told == [True, False, True]
-            door.registration.watch("", told.append)
+            door.registration.lead("n")
             leader.tree.expire()
             await settled(door.tree)
             assert told == [True, False, True]

@@ -25,6 +25,7 @@ from clients import pyhive, rows, unclosed
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from thrift.transport.TTransport import TTransportException
+from zookeeper_server import ZooKeeperServer
 
 TAKEOVER_SECONDS = 20.0
 """A killed process is noticed at once; most of this is a busy machine's."""
@@ -372,6 +373,69 @@ def test_a_leader_that_was_paused_serves_no_old_rows(pair: Pair) -> None:
         assert isinstance(write_late.result(60), Exception)
     assert read(door, "SELECT * FROM paused.v") == [(1,), (2,)]
     wait_until(lambda: read(leader, "SELECT * FROM paused.v") == [(1,), (2,)], TAKEOVER_SECONDS, "the door")
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    folder = tmp_path / "zookeeper"
+    folder.mkdir()
+    running = ZooKeeperServer(folder)
+    yield running
+    running.stop()
+
+
+def registered(zookeeper: ZooKeeperServer) -> list[str]:
+    """The addresses that clients find."""
+    with zookeeper.client() as client:
+        nodes = client.get_children("/freshgate") if client.exists("/freshgate") else []
+    return sorted(node.removeprefix("serverUri=").partition(";")[0] for node in nodes)
+
+
+def test_a_leader_that_has_left_zookeeper_is_replaced(pair: Pair, zookeeper: ZooKeeperServer) -> None:
+    """Nothing else would show in time that the leader is lost: signs of life may be missing for ten minutes."""
+    settings: dict[str, Any] = {
+        "discovery.zookeeper": zookeeper.address,
+        "constants": {f"gateway.gateways.node.{name}": 600 for name in ("SUSPECTED_SECONDS", "SILENT_SECONDS")},
+    }
+    leader, door = pair.gateway("leader", **settings), pair.gateway("door", **settings)
+    addresses = sorted(f"{each.host}:{each.port}" for each in (leader, door))
+    wait_until(lambda: registered(zookeeper) == addresses, what="both in ZooKeeper")
+    assert read(door, "SELECT 1") == [(1,)]
+    os.kill(leader.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: read(door, "SELECT 1") == [(1,)], 60, "the takeover")
+        assert "the gateway that leads has left ZooKeeper" in door.log.read_text(encoding="utf-8")
+        assert registered(zookeeper) == [f"{door.host}:{door.port}"]
+    finally:
+        os.kill(leader.pid, signal.SIGCONT)
+    wait_until(lambda: registered(zookeeper) == addresses, what="both in ZooKeeper again")
+    wait_until(lambda: read(leader, "SELECT 1") == [(1,)], TAKEOVER_SECONDS, "the door")
+
+
+@pytest.mark.thorough
+def test_clients_and_gateways_go_on_without_zookeeper(pair: Pair, zookeeper: ZooKeeperServer) -> None:
+    settings = {"discovery.zookeeper": zookeeper.address}
+    leader, door = pair.gateway("leader", **settings), pair.gateway("door", **settings)
+    addresses = sorted(f"{each.host}:{each.port}" for each in (leader, door))
+    wait_until(lambda: registered(zookeeper) == addresses, what="both in ZooKeeper")
+    with unclosed(door) as before:
+        zookeeper.stop()
+        wait_until(lambda: "no connection to ZooKeeper" in door.log.read_text(encoding="utf-8"), what="the loss")
+        assert rows(before, "SELECT 1") == [(1,)]
+        assert read(door, "SELECT 1") == read(leader, "SELECT 1") == [(1,)]
+    leader.kill()
+    wait_until(lambda: read(door, "SELECT 1") == [(1,)], TAKEOVER_SECONDS, "the takeover")
+    other = pair.gateway("other", **settings)
+    addresses = sorted(f"{each.host}:{each.port}" for each in (other, door))
+    zookeeper.start()
+    # The session of the one that was killed ends, and the one that has started meanwhile registers.
+    wait_until(lambda: registered(zookeeper) == addresses, what="both in ZooKeeper again")
+    with zookeeper.client() as operator:
+        (node,) = (each for each in operator.get_children("/freshgate") if f":{door.port};" in each)
+        operator.delete(f"/freshgate/{node}")
+    assert door.program.process.wait(60) == 0
+    wait_until(lambda: read(other, "SELECT 1") == [(1,)], TAKEOVER_SECONDS, "the handover")
+    assert registered(zookeeper) == [f"{other.host}:{other.port}"]
 
 
 def outcome(cursor: Any, sql: str) -> list[tuple[Any, ...]] | Exception:

@@ -15,7 +15,7 @@ import uvloop
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways import control, node
-from gateway.gateways.election import Linked, Silent, Vacant
+from gateway.gateways.election import Linked, Phase, Silent, Vacant
 from gateway.gateways.node import GatewayNode, Premises
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import OtherGateway, Superseded
@@ -234,6 +234,44 @@ def house(database: Database) -> House:
         terms,
         taking,
     )
+
+
+@dataclass
+class FakeRegister:
+    """ZooKeeper."""
+
+    leads: str = ""
+    watched: str = ""
+    report: Callable[[bool], None] = lambda present: None
+
+    def lead(self, mark: str) -> None:
+        self.leads = mark
+
+    def watch(self, mark: str, report: Callable[[bool], None]) -> None:
+        self.watched, self.report = mark, report
+
+
+async def test_a_leader_that_is_silent_and_has_left_zookeeper_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "SILENT_SECONDS", 0.1)
+    async with houses() as (_, (first, second)):
+        registers = [FakeRegister(), FakeRegister()]
+        for each, register in zip((first, second), registers, strict=True):
+            each.node._premises = replace(each.premises, register=register)
+            await each.node.start()
+        assert registers[0].leads == registers[1].watched == first.mark
+        await until(lambda: second.node._election.linked)
+        # It answers, so it has only lost ZooKeeper.
+        registers[1].report(False)
+        await until(lambda: second.node._election.missing)
+        registers[1].report(True)
+        (watched,) = first.premises.gate._opened
+        assert watched._transport is not None
+        watched._transport.pause_reading()
+        await until(lambda: second.node._election.phase is Phase.SUSPECTING)
+        assert not second.node.leads
+        registers[1].report(False)
+        await until(lambda: second.node.leads)
+        assert registers[1].leads == second.mark
 
 
 async def test_the_first_leads_and_the_second_passes_its_clients_on() -> None:
