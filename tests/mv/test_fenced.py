@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -209,7 +210,7 @@ def test_all_sessions_of_one_of_several_pass_the_port_but_the_fences(enabled: bo
     settings = Settings(
         upstream=Upstream(address="127.0.0.1:1"), gateways=Gateways(enabled, "127.0.0.1:2", secret="s" * 32)
     )
-    spark = assembly.at_spark(settings, cast(Any, None), Traffic())
+    spark = assembly.at_spark(settings, cast(Any, SimpleNamespace(address=None)), Traffic())
     passing = {pool for pool in spark.pools if isinstance(pool._outlet, Fenced)}
     assert passing == ({*spark.pools} - {spark.epochs} if enabled else set())
     assert isinstance(spark.spark.outlet, Fenced) == enabled
