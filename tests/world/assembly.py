@@ -5,6 +5,7 @@ It has no sockets: what a client asks goes to the router, as `service.dispatch` 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -163,6 +164,21 @@ class Gateway:
 
     async def stop(self) -> None:
         await self._server.stop()
+
+    async def hand_over(self, acknowledged: Callable[[], Awaitable[None]]) -> None:
+        """As `GatewayNode._hand_over`."""
+        await self._server.calm_down()
+        self.serves = False
+        await self._server.hand_over(acknowledged)
+
+    async def heed(self) -> None:
+        await self._server.heed()
+
+    async def acknowledged(self) -> None:
+        """Returns if an end may be told that this gateway has heard of after it handed over. Raises FreshgateError."""
+        leadership = self._server._service.leadership
+        assert leadership is not None
+        await leadership._confirm()
 
     async def freshness(self, view: str) -> tuple[Freshness, str]:
         """A view's freshness after a look at its base tables, and why."""

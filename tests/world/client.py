@@ -221,7 +221,7 @@ class Client:
 
     async def _confirmed(self, gateway: Gateway) -> None:
         """As `Leadership.confirmed`."""
-        await gateway.fence.sure()
+        await gateway.acknowledged()
 
     def _watched(self, underway: Underway, at_spark: SimulatedSession, ends: asyncio.Future[Any], sent: Sent) -> None:
         """As `Executions.watched`: nobody asks about it but the gateway, where that needs to know."""

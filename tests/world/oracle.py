@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from gateway.mv.catalog.fence import YIELDED
 from sql.texts.epochs import is_epoch
 from world.loop import RATES
 from world.statements import combined, relations
@@ -246,8 +247,10 @@ class Oracle:
             self._world.violate(f"{running.gateway} changes something, and another gateway leads: {running.text}")
 
     def drop_epoch(self, epoch: str) -> None:
-        """The gateway that it belonged to leads no more."""
-        self._dropped.setdefault(epoch, self._world.loop.now)
+        """The gateway that it belonged to leads no more. After one that has handed over, the next one does not wait."""
+        there = self._world.metastore.things.get(epoch)
+        yielded = there is not None and YIELDED in there.properties
+        self._dropped.setdefault(epoch, self._world.loop.now - (WAITED_SECONDS if yielded else 0.0))
 
     def before_switch(self, gateway: str, view: str, text: str) -> None:
         """ALTER VIEW: of one storage the next version takes the place of the one from which its refresh began."""

@@ -300,9 +300,13 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         running.deadline = max(running.deadline, running.rests_until + SHORT_SECONDS)
         self.world.loop.wake(running.rests_until)
 
-    def _late(self, seconds: float) -> float:
-        """So long Spark goes on with what nobody waits for; gateways wait a little longer, by clocks of their own."""
-        return seconds * min(RATES) if self.world.several else seconds
+    def _go_on(self, running: Statement, seconds: float) -> None:
+        """Nobody waits for it any more, and it ends within so many seconds. Gateways wait a little longer, several of
+        them by clocks of their own."""
+        running.deadline = self.world.loop.now + (seconds * min(RATES) if self.world.several else seconds)
+        if running.rests_until >= running.deadline:
+            running.rests_until = running.deadline - SHORT_SECONDS
+            self.world.loop.wake(running.rests_until)
 
     def _let_go(self, running: Statement, seconds: float) -> None:
         """It ends at once, or later, or is carried out later."""
@@ -314,8 +318,7 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         if becomes < 2:
             self._abort(running)
             return
-        running.deadline = self.world.loop.now + self._late(seconds)
-        running.rests_until = min(running.rests_until, running.deadline)
+        self._go_on(running, seconds)
         running.fault = Fault.FAILS if becomes == 2 else None
         if running.kind == "insert":
             self.world.oracle.given_up(running)
@@ -363,8 +366,7 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
                 self._lose(running.session)
                 future, running.future = running.future, None
                 late = LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS
-                running.deadline = self.world.loop.now + self._late(late)
-                running.rests_until = min(running.rests_until, running.deadline)
+                self._go_on(running, late)
                 if running.synchronous:
                     self._run_on(running)
                 if running.kind == "insert":

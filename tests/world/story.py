@@ -107,8 +107,25 @@ THEMES = {
     ),
     "takeovers": Theme(
         CLIENTS,
-        {"depose gateway": 4, "kill gateway": 4, "pause gateway": 1, "fault": 3, "kill Spark": 1, "wait": 1},
+        {
+            "depose gateway": 4,
+            "kill gateway": 4,
+            "hand over": 2,
+            "pause gateway": 1,
+            "fault": 3,
+            "kill Spark": 1,
+            "wait": 1,
+        },
         (1, 2, 3),
+        several=True,
+    ),
+    "hand-overs": Theme(
+        {"read": 9, "insert": 6, "ask": 1},
+        {"hand over": 9, "kill gateway": 1, "depose gateway": 1, "fault": 1},
+        (1, 1, 1, 2),
+        plans=("one table", "values of partitions", "a view on a view"),
+        clients=("ada", "ada", "bob"),
+        trusting=True,
         several=True,
     ),
     "names": Theme(

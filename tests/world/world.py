@@ -40,6 +40,8 @@ CALM_SECONDS = 45.0
 """After the last action: what was lost may be late for half a minute, and a look may be as old."""
 STAYS_SECONDS = 40.0
 """Longer than looks are trusted."""
+HEEDED_SECONDS, HEEDED_LOOK_SECONDS = 10.0, 0.5
+"""How long a gateway that has handed over waits for the next one before it tells an end, and how often it looks."""
 TAKEOVER_SECONDS = 10.0
 """So soon after a leader was killed all views have been read."""
 CLEAN_SECONDS = 1500.0
@@ -82,6 +84,8 @@ class World:
         self._queues: dict[str, deque[Action]] = {}
         self._moments: list[asyncio.Future[None]] = []
         self._dead: set[str] = set()
+        self._leaving: list[Gateway] = []
+        """Those that have handed over, or are about to."""
         self._starts = 0
         self._tokens = 100
         self.calm = self.over = False
@@ -338,12 +342,41 @@ class World:
             case "depose gateway":
                 self._pause(action.number)
                 self._start()
+            case "hand over":
+                self._hand_over()
             case "kill Spark":
                 self.spark.restart()
             case "cancel":
                 self.clients[action.subject].cancel()
             case "wait":
                 self.loop.call_later(float(action.number), lambda: None)
+
+    def _hand_over(self) -> None:
+        """The gateway is stopped, and the next one leads while clients' statements end here."""
+        gateway = self._serving()
+        if gateway is None or gateway in self._leaving:
+            return
+        self._leaving.append(gateway)
+        work = gateway.hand_over(partial(self._acknowledged, gateway))
+        leaving = self.loop.create_task(work, context=context_of(gateway))
+        leaving.add_done_callback(lambda _: self._start())
+
+    async def _acknowledged(self, before: Gateway) -> None:
+        """As `GatewayNode._heeded`: the next gateway knows that what was written may have changed."""
+        try:
+            async with asyncio.timeout(HEEDED_SECONDS):
+                after = await self._after(before)
+                await self.loop.create_task(after.heed(), context=context_of(after))
+        except TimeoutError:
+            raise FreshgateError("No gateway has taken over yet.") from None
+
+    async def _after(self, before: Gateway) -> Gateway:
+        """The next gateway, once it serves."""
+        while True:
+            after = self.gateways[-1]
+            if after is not before and after.serves:
+                return after
+            await asyncio.sleep(HEEDED_LOOK_SECONDS)
 
     def _pause(self, seconds: float) -> None:
         if (gateway := self._serving()) is not None:
