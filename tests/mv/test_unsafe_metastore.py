@@ -14,7 +14,7 @@ REMOTE = {"hive.metastore.uris": "thrift://metastore:9083"}
 CACHE = {"datanucleus.cache.level2": "true"}
 
 
-class Spark:
+class SettingsSession:
     """Answers SET as Spark does."""
 
     def __init__(self, settings: dict[str, str]) -> None:
@@ -37,7 +37,7 @@ class Spark:
 )
 async def test_caches_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(UnsafeMetastore, match="Set it to ") as refusal:
-        await refuse(cast(Any, Spark(settings)))
+        await refuse(cast(Any, SettingsSession(settings)))
     assert any(name in str(refusal.value) for name in settings)
 
 
@@ -56,4 +56,4 @@ async def test_caches_are_refused(settings: dict[str, str]) -> None:
     ],
 )
 async def test_others_are_not(settings: dict[str, str]) -> None:
-    await refuse(cast(Any, Spark(settings)))
+    await refuse(cast(Any, SettingsSession(settings)))
