@@ -51,12 +51,21 @@ def _serve(requests: socket.socket) -> dict[str, list[str]]:
                 os.dup2(used, number)
             for used in (woken, wake, *streams, told):
                 os.close(used)
+            _reopen()
             asked: dict[str, list[str]] = message
             return asked
         running[child] = socket.socket(fileno=told)
         running[child].sendall(f"{child}\n".encode())
         for used in streams:
             os.close(used)
+
+
+def _reopen() -> None:
+    """Python's streams remember of what kind their files were."""
+    encoding = sys.stdout.encoding
+    sys.stdin = os.fdopen(0, encoding=encoding, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway import spark_home
 
-PROMPT = re.compile(r"^(?:0: jdbc:hive2://\S+ |(?:\. )+> )+")
+PROMPT = re.compile(r"^(?:0: jdbc:hive2://\S+ |(?:\. ?)+> )+")
 SECONDS = re.compile(r"^(?:\d+ rows?|No rows) (?:selected|affected) \((\d+(?:\.\d+)?) seconds\)$", re.MULTILINE)
 NO_RESULT = re.compile(r"^\+-+\+\n\| Result +\|\n\+-+\+\n\+-+\+\n", re.MULTILINE)
 """Spark's answer to a statement without rows: an empty table with one column."""

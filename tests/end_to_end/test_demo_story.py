@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from clients import pyhive, rows
-from processes import Gateway
+from seen_gateway import Seen
 
 from gateway.demonstration import command
 from gateway.demonstration.flights import DATABASE, TABLES
@@ -58,7 +58,7 @@ def write(directory: Path, table: str, found: Iterable[dict[str, object]]) -> No
 
 
 @pytest.fixture
-def data(tmp_path: Path, gateway: Gateway) -> Iterator[Path]:
+def data(tmp_path: Path) -> Path:
     directory = tmp_path / "data"
     directory.mkdir()
     write(directory, "flights", flights())
@@ -66,12 +66,13 @@ def data(tmp_path: Path, gateway: Gateway) -> Iterator[Path]:
     write(directory, "airlines", ({"carrier": key, "name": name} for key, name in CARRIERS.items()))
     write(directory, "airports", ({"faa": key, "name": name} for key, name in PLACES.items()))
     write(directory, "planes", ({"tailnum": f"N{number}"} for number in range(31)))
-    yield directory
-    with pyhive(gateway.host, gateway.port) as cursor:
-        rows(cursor, f"DROP DATABASE IF EXISTS {DATABASE} CASCADE")
+    return directory
 
 
-def test_every_answer_is_right(gateway: Gateway, data: Path, tmp_path: Path) -> None:
-    lines = command.told(gateway.url, gateway.port, data, tmp_path, ended=True)
+def test_every_answer_is_right(rewriting: Seen, data: Path, tmp_path: Path) -> None:
+    gateway = rewriting.gateway
+    lines = command.told(f"jdbc:hive2://{gateway.host}:{gateway.port}/", gateway.port, data, tmp_path, ended=True)
     assert len(lines) > 10
     assert all(min(seconds) > 0 for _, seconds in lines)
+    with pyhive(gateway.host, gateway.port) as cursor:
+        rows(cursor, f"DROP DATABASE {DATABASE} CASCADE")
