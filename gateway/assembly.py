@@ -224,7 +224,17 @@ def assemble(
     monitor = None
     if settings.metrics.port:
         own_metrics = partial(metrics.own, lag, audit_file, registered)
-        page = metrics_page(views, versions, refreshes, service, listener, readiness, usages.counts, own_metrics)
+        page = metrics_page(
+            views,
+            versions,
+            refreshes,
+            service,
+            listener,
+            readiness,
+            usages.counts,
+            own_metrics,
+            spark.spark.servers,
+        )
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
     return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
@@ -286,7 +296,7 @@ class Spark(EndpointSource):
         self._path = place.http_path
         self._tls = client_context(settings.tls_ca) if place.tls else None
         self.checks = ServerChecks(self.endpoint_of, settings.user, settings.password, guard, habits)
-        self.servers = Servers(_servers_of(engine), self.checks)
+        self.servers = Servers(_servers_of(engine), self.checks, share=settings.share)
 
     async def endpoint(self) -> Endpoint:
         """That of the gateway's own sessions."""
@@ -297,21 +307,45 @@ class Spark(EndpointSource):
         return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
 
     async def reach(self, opened: Callable[[Endpoint], Awaitable[AnyLink]]) -> AnyLink:
+        return await self._reach(opened, self.servers.home)
+
+    async def reach_for_client(
+        self, opened: Callable[[Endpoint], Awaitable[AnyLink]], at: str | None = None
+    ) -> AnyLink:
+        """As `reach`, for a client's session. `at`: the name of the server at which it is; None for a new one."""
+        if at is None:
+            return await self._reach(opened, self.servers.for_client, of_client=True)
+        server = self.servers.named(at)
+        try:
+            link = await opened(await self.endpoint_of(server))
+        except UpstreamLost as error:
+            self.servers.failed(server, error)
+            raise
+        self.servers.reached(server, link, of_client=True)
+        return link
+
+    async def _reach(
+        self,
+        opened: Callable[[Endpoint], Awaitable[AnyLink]],
+        chosen: Callable[[], Awaitable[KnownServer]],
+        *,
+        of_client: bool = False,
+    ) -> AnyLink:
         """Opens a connection. A server that turns out to be lost is replaced by another one at once."""
         while True:
-            server = await self.servers.home()
+            server = await chosen()
             try:
                 link = await opened(await self.endpoint_of(server))
             except UpstreamLost as error:
                 if not self.servers.failed(server, error):
                     raise
             else:
-                self.servers.reached(server, link)
+                self.servers.reached(server, link, of_client=of_client)
                 return link
 
-    async def connect(self, login: Login, *, ask: bool = False) -> Connection:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> Connection:
         with counted(self._traffic):
-            return await self.reach(
+            return await self.reach_for_client(
                 partial(
                     Connection.open,
                     user=login.user,
@@ -320,7 +354,8 @@ class Spark(EndpointSource):
                     dialect=self._dialect,
                     sign=self._sign,
                     outlet=self.outlet,
-                )
+                ),
+                at,
             )
 
 
@@ -714,7 +749,11 @@ def catalog_rows(
     return CatalogRows(
         tables,
         about=lambda: About(
-            settings.storage.database, spark.guard.state.value, spark.guard.reason, spark.habits.version or None
+            settings.storage.database,
+            spark.guard.state.value,
+            spark.guard.reason,
+            spark.habits.version or None,
+            spark.spark.servers.described,
         ),
         members=views.members,
     )
@@ -762,7 +801,7 @@ def serve(
         cancel_jobs=engine.cancel_statement if healed.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,
     )
-    spark.spark.servers.lost.append(lambda _: sessions.lose_all())
+    spark.spark.servers.lost.append(lambda server: sessions.lose_at(server.name))
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
     return Service(
@@ -778,6 +817,7 @@ def serve(
         sessions,
         audit,
         results,
+        shares=spark.spark.servers.share,
         leadership=Leadership(views.fence) if settings.gateways.enabled else None,
     )
 
@@ -834,9 +874,10 @@ def listen(
 ) -> Listener:
     limits = wire_limits_of(settings)
 
-    async def connect(login: Login) -> upstream.UpstreamSocket:
+    async def connect(login: Login, at: str | None) -> upstream.UpstreamSocket:
+        opened = partial(upstream.connect, login=login, limits=limits, traffic=traffic)
         with counted(traffic):
-            return await spark.spark.reach(partial(upstream.connect, login=login, limits=limits, traffic=traffic))
+            return await spark.spark.reach_for_client(opened, at)
 
     return Listener(entrance, limits, open_client, connect, traffic)
 
@@ -904,9 +945,13 @@ def metrics_page(
     readiness: Readiness,
     rewrites: Counts,
     own: metrics.Families,
+    servers: Servers,
 ) -> MetricsPage:
     catalog, tasks, counts = views.catalog, refreshes.tasks, service.audit.counts
-    families = (
+    by_server: list[metrics.Families] = []
+    if servers.several:
+        by_server.append(partial(metrics.servers, *servers.figures, service.sessions))
+    families: tuple[metrics.Families, ...] = (
         partial(metrics.clients, listener, counts, service.sessions),
         partial(metrics.statements, counts, listener.traffic),
         partial(metrics.refreshes, tasks),
@@ -916,6 +961,7 @@ def metrics_page(
         partial(metrics.results, service.results),
         partial(metrics.upstream, listener.traffic, readiness),
         own,
+        *by_server,
     )
     return MetricsPage(families, catalog, tasks.tally)
 

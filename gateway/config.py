@@ -325,6 +325,11 @@ class Upstream:
         "once one is lost (docs/how-to/several-sparks.md). Empty: the gateway starts the embedded engine.",
         _place_or_empty,
     )
+    share: bool = _setting(
+        False,
+        "Whether clients' sessions are shared out over several servers of that address, which must have the same "
+        "configuration. Otherwise all are at one server, and the next one is used once that is lost.",
+    )
     tls_ca: str = _setting(
         "",
         "PEM file of the CA certificates that its certificate is verified with. Empty: the system's.",

@@ -402,16 +402,19 @@ class SparkServer(ABC, Generic[S]):
 
     # --- the gateway's own connections
 
-    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> FakeSide:
         if self.down:
             raise UpstreamLost("Spark does not answer.")
-        return FakeSide(self)
+        side = FakeSide(self)
+        side.at = at or ""
+        return side
 
 
 class FakeSide:
     """Implements `service.clients.side_connections.SideConnection`."""
 
     busy = False
+    at = ""
 
     def __init__(self, spark: SparkServer[Any], outlet: Outlet | None = None) -> None:
         self._spark = spark

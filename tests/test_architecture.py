@@ -95,7 +95,7 @@ ROOMS = {
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),
-        *("leadership", "recording", "executions", "dispatch"),
+        *("leadership", "recording", "executions", "elsewhere", "dispatch"),
     ),
 }
 SHARED_NAMES = {"client", "command", "dialect", "terms"}

@@ -312,7 +312,7 @@ def test_a_progress_bar_is_full_only_at_the_end(percent: float | None, said: str
 
 def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
-    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard"]
+    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard", "spark_servers"]
     assert found["storage_guard"] is None
     assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
     weekly = found["views"][3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -274,6 +274,25 @@ def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:
     )
     yield _counter("upstream_received_bytes", "Bytes received from Spark for clients", traffic.from_spark)
     yield _counter("upstream_sent_bytes", "Bytes sent to Spark for clients", traffic.to_spark)
+
+
+def servers(
+    names: Sequence[str], home: Callable[[], str], up: Callable[[str], bool], sessions: Sessions
+) -> Iterator[Metric]:
+    """Of several Spark servers. `home`: the name of the one with the gateway's own sessions; empty if there is none."""
+    families = [
+        GaugeMetricFamily(f"freshgate_spark_server_{name}", about, labels=["server"])
+        for name, about in (
+            ("up", "1 if this Spark server answers"),
+            ("home", "1 if the gateway's own sessions are at this Spark server"),
+            ("sessions", "Clients' sessions at this Spark server"),
+        )
+    ]
+    counted = sessions.by_server()
+    for name in names:
+        for family, value in zip(families, (up(name), home() == name, counted[name]), strict=True):
+            family.add_metric([name], float(value))
+    yield from families
 
 
 def own(lag: LoopLag, audit: LostLines | None, registered: Callable[[], bool] | None) -> Iterator[Metric]:

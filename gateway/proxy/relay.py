@@ -34,7 +34,8 @@ from gateway.wire.reply import exception
 
 log = logging.getLogger(__name__)
 
-ConnectUpstream = Callable[[Login], Awaitable[UpstreamSocket]]
+ConnectUpstream = Callable[[Login, str | None], Awaitable[UpstreamSocket]]
+"""With a login, and the name of the server; None: any one."""
 
 _QUEUE_LENGTH_MAX = 64
 """Requests that a client may send ahead before it is no longer read. No known client sends even one."""
@@ -357,11 +358,12 @@ class Relay(asyncio.Protocol):
 
     async def _join(self, dispatcher: Dispatcher) -> UpstreamSocket:
         try:
-            upstream = await self._connect_upstream(dispatcher.upstream_login())
+            upstream = await self._connect_upstream(dispatcher.upstream_login(), dispatcher.at)
         except UpstreamRefused as error:
             await dispatcher.refused_by_spark(error)
             raise
         upstream.attach(self)
+        dispatcher.joined(upstream.at)
         self._upstream = upstream
         return upstream
 
@@ -467,6 +469,8 @@ class Relay(asyncio.Protocol):
         if self._upstream is not None and not self._upstream.wire.usable:
             self._upstream.close()
             self._upstream = None
+        if self._upstream is not None and self._is_elsewhere(self._upstream):
+            self._release_upstream()
         if self._upstream is None:
             self._task = self._loop.create_task(self._join_and_send(action))
             return
@@ -476,6 +480,11 @@ class Relay(asyncio.Protocol):
             self._answer(action.at_once)
             if action.on_sent is not None:
                 action.on_sent()
+
+    def _is_elsewhere(self, upstream: UpstreamSocket) -> bool:
+        """Whether the request is for another server. The dispatcher forwards none to there while the connection must
+        stay."""
+        return self._dispatcher is not None and self._dispatcher.at not in (None, upstream.at)
 
     def _claim(self, request: bytes, forward: Forward, ahead: Ahead) -> None:
         """The client asks for the page that was read ahead."""

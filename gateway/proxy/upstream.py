@@ -40,6 +40,8 @@ class UpstreamSocket(asyncio.Protocol):
 
     def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
         self.wire = wire
+        self.at = ""
+        """The name of the server, if there are several."""
         self._traffic = traffic
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
@@ -77,6 +79,10 @@ class UpstreamSocket(asyncio.Protocol):
         self._receiver = None
         if self._transport is not None:
             end(self._transport)
+
+    @property
+    def alive(self) -> bool:
+        return self._alive
 
     def cut(self) -> None:
         """Breaks the connection at once; the receiver learns of it."""

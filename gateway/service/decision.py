@@ -130,6 +130,13 @@ class Dispatcher(Protocol):
     def upstream_login(self) -> Login:
         """The login for a connection to Spark. Called for each connection."""
 
+    def joined(self, at: str) -> None:
+        """Called when the client's connection is joined to a connection to the server with this name."""
+
+    @property
+    def at(self) -> str | None:
+        """The name of the server that the last request is for; None if any will do."""
+
     async def refused_by_spark(self, error: FreshgateError) -> None:
         """Called if Spark refuses the login of a client that is not accepted yet. Returns when to tell it."""
 

@@ -17,6 +17,7 @@ from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Lines
+from gateway.service import elsewhere
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
 from gateway.service.clients.audit import OTHER, Audit, Statement
@@ -40,6 +41,7 @@ from gateway.service.operations.operation import (
     timed_out,
 )
 from gateway.service.results.store import ResultStore
+from gateway.service.routing import one_server
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects, Underway
@@ -77,6 +79,8 @@ class Service:
     background: BackgroundTasks = field(default_factory=partial(BackgroundTasks, "work for a client that has gone"))
     leadership: Leadership | None = None
     """None: no other gateway waits to take over."""
+    shares: bool = False
+    """Whether sessions are shared out over several Spark servers."""
 
 
 class Dispatch:
@@ -149,7 +153,23 @@ class Dispatch:
     def upstream_login(self) -> Login:
         return self._opening.upstream_login()
 
+    def joined(self, at: str) -> None:
+        self._opening.joined(at)
+
+    @property
+    def at(self) -> str | None:
+        return self._session.at if self._session is not None else None
+
     def request(self, payload: bytes) -> Decision:
+        self._session = None
+        decision = self._decide(payload)
+        # Spark's servers do not know each other's sessions, and the client's own connection may have to stay.
+        session, bound_to = self._session, self._opening.bound_to
+        if session is None or bound_to in (None, session.at):
+            return decision
+        return elsewhere.forwarded(session, decision, self._abandon_outstanding)
+
+    def _decide(self, payload: bytes) -> Decision:
         head = message.peek(payload)
         self._requests[head.name if head.name in self._requests else OTHER] += 1
         try:
@@ -169,7 +189,7 @@ class Dispatch:
             session = self._sessions.find(handle, self._users)
             if session is None:
                 text = f"Invalid SessionHandle: it was not opened by {self._opening.login.user}, or is closed."
-                return self._refuse(head, text)
+                return _refused(head, text)
             self._session = session
             return self._session_request(session, head, payload)
         except WireError as error:
@@ -243,18 +263,12 @@ class Dispatch:
             answer = healing.info(head, payload, session.user)
             if answer is not None:
                 return Answer(answer)
-        payload = self._at_spark(session, payload)
+        payload = _at_spark(session, payload)
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
         if head.name == "CloseSession":
             return self._opening.close(session, head, payload)
         return Forward(payload)
-
-    def _at_spark(self, session: Session, payload: bytes) -> bytes:
-        """The request with Spark's handle, which differs from the client's once the session was reopened."""
-        if session.upstream_handle is session.handle:
-            return payload
-        return message.with_handle(payload, session.upstream_handle)
 
     async def _after_loss(
         self, session: Session, head: Head, call: ExecuteCall | None, payload: bytes
@@ -295,7 +309,10 @@ class Dispatch:
         known = Understood(call.statement)
         statement = self._audit.begin(session, self._opening.peer, known)
         execution = Execution(session, head, call, payload, known, statement)
-        if (refusal := self._refusal(session, call)) is not None:
+        refusal = self._refusal(session, call)
+        if refusal is None and self._service.shares:
+            refusal = one_server.refusal(known)
+        if refusal is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
         if healing.lists_names(self._healing.show_tables, session.call, known):
@@ -340,7 +357,7 @@ class Dispatch:
         self._outstanding = session, underway, execution.statement
         session.outstanding += 1
         underway.sent(synchronous=not execution.call.run_async)
-        payload = self._at_spark(session, execution.with_text(underway.send.text))
+        payload = _at_spark(session, execution.with_text(underway.send.text))
         confirm, leadership = None, self._service.leadership
         if leadership is not None and not execution.call.run_async and underway.matters:
             confirm = partial(leadership.confirmed, execution.head)
@@ -436,7 +453,7 @@ class Dispatch:
         found = self._sessions.find_operation(handle, self._users)
         if found is None:
             user = self._opening.login.user
-            return self._refuse(head, f"Invalid OperationHandle: it does not belong to {user}, or is closed.")
+            return _refused(head, f"Invalid OperationHandle: it does not belong to {user}, or is closed.")
         session, operation = found
         self._session = session
         if isinstance(operation, ForwardedOperation):
@@ -608,7 +625,7 @@ class Dispatch:
             case "FetchResults":
                 return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
             case "CancelOperation":
-                return self._own_cancel(operation, head)
+                return _own_cancel(operation, head)
             case "CloseOperation":
                 return self._own_close(session, operation, head)
             case _:
@@ -633,10 +650,6 @@ class Dispatch:
             return Answer(failure(head, operation.error))
         return Answer(operation.metadata(head.seqid))
 
-    async def _own_cancel(self, operation: Operation, head: Head) -> Answer:
-        await operation.cancel()
-        return Answer(reply.closed(head.name, head.seqid))
-
     async def _own_close(self, session: Session, operation: Operation, head: Head) -> Answer:
         await operation.cancel()
         if operation.continued is not None:
@@ -644,10 +657,21 @@ class Dispatch:
         self._sessions.remove_operation(session, operation.handle)
         return Answer(reply.closed(head.name, head.seqid))
 
-    # --- errors ------------------------------------------------------------------------------------
 
-    def _refuse(self, head: Head, text: str) -> Answer:
-        return Answer(reply.error(head.name, head.seqid, text, "HY000"))
+def _at_spark(session: Session, payload: bytes) -> bytes:
+    """The request with Spark's handle, which differs from the client's once the session was reopened."""
+    if session.upstream_handle is session.handle:
+        return payload
+    return message.with_handle(payload, session.upstream_handle)
+
+
+async def _own_cancel(operation: Operation, head: Head) -> Answer:
+    await operation.cancel()
+    return Answer(reply.closed(head.name, head.seqid))
+
+
+def _refused(head: Head, text: str) -> Answer:
+    return Answer(reply.error(head.name, head.seqid, text, "HY000"))
 
 
 def _rows_lost() -> UpstreamLost:

@@ -86,6 +86,8 @@ class Connection:
         ends_sessions: bool,
         dialect: Speaking,
     ) -> None:
+        self.at = ""
+        """The name of the server, if there are several."""
         self.sign: Callable[[str], str] = unsigned
         """Adds what the guard inside Spark needs to a statement of the gateway's own in a client's session."""
         self.outlet: Outlet | None = None

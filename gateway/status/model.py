@@ -112,6 +112,8 @@ class Status:
     """Why it does not."""
     gateways: tuple[ListedGateway, ...] = ()
     """The one that leads first; empty: not reported."""
+    servers: str | None = None
+    """The state of each of several Spark servers. None: there is one, or it is not reported."""
 
     @property
     def next(self) -> tuple[View, ...]:
@@ -139,6 +141,7 @@ def status_of(
         _text(about, "storage_guard"),
         _text(about, "storage_guard_reason"),
         tuple(map(_member, gateways)),
+        _text(about, "spark_servers"),
     )
 
 
@@ -170,6 +173,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
             for each in status.gateways
         ],
         "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
+        "spark_servers": status.servers,
     }
 
 

@@ -120,7 +120,7 @@ async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str,
         threading.Thread(target=_accept, args=(spark, site), daemon=True).start()
         endpoint = Endpoint("127.0.0.1", spark.getsockname()[1], PLAIN)
 
-        async def upstream(login: Login) -> UpstreamSocket:
+        async def upstream(login: Login, at: str | None) -> UpstreamSocket:
             return await connect(endpoint, login, LIMITS)
 
         port = Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({PLAIN}), LIMITS))

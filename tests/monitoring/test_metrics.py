@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections import Counter
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.operations.operation import End
 from gateway.service.results.store import ResultStore
+from gateway.spark.servers import KnownServer, Servers
 from gateway.wire.member import GatewayRole, Member
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
@@ -82,7 +84,11 @@ class Stage:
     """A gateway of which the metrics are read."""
 
     def __init__(self, catalog: Catalog, audit: Audit | None = None, traffic: Traffic | None = None) -> None:
-        sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8})())
+        sessions = cast(
+            Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8, "by_server": lambda _: Counter(b=3)})()
+        )
+        servers = [KnownServer(cast(Any, None), name) for name in "ab"]
+        servers[1].is_up()
         self.tasks = _Tasks()
         self.readiness = Readiness(_answers, 5)
         self.lag = LoopLag()
@@ -98,6 +104,7 @@ class Stage:
             self.readiness,
             self.rewrites,
             partial(metrics.own, self.lag, None, lambda: True),
+            Servers(servers, cast(Any, None)),
         )
 
     def text(self) -> str:
@@ -320,6 +327,11 @@ def test_every_count_is_shown() -> None:
     samples = samples_of(stage.text())
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
+    of_servers = [
+        [samples[f"freshgate_spark_server_{what}", (("server", name),)] for what in ("up", "home", "sessions")]
+        for name in "ab"
+    ]
+    assert of_servers == [[0, 0, 0], [1, 0, 3]]
     expected = {
         "rewrite_considered_total": 21,
         "rewrite_matched_total": 22,

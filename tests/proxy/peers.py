@@ -172,6 +172,10 @@ class Service:
         self.calls.append(peek(payload).name)
         return self.decide(payload)
 
+    at = None
+
+    def joined(self, at: str) -> None: ...
+
     def upstream_login(self) -> Login:
         self.calls.append("upstream_login")
         return Login(self.user or "gateway", "x", self.mechanism)
@@ -258,7 +262,7 @@ async def gateway(
         services.append(replace(service(), mechanism=spark.mechanism, calls=[]))
         return services[-1]
 
-    async def connect_upstream(login: Login) -> UpstreamSocket:
+    async def connect_upstream(login: Login, at: str | None) -> UpstreamSocket:
         return await connect(Endpoint("127.0.0.1", spark.port, spark.mechanism), login, limits)
 
     cookies = Cookies(60)

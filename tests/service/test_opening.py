@@ -61,6 +61,7 @@ class Side:
     def __init__(self, spark: Opener) -> None:
         self.alive = True
         self.busy = False
+        self.at = ""
         self._spark = spark
 
     async def forward(self, payload: bytes) -> bytes:
@@ -106,7 +107,7 @@ class Opener:
         self.refusal: StatementFailed | None = None
         self.refuses_to_close = False
 
-    async def connect(self, login: Login, *, ask: bool = False) -> Side:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> Side:
         self.connecting += 1
         if self.refusal is not None:
             raise self.refusal

@@ -24,6 +24,7 @@ class Side:
     """A connection to a Spark that answers no call before `answering`."""
 
     alive = True
+    at = ""
 
     def __init__(self, answering: asyncio.Event) -> None:
         self.asked = asyncio.Event()
@@ -46,7 +47,7 @@ class Side:
 
 
 class NoUpstream:
-    async def connect(self, login: Login, *, ask: bool = False) -> Any:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> Any:
         raise AssertionError("nobody asks for it")
 
 

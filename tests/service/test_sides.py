@@ -20,8 +20,9 @@ ADA = Login("ada", "her word", PLAIN)
 
 
 class Side:
-    def __init__(self, login: Login, *, asked: bool) -> None:
+    def __init__(self, login: Login, *, asked: bool, at: str = "") -> None:
         self.login = login
+        self.at = at
         self.asked = asked
         self.alive = True
         self.busy = False
@@ -47,9 +48,19 @@ class Connections:
     def __init__(self) -> None:
         self.made: list[Side] = []
 
-    async def connect(self, login: Login, *, ask: bool = False) -> Side:
-        self.made.append(Side(login, asked=ask))
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> Side:
+        self.made.append(Side(login, asked=ask, at=at or "a"))
         return self.made[-1]
+
+
+async def test_a_connection_to_another_server_is_not_taken() -> None:
+    sides = Sides(Connections(), 60.0)
+    await sides.give_back(ADA, first := await sides.connect(ADA))
+    assert (other := await sides.connect(ADA, at="b")) is not first
+    assert other.at == "b"
+    assert await sides.connect(ADA, at="a") is first
+    await sides.give_back(ADA, first)
+    assert await sides.connect(ADA) is first
 
 
 async def test_it_serves_again_who_logs_in_alike() -> None:

@@ -39,7 +39,12 @@ class Connected:
     """A connection to a server."""
 
     def __init__(self) -> None:
+        self.at = ""
         self.is_cut = False
+
+    @property
+    def alive(self) -> bool:
+        return not self.is_cut
 
     def cut(self) -> None:
         self.is_cut = True
@@ -48,13 +53,17 @@ class Connected:
 class Site:
     """Servers a, b and c."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, share: bool) -> None:
         self.now = 100.0
         self.problems: dict[str, FreshgateError] = {}
         """What is wrong with a server; the others pass."""
         self.asked: list[tuple[str, bool]] = []
+        self.compared: list[str] = []
+        self.unlike: dict[str, str] = {}
+        """Why a server is not the home's equal."""
         self.told: list[str] = []
-        self.servers = Servers([self._server(name) for name in "abc"], self, clock=lambda: self.now)
+        servers = [self._server(name) for name in "abc"]
+        self.servers = Servers(servers, self, share=share, clock=lambda: self.now)
         self.servers.lost.append(lambda server: self.told.append(server.name))
 
     def _server(self, name: str) -> KnownServer:
@@ -69,19 +78,35 @@ class Site:
         if server.name in self.problems:
             raise self.problems[server.name]
 
+    async def as_peer(self, server: KnownServer) -> str:
+        self.compared.append(server.name)
+        if server.name in self.problems:
+            raise self.problems[server.name]
+        return self.unlike.get(server.name, "")
+
     async def log_in(self, server: KnownServer) -> None:
         await self.as_home(server, moved=False)
 
     async def home(self) -> str:
         return (await self.servers.home()).name
 
+    async def client(self) -> Connected:
+        """A new client's connection."""
+        server, link = await self.servers.for_client(), Connected()
+        self.servers.reached(server, link, of_client=True)
+        return link
+
+    async def clients(self, number: int) -> list[str]:
+        self.kept = [await self.client() for _ in range(number)]
+        return sorted(link.at for link in self.kept)
+
     def named(self, name: str) -> KnownServer:
         return next(server for server in self.servers.all if server.name == name)
 
 
-def story(told: Callable[[Site], Coroutine[Any, Any, None]]) -> None:
+def story(told: Callable[[Site], Coroutine[Any, Any, None]], *, share: bool = False) -> None:
     async def run() -> None:
-        site = Site()
+        site = Site(share=share)
         await told(site)
         await site.servers.loop.stop()
 
@@ -93,6 +118,7 @@ def test_the_first_one_that_passes_is_the_home_until_it_is_lost() -> None:
         site.problems["a"] = refused()
         assert await asyncio.gather(*(site.home() for _ in range(5))) == ["b"] * 5
         assert site.asked == [("a", False), ("b", False)]
+        site.told.clear()
         link, other = Connected(), Connected()
         site.servers.reached(site.named("b"), link)
         site.servers.reached(site.named("c"), other)
@@ -209,3 +235,67 @@ def test_the_only_server_is_always_the_home_and_never_cut() -> None:
         assert site.asked == []
 
     story(told)
+
+
+def test_clients_are_at_the_home_unless_they_are_shared_out() -> None:
+    async def told(site: Site) -> None:
+        assert await site.home() == "a"
+        await site.servers.check()
+        assert await site.clients(6) == ["a"] * 6
+
+    story(told)
+
+
+def test_clients_are_shared_out_over_equal_servers() -> None:
+    async def told(site: Site) -> None:
+        site.unlike["c"] = "spark.sql.ansi.enabled is false"
+        assert await site.clients(2) == ["a", "a"]
+        await site.servers.check()
+        # The server with the fewest comes first, and "a" has two.
+        kept = [await site.client() for _ in range(4)]
+        assert [link.at for link in kept] == ["b", "b", "a", "b"]
+        site.unlike.clear()
+        await site.servers.check()
+        assert await site.clients(3) == ["c"] * 3
+
+    story(told, share=True)
+
+
+def test_a_server_that_is_no_longer_equal_keeps_no_client() -> None:
+    async def told(site: Site) -> None:
+        await site.home()
+        await site.servers.check()
+        links = [await site.client() for _ in range(3)]
+        site.unlike["b"] = "its version is 3.5"
+        await site.servers.check()
+        assert [(link.at, link.is_cut) for link in links] == [("a", False), ("b", True), ("c", False)]
+        assert site.told == ["b"]
+
+    story(told, share=True)
+
+
+def test_after_a_new_home_the_others_are_compared_with_it_first() -> None:
+    async def told(site: Site) -> None:
+        await site.home()
+        await site.servers.check()
+        links = [await site.client() for _ in range(3)]
+        site.problems["a"] = refused()
+        site.servers.failed(site.named("a"), refused())
+        assert [link.is_cut for link in links] == [True, False, False]
+        assert await site.clients(2) == ["b", "b"]
+        await site.servers.check()
+        assert (await site.client()).at == "c"
+        assert site.named("b").load == 4 - 1
+
+    story(told, share=True)
+
+
+def test_a_session_is_not_looked_for_at_another_server() -> None:
+    async def told(site: Site) -> None:
+        await site.home()
+        assert site.servers.named("b") is site.named("b")
+        site.servers.failed(site.named("b"), refused())
+        with pytest.raises(UpstreamLost, match="b is lost, and with it the session"):
+            site.servers.named("b")
+
+    story(told, share=True)

@@ -31,7 +31,7 @@ class Connector:
         self._spark = spark
         self._outlet = outlet
 
-    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> FakeSide:
         return FakeSide(self._spark, self._outlet)
 
 

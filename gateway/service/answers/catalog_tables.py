@@ -63,12 +63,13 @@ class About:
     storage_guard_reason: str | None
     """Why the guard is not active."""
     spark_version: str | None
+    spark_servers: str | None = None
+    """The state of each of several Spark servers."""
 
     @property
     def table(self) -> Table:
-        return Table(
-            ABOUT, [(self.storage_database, self.storage_guard, self.storage_guard_reason, self.spark_version)]
-        )
+        guard = self.storage_guard, self.storage_guard_reason
+        return Table(ABOUT, [(self.storage_database, *guard, self.spark_version, self.spark_servers)])
 
 
 class BadArguments(FreshgateError):
@@ -485,6 +486,7 @@ ABOUT = (
     ("storage_guard", "STRING"),
     ("storage_guard_reason", "STRING"),
     ("spark_version", "STRING"),
+    ("spark_servers", "STRING"),
 )
 GATEWAYS = (
     *_strings("address", "role"),

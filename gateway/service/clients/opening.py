@@ -77,6 +77,8 @@ class Opening:
         self._asked: SideConnection | None = None
         """If only Spark checks passwords: the connection on which it checked one that came over HTTP. If the client's
         first request opens a session, as with drivers, that session uses it."""
+        self._at: str | None = None
+        """The name of the server that the client's own connection goes to; None while there is none."""
         self._place: SessionPlace | None = None
         """The place of the session that was requested from Spark and is not open yet."""
 
@@ -108,6 +110,17 @@ class Opening:
     def login_ended(self, error: FreshgateError | None) -> None:
         if self.login.mechanism != COOKIE_LOGIN or error is not None:
             self._audit.login(self.login.user, self.peer, error)
+
+    def joined(self, at: str) -> None:
+        """The client's own connection goes to this server."""
+        self._at = at
+
+    @property
+    def bound_to(self) -> str | None:
+        """The server that the client's own connection must keep to, because sessions end with it; None if it need
+        not."""
+        bound = any(session.tied and not (session.anchored or session.lost or session.over) for session in self._mine)
+        return self._at if bound else None
 
     def upstream_login(self) -> Login:
         """The login for the client's own connection to Spark."""
@@ -290,7 +303,7 @@ class Opening:
         elsewhere = self._sessions.leads_elsewhere
         session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
-        session.tied = self._handover.mechanism != HTTP
+        session.tied, session.at = self._handover.mechanism != HTTP, self._at or ""
         return session
 
     # --- CloseSession ------------------------------------------------------------------------------
@@ -365,10 +378,13 @@ class Opening:
         self._without_reply(UpstreamLost("Spark closed the connection before it opened the session."))
         if self._handover.mechanism != HTTP:
             for session in self._mine:
+                if session.at != (self._at or ""):
+                    continue  # It was opened again at another server.
                 self._sessions.lose(session)
                 if self._close_left and session is not self._newest:
-                    self._background.begin(self._end_left(session.upstream_handle))
+                    self._background.begin(self._end_left(session.upstream_handle, session.at))
             self._newest = None
+        self._at = None
         if reported:
             for session in self._mine:
                 session.loss_reported = session.lost
@@ -388,13 +404,13 @@ class Opening:
         """Closes a session again if it is unknown whether Spark has received its CloseSession."""
         left, self._left = self._left, None
         if left is not None and self._close_left:
-            self._background.begin(self._end_left(left.upstream_handle))
+            self._background.begin(self._end_left(left.upstream_handle, left.at))
 
-    async def _end_left(self, handle: Handle) -> None:
+    async def _end_left(self, handle: Handle, at: str) -> None:
         """Closes a session that Spark has kept: if only the connection broke, Spark closes just the newest session."""
         with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                side = await self._sides.connect(self._handover.login(self.login))
+                side = await self._sides.connect(self._handover.login(self.login), at=at)
                 try:
                     await side.forward(request.close_session(handle))
                 finally:

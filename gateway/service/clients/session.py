@@ -83,6 +83,9 @@ class Session:
     Both handles are the same until Spark is lost and the session is reopened.
     """
 
+    at = ""
+    """The name of the server at which it is, if there are several."""
+
     def __init__(
         self,
         handle: Handle,
@@ -163,7 +166,7 @@ class Session:
                 if self.adrift and not self.lost:
                     self._drifted = True
                     raise UpstreamLost("The connection of this session to Spark broke, which ended the session.")
-                self._side = await self._sides.connect(self._login)
+                self._side = await self._sides.connect(self._login, at=None if self.lost else self.at)
             return self._side
 
     def touch(self) -> bool:
@@ -173,7 +176,7 @@ class Session:
 
     def anchor(self, side: SideConnection) -> None:
         """The session was opened on this connection."""
-        self._side, self.anchored = side, True
+        self._side, self.anchored, self.at = side, True, side.at
 
     @property
     def adrift(self) -> bool:
@@ -214,7 +217,7 @@ class Session:
 
     def spare(self) -> AbstractAsyncContextManager[SideConnection]:
         """Another connection to Spark, for requests that Spark may hold for seconds. Entering raises UpstreamLost."""
-        return self._sides.spare(self._login)
+        return self._sides.spare(self._login, self.at)
 
     def watch(self, statement: PendingStatement) -> None:
         """The statement is about to be forwarded: from now on it may take effect."""
@@ -281,7 +284,7 @@ class Session:
     @contextlib.asynccontextmanager
     async def twin(self) -> AsyncIterator[SqlSession]:
         """Another session at Spark, opened by the same request as this one was. Raises UpstreamLost."""
-        side = await self._sides.connect(self._login)
+        side = await self._sides.connect(self._login, at=self.at)
         try:
             answer = opened(await side.forward(self._open_payload))
             if answer is None:
@@ -307,7 +310,7 @@ class Session:
             answer = opened(await side.forward(self._open_payload))
             if answer is None:
                 raise UpstreamLost("Spark refuses to reopen the session. Reconnect.")
-            self.upstream_handle = answer[0]
+            self.upstream_handle, self.at = answer[0], side.at
             self._drifted = False
             self.namespace = _first_namespace(self.call, self._leads_elsewhere)
             self.settings.reopened()
@@ -545,11 +548,15 @@ class Sessions:
                 forwarded.lost = True
                 forwarded.close()
 
-    def lose_all(self) -> None:
-        """As `lose`, for every session: the server that all are at is lost."""
+    def lose_at(self, server: str) -> None:
+        """As `lose`, for every session at a server that is lost."""
         for session in self._sessions.values():
-            if not session.lost:
+            if session.at == server and not session.lost:
                 self.lose(session)
+
+    def by_server(self) -> Counter[str]:
+        """The number of sessions at each server, by its name."""
+        return Counter(session.at for session in self._sessions.values() if not session.lost)
 
     def find(self, handle: Handle, users: Collection[str]) -> Session | None:
         session = self._sessions.get(handle.guid)

@@ -16,6 +16,9 @@ from gateway.wire.sasl import Login
 class SideConnection(Protocol):
     """One of the gateway's own connections to Spark."""
 
+    at: str
+    """The name of the server, if there are several."""
+
     @property
     def alive(self) -> bool:
         """Whether it is open: it has not broken, and Spark has not closed it."""
@@ -41,8 +44,9 @@ class SideConnection(Protocol):
 class SideConnector(Protocol):
     """Connects to Spark."""
 
-    async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
-        """Connects with a client's login. Raises UpstreamLost, or StatementFailed if Spark refuses the login.
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> SideConnection:
+        """Connects with a client's login. `at`: to the server with this name; None: to any one for a new session.
+        Raises UpstreamLost, or StatementFailed if Spark refuses the login.
 
         Over HTTP, each call carries the login, so the first call is refused, unless `ask` makes Spark check it at once.
         """

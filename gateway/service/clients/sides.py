@@ -43,27 +43,28 @@ class Sides:
         self._spare = asyncio.Semaphore(SPARE_MAX)
 
     @asynccontextmanager
-    async def spare(self, login: Login) -> AsyncIterator[SideConnection]:
+    async def spare(self, login: Login, at: str | None = None) -> AsyncIterator[SideConnection]:
         """Lends a connection for a request that Spark may hold for seconds. Raises what `connect` raises."""
         async with self._spare:
-            side = await self.connect(login)
+            side = await self.connect(login, at=at)
             try:
                 yield side
             finally:
                 await self.give_back(login, side)
 
-    async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
+    async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> SideConnection:
         """Like `SideConnector.connect`. `ask`: over a new connection, so that Spark checks the password."""
-        if not ask and (kept := self._take(login)) is not None:
+        if not ask and (kept := self._take(login, at)) is not None:
             return kept
         asked = asyncio.get_running_loop().time()
-        side = await self._upstream.connect(login, ask=ask)
+        side = await self._upstream.connect(login, ask=ask, at=at)
         self._made[side] = asked
         return side
 
-    def _take(self, login: Login) -> SideConnection | None:
+    def _take(self, login: Login, at: str | None) -> SideConnection | None:
         """The newest kept connection, so that the older ones expire."""
-        for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
+        kept = [side for side, (known, _) in reversed(self._kept.items()) if known == login and at in (None, side.at)]
+        for side in kept:
             self._remove(side)
             if side.alive:
                 return side
