@@ -17,6 +17,7 @@ import pytest
 from clients import pyhive, rows
 from databases import NAP, Database
 from fault_proxy import Fault, FaultProxy
+from forks import completed
 from processes import ROOT, Engine, Gateway, Program, environment, wait_until
 from pyhive.exc import OperationalError
 from tiers import sampled
@@ -31,10 +32,8 @@ def command(url: str, *arguments: str) -> list[str]:
 
 def status(url: str, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
     """Runs the command to its end, with the given terminal width and its output piped."""
-    variables = {**environment(), "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        command(url, *arguments), capture_output=True, text=True, timeout=120, env=variables, cwd=ROOT, check=False
-    )
+    variables = {**environment(), "COLUMNS": str(columns)}
+    return completed(command(url, *arguments)[1:], variables, directory=ROOT, seconds=120)
 
 
 def json_status(database: Database, *arguments: str) -> dict[str, Any]:
