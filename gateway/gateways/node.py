@@ -515,6 +515,7 @@ class GatewayNode:
         assert self._term is not None
         term, self._term = self._term, None
         self._premises.entrance.host = self._premises.doorway
+        self._premises.doorway.lead_to(None)
         self._premises.gate.close()
         self._ending.begin(self._end(term))
 

@@ -1,13 +1,17 @@
-"""The clients of a gateway that does not lead: passes their bytes to the leader, and holds new ones while nobody leads.
+"""The clients of a gateway that does not lead: passes their bytes to the leader, and holds them while nobody leads.
 
-The bytes are not read. A client's connection ends with the leader's end of it.
+The bytes are not read while the leader serves. When it has gone, the client stays: the door answers what the client
+still waits for with an error, and presents the client's ticket to the next leader (`wire.chunks`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import cast
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Protocol, cast
 
 from gateway import loops
 from gateway.proxy.capacity import Capacity
@@ -16,7 +20,12 @@ from gateway.proxy.farewell import Farewell
 from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import set_socket_options
-from gateway.wire.preface import Preface, Role
+from gateway.service.answers.without_leader import unanswered as answer_for_lost
+from gateway.service.answers.without_leader import unserved
+from gateway.wire.chunks import Chunk, ChunkReader
+from gateway.wire.frame import WireError
+from gateway.wire.preface import Preface, Role, ticket_digest
+from gateway.wire.sasl import START
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +35,27 @@ HELD_BYTES_MAX = 64 * 1024
 """What a client may send before it is passed on. Its login is shorter."""
 LEAVING_SECONDS = 30.0
 """How long a client may take to read what was sent to it before its connection was closed."""
+IDLE_RETRY_SECONDS = 1.0
+"""The same for a client that has sent nothing meanwhile."""
+UNANSWERED_BYTES_MAX = 64 * 1024
+"""A client that waits for the answer to a longer request is closed when the leader goes."""
+ABANDONED_SECONDS = 120.0
+"""How long the sessions of a client that has left are kept for a leader, which ends them."""
+MOVED_TOGETHER = 32
+"""Most clients that are presented to a new leader at the same time."""
 NOBODY = "No gateway leads at the moment. Connect again in a few seconds."
+
+
+class NextHost(Host, Protocol):
+    """Serves also clients that another leader has served: the listener."""
+
+    def serve_arrived(self, port: Port, ticket: bytes) -> asyncio.Protocol:
+        """Makes the protocol for such a client."""
+        ...
+
+    def end_arrived(self, ticket: bytes) -> None:
+        """Ends the sessions of one that has left."""
+        ...
 
 
 class Doorway:
@@ -47,7 +76,13 @@ class Doorway:
         self._empty.set()
         self._closing = False
         self._spared: Leader | None = None
+        self._changed = asyncio.Event()
+        self._abandoned: set[Passage] = set()
+        """Clients that have left while nobody led, and have sessions."""
+        self.moving = asyncio.Semaphore(MOVED_TOGETHER)
         self.leader: Leader | None = None
+        self.host: NextHost | None = None
+        """What serves the clients while this gateway leads."""
 
     @property
     def clients(self) -> int:
@@ -59,17 +94,26 @@ class Doorway:
         self._spared = leader
 
     def lead_to(self, leader: Leader | None) -> None:
-        """From now on clients are passed to this gateway. Closes those that were passed to another one, unless it is
-        spared."""
-        self.leader = leader
+        """From now on clients are passed to this gateway. Those that were passed to another one move there if they
+        can, and are closed otherwise, unless that one is spared."""
+        self.leader, self.host = leader, None
         for passage in list(self._passages):
             passage.keep_to(leader, self._spared)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def hand_over(self, host: Host) -> None:
-        """This gateway leads now: `host` serves the clients that wait. Closes those that were passed to another one."""
+    def hand_over(self, host: NextHost) -> None:
+        """This gateway leads now: `host` serves the clients that wait."""
         self.lead_to(None)
-        for passage in list(self._passages):
+        self.host = host
+        for passage in [*self._passages, *self._abandoned]:
             passage.hand_over(host)
+
+    async def pause(self, seconds: float) -> None:
+        """Returns when another gateway leads, or after `seconds`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     async def drain(self, seconds: float) -> None:
         """Returns when no client is left, or after `seconds`. Accept no more clients before."""
@@ -82,8 +126,12 @@ class Doorway:
     def close(self) -> None:
         """Closes every client."""
         self._closing = True
-        for passage in list(self._passages):
+        for passage in [*self._passages, *self._abandoned]:
             passage.close()
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
 
     def serve(self, port: Port) -> asyncio.Protocol:
         """Implements `entrance.Host`."""
@@ -108,9 +156,12 @@ class Doorway:
         self._empty.clear()
         return None
 
-    def leave(self, passage: Passage) -> None:
-        """Removes a client."""
+    def leave(self, passage: Passage, *, abandoned: bool = False) -> None:
+        """Removes a client. `abandoned`: a leader must still end its sessions."""
         self._passages.discard(passage)
+        self._abandoned.discard(passage)
+        if abandoned:
+            self._abandoned.add(passage)
         if not self._passages:
             self._empty.set()
 
@@ -123,6 +174,24 @@ class Passage(asyncio.Protocol):
         self._doorway = doorway
         self._port = port
         self._held = bytearray()
+        """What the client has sent and no leader has."""
+        self._held_since: float | None = asyncio.get_running_loop().time()
+        """Since when the client waits for a leader; None if it waits for nothing."""
+        self._ticket = b""
+        self._earlier = ""
+        """The leader that gave the ticket."""
+        self._framed = False
+        self._chunks = ChunkReader()
+        self._unanswered = bytearray()
+        """What the leader has and has not answered."""
+        self._beyond = False
+        """That was too long to be kept."""
+        self._partly = False
+        """The client has part of a reply."""
+        self._left = False
+        """The leader has said that it did not act on what is unanswered."""
+        self._gone = False
+        """The client has left."""
         self._reading = True
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -140,18 +209,18 @@ class Passage(asyncio.Protocol):
             self._refuse(problem)
             return
         self._transport.set_write_buffer_limits(high=self._doorway.buffer_bytes_max)
-        self._waiting = asyncio.get_running_loop().create_task(self._join())
-        loops.heard(self._waiting, "passing a client on")
+        self._wait()
 
     async def _join(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._doorway.wait_seconds
+        gone_at = loop.time() + ABANDONED_SECONDS
         problem = NOBODY
         while True:
             leader = self._doorway.leader
-            if leader is not None:
+            # One that has left would say that it has served this client.
+            if leader is not None and not (self._left and leader.name == self._earlier):
                 try:
-                    link = await connect(leader, self._doorway.trust, self._preface(leader))
+                    link = await self._connect(leader)
                 except NotServing as error:
                     problem = f"{error} Connect again later."
                     if not error.for_now:
@@ -161,17 +230,35 @@ class Passage(asyncio.Protocol):
                 else:
                     if self._begin(leader, link):
                         return
-            if loop.time() > until:
+            since = self._held_since
+            if since is not None and loop.time() > since + self._doorway.wait_seconds:
+                if not self._ticket:
+                    break
+                self._tell(bytes(self._held), partial(unserved, problem=problem))
+            if self._gone and loop.time() > gone_at:
                 break
-            await asyncio.sleep(RETRY_SECONDS)
+            await self._doorway.pause(IDLE_RETRY_SECONDS if self._held_since is None else RETRY_SECONDS)
+        self._waiting = None
         self._doorway.traffic.refused += 1
         log.info("client %s was refused: %s", self._peer()[0], problem)
-        self._refuse(problem)
+        if self._ticket:
+            self._doorway.leave(self)
+            self.close()
+        else:
+            self._refuse(problem)
+
+    async def _connect(self, leader: Leader) -> LeaderLink:
+        trust, preface = self._doorway.trust, self._preface(leader)
+        if not self._ticket:
+            return await connect(leader, trust, preface)
+        async with self._doorway.moving:
+            return await connect(leader, trust, preface)
 
     def _preface(self, leader: Leader) -> Preface:
         host, port = self._peer()
         secure = self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
-        return Preface(Role.CLIENT, leader.name, self._port.transport, host, port, secure)
+        digest = ticket_digest(self._ticket) if self._ticket else ""
+        return Preface(Role.CLIENT, leader.name, self._port.transport, host, port, secure, digest, self._earlier)
 
     def _begin(self, leader: Leader, link: LeaderLink) -> bool:
         """Passes on from here; False if there is another leader meanwhile, or the connection is lost again."""
@@ -181,23 +268,42 @@ class Passage(asyncio.Protocol):
             return False
         self._waiting = None
         self._leader, self._link = leader, link
+        self._chunks, self._left, self._partly = ChunkReader(), False, False
         try:
             link.attach(self, self._doorway.buffer_bytes_max)
         except Unreachable:
             self._leader = self._link = None
             return False
-        link.send(bytes(self._held))
+        if self._ticket:
+            link.send(len(self._ticket).to_bytes(4, "big") + self._ticket)
+        self._send(link, bytes(self._held))
         self._held.clear()
+        self._held_since = None
         self._read_client(wanted=True)
         return True
 
-    def hand_over(self, host: Host) -> None:
+    def _send(self, link: LeaderLink, data: bytes) -> None:
+        if not self._ticket and not self._unanswered and data:
+            self._framed = data[0] == START
+        if len(self._unanswered) + len(data) > UNANSWERED_BYTES_MAX:
+            self._beyond = True
+            self._unanswered.clear()
+        if not self._beyond:
+            self._unanswered += data
+        link.send(data)
+
+    def hand_over(self, host: NextHost) -> None:
         """Lets `host` serve the client, if it still waits for a leader."""
+        if self._gone:
+            self._stop_waiting()
+            self._doorway.leave(self)
+            host.end_arrived(self._ticket)
+            return
         if self._link is not None or self._transport is None or self._transport.is_closing():
             return
         self._stop_waiting()
         self._doorway.leave(self)
-        serves = host.serve(self._port)
+        serves = host.serve_arrived(self._port, self._ticket) if self._ticket else host.serve(self._port)
         self._read_client(wanted=True)
         self._transport.set_protocol(serves)
         serves.connection_made(self._transport)
@@ -226,9 +332,11 @@ class Passage(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._doorway.traffic.from_clients += len(data)
         if self._link is not None:
-            self._link.send(data)
+            self._send(self._link, data)
             return
         self._held += data
+        if self._held_since is None:
+            self._held_since = asyncio.get_running_loop().time()
         if len(self._held) > HELD_BYTES_MAX:
             self._read_client(wanted=False)
 
@@ -246,17 +354,23 @@ class Passage(asyncio.Protocol):
             self._link.read(wanted=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
         if self._timer is not None:
             self._timer.cancel()
         if self._link is not None:
             self._link.close()
+        elif self._waiting is not None and self._ticket and not self._doorway.closing:
+            self._gone, self._held_since = True, None
+            self._held.clear()
+            self._doorway.leave(self, abandoned=True)
+            return
+        self._stop_waiting()
         self._doorway.leave(self)
 
     def keep_to(self, *leaders: Leader | None) -> None:
-        """Closes the client if it was passed to another gateway than these."""
-        if self._leader is not None and self._leader not in leaders:
-            self.close()
+        """Moves the client if it was passed to another gateway than these."""
+        if self._leader is not None and self._leader not in leaders and self._link is not None:
+            self._link.close()
+            self.leader_gone()
 
     def close(self) -> None:
         """Closes the client after what was already sent to it, if it takes that in time."""
@@ -268,13 +382,90 @@ class Passage(asyncio.Protocol):
     # --- the leader's end --------------------------------------------------------------------------------
 
     def leader_data(self, data: bytes) -> None:
-        self._doorway.traffic.to_clients += len(data)
-        if self._transport is not None:
+        try:
+            for kind, piece in self._chunks.feed(data):
+                self._take(kind, piece)
+        except WireError as error:
+            log.error("client %s closed: %s", self._peer()[0], error)
+            self.close()
+
+    def _take(self, kind: Chunk, piece: bytes) -> None:
+        match kind:
+            case Chunk.PART:
+                self._partly = True
+                self._write(piece)
+            case Chunk.REPLY:
+                self._partly = self._beyond = False
+                self._unanswered.clear()
+                self._write(piece)
+            case Chunk.TICKET:
+                assert self._leader is not None
+                self._ticket, self._earlier = piece, self._leader.name
+                if self._gone and self._link is not None:
+                    self._link.close()
+                    self._doorway.leave(self)
+            case Chunk.LEAVE:
+                self._left = True
+            case Chunk.CLOSE:
+                self._ticket = b""
+                self.close()
+
+    def _write(self, data: bytes) -> None:
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._doorway.traffic.to_clients += len(data)
             self._transport.write(data)
 
     def leader_gone(self) -> None:
-        self._link = None
-        self.close()
+        """Waits for the next leader, if the client can go on there."""
+        self._link = self._leader = None
+        closing = self._transport is None or self._transport.is_closing() or self._doorway.closing
+        unanswered = bytes(self._unanswered)
+        self._unanswered.clear()
+        if self._gone:
+            self._wait()
+            return
+        if closing or not self._ticket or self._partly or self._beyond:
+            self.close()
+            return
+        self._read_client(wanted=True)
+        if self._left:
+            self._held += unanswered
+            self._held_since = asyncio.get_running_loop().time() if unanswered else None
+        elif not self._tell(unanswered, answer_for_lost):
+            return
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._doorway.host is not None:
+            # The leader that has handed over to this gateway has served the client to the end.
+            self.hand_over(self._doorway.host)
+            return
+        self._waiting = asyncio.get_running_loop().create_task(self._join())
+        loops.heard(self._waiting, "passing a client on")
+
+    def _tell(self, received: bytes, answer: Callable[[bytes], bytes]) -> bool:
+        """Answers what was received, and holds part of a request. Closes the client, and returns False, if that is
+        impossible."""
+        self._held.clear()
+        self._held_since = None
+        if not received:
+            return True
+        wire = self._port.open_wire()
+        try:
+            wire.resume(framed=self._framed)
+            requests = [each for each in wire.receive(received) if isinstance(each, bytes)]
+            replies = b"".join(wire.send(answer(each)) for each in requests)
+        except WireError as error:
+            log.info("client %s closed: %s", self._peer()[0], error)
+            self.close()
+            return False
+        if requests and wire.partial:
+            self.close()
+            return False
+        if not requests:
+            self._held += received
+        self._write(replies)
+        return True
 
     def leader_writable(self, writable: bool) -> None:
         self._read_client(wanted=writable)

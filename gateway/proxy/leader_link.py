@@ -194,4 +194,6 @@ async def connect(leader: Leader, trust: Trust, preface: Preface) -> LeaderLink:
         raise NotServing("The gateway that leads takes no new clients at the moment.", for_now=True)
     if welcome is Welcome.UNSERVED:
         raise NotServing("The gateway that leads does not serve this transport.", for_now=False)
+    if welcome is Welcome.ENDED:
+        raise NotServing("The connection to the gateway that leads broke, which ended the session.", for_now=False)
     raise NotLeading(f"The gateway at {place} does not lead any more.")

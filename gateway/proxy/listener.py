@@ -14,7 +14,7 @@ from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Dispatcher
 from gateway.wire.connection import ClientEnd
-from gateway.wire.frame import WireLimits
+from gateway.wire.frame import WireError, WireLimits
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Listener:
         self._empty.set()
         self._sweeper = loops.Loop("sweep of clients", self._sweep)
         self._serving = self._draining = self._closing = False
+        self._ends = loops.BackgroundTasks("ending the sessions of a client that has left")
         self._capacity = Capacity(limits.connections_max, self.traffic)
 
     @property
@@ -161,7 +162,7 @@ class Listener:
         port = self._entrance.port_for(transport)
         return self._closing or (self._draining and port is not None and port.tied)
 
-    def serve_relayed(self, transport: str, peer: tuple[str, int], *, secure: bool) -> asyncio.Protocol | None:
+    def serve_relayed(self, transport: str, peer: tuple[str, int], *, secure: bool) -> Relay | None:
         """Makes the protocol for a client that another gateway passes on; None if no port has this transport.
 
         `peer` is the client's address; `secure`: TLS protects its connection to the other gateway."""
@@ -171,6 +172,21 @@ class Listener:
         wire = port.open_wire()
         wire.secure = secure
         return self._relay(port, wire, peer)
+
+    def serve_arrived(self, port: Port, ticket: bytes) -> asyncio.Protocol:
+        """Makes the protocol for a client of this process's door, which another leader has served."""
+        relay = self._relay(port, port.open_wire())
+        relay.ticket = ticket
+        return relay
+
+    def end_arrived(self, ticket: bytes) -> None:
+        """Ends the sessions of a client of another leader that has left meanwhile."""
+        dispatcher = self._open_client()
+        try:
+            dispatcher.moving.arrive(ticket)
+        except WireError as error:
+            log.error("the sessions of a client that has left cannot be ended: %s", error)
+        self._ends.begin(_lose(dispatcher))
 
     def _relay(self, port: Port, wire: ClientEnd, peer: tuple[str, int] | None = None) -> Relay:
         return Relay(
@@ -193,3 +209,8 @@ class Listener:
         self._relays.discard(relay)
         if not self._relays:
             self._empty.set()
+
+
+async def _lose(dispatcher: Dispatcher) -> None:
+    if (done := dispatcher.client_lost()) is not None:
+        await done

@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 
 from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
+from gateway.proxy.door_transport import DoorTransport
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.half_read import HalfRead
 from gateway.proxy.read_ahead import ReadAhead
@@ -25,7 +26,8 @@ from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import UpstreamRefused, UpstreamSocket, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
-from gateway.wire.connection import NOSASL, ClientEnd, DirectReply
+from gateway.wire.chunks import TICKET_BYTES_MAX, Chunk, chunk
+from gateway.wire.connection import NOSASL, PLAIN, ClientEnd, DirectReply
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
 from gateway.wire.reading import Ahead
@@ -69,7 +71,12 @@ class Relay(asyncio.Protocol):
         proxies: TrustedProxies,
         peer: tuple[str, int] | None = None,
     ) -> None:
-        """`peer`: the client's address, if another gateway passes the client's bytes on."""
+        """`peer`: the client's address, if a door passes the client's bytes on; then the transport must be a
+        `DoorTransport`."""
+        self._door: DoorTransport | None = None
+        self.ticket: bytes | None = None
+        """That of a client which another leader has served, until it is connected."""
+        self._more = False  # Further requests came with the one that is being processed.
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
@@ -123,15 +130,36 @@ class Relay(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._poll = BusyPoll(self._transport, self._traffic)
+        self._door = transport if isinstance(transport, DoorTransport) else None
+        self._poll = BusyPoll(self._transport if self._door is None else self._door.inner, self._traffic)
         set_socket_options(self._transport)
         self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
-        if (problem := self._clients.begin(self)) is not None:
+        problem = self._clients.begin(self)
+        if problem is not None and self.ticket is not None:
+            log.warning("client %s, which another gateway has served, is closed: %s", self._peer(), problem)
+            self._transport.close()
+            return
+        if problem is not None:
             farewell = Farewell(self._wire, problem, self._traffic)
             self._transport.set_protocol(farewell)
             farewell.connection_made(self._transport)
             return
+        if self.ticket is not None:
+            self._arrive(self.ticket)
+            return
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_timed_out)
+
+    def _arrive(self, ticket: bytes) -> None:
+        """Goes on with a client of another leader."""
+        dispatcher = self._dispatcher = self._open_dispatcher()
+        try:
+            login = dispatcher.moving.arrive(ticket)
+            self._wire.resume(framed=login.mechanism == PLAIN)
+        except WireError as error:
+            log.error("client %s, which another gateway has served, is closed: %s", self._peer(), error)
+            self._close()
+            return
+        self._renew_ticket()
 
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
@@ -162,7 +190,8 @@ class Relay(asyncio.Protocol):
                 log.warning("client %s closed: incomplete requests take too much", self._peer())
                 self.abort()
                 return
-            for event in events:
+            for position, event in enumerate(events, start=1):
+                self._more = position < len(events)
                 if isinstance(event, bytes):
                     self._take(event)
                 elif isinstance(event, DirectReply):
@@ -182,6 +211,8 @@ class Relay(asyncio.Protocol):
             answer = repeat.answer(data)
             if answer is None or not self._repeat_while():
                 return data
+            if self._door is not None:
+                answer = chunk(Chunk.REPLY, answer)
             self._traffic.repeated += 1
             self._traffic.to_clients += len(answer)
             data = self._poll.exchange(answer, len(data))
@@ -212,8 +243,27 @@ class Relay(asyncio.Protocol):
         self._ended = self._loop.create_task(self._end())
 
     def close(self) -> None:
-        """Closes the client after what was already written. `client_lost` follows as usual."""
-        self._close()
+        """Closes the client after what was already written, or leaves it to the next leader. `client_lost` follows as
+        usual."""
+        if self._door is None:
+            self._close()
+        else:
+            self._move_on(self._door)
+
+    def _move_on(self, door: DoorTransport) -> None:
+        """Leaves the client to the next leader."""
+        if door.is_closing():
+            return
+        self._repeat = None
+        self._queue.clear()
+        if self._dispatcher is None or not self._dispatcher.logged_in or not self._writable:
+            door.close()
+        else:
+            self._dispatcher.moving.left()
+            if self.waiting:
+                door.cut()
+            else:
+                door.leave()
 
     def abort(self) -> None:
         """Closes the client at once, even if it has not read what was written."""
@@ -305,8 +355,7 @@ class Relay(asyncio.Protocol):
 
     def _login(self, login: Login) -> None:
         before = self._dispatcher
-        dispatcher = self._dispatcher = self._open_client()
-        self._report_origin(dispatcher)
+        dispatcher = self._dispatcher = self._open_dispatcher()
         dispatcher.login(login)
         if login.mechanism != NOSASL:
             self._stop_login_timer()
@@ -338,10 +387,25 @@ class Relay(asyncio.Protocol):
             self._task = None
         dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
-            if answer := self._wire.accept_login(dispatcher.identity):
-                self._traffic.to_clients += len(answer)
-                self._transport.write(answer)
+            answer = self._wire.accept_login(dispatcher.identity)
+            self._renew_ticket()
+            self._send(answer, whole=True)
             self._read(b"")
+
+    def _open_dispatcher(self) -> Dispatcher:
+        dispatcher = self._open_client()
+        self._report_origin(dispatcher)
+        if self._door is not None and self._wire.tied:
+            dispatcher.moving.passed_on()
+        return dispatcher
+
+    def _renew_ticket(self) -> None:
+        """Tells the door what the next leader would need now."""
+        if self._door is None or self._dispatcher is None or not self._wire.tied or self._is_closing():
+            return
+        if (ticket := self._dispatcher.moving.ticket()) is not None:
+            # Without a ticket the client is closed with this gateway.
+            self._door.ticket(ticket if len(ticket) <= TICKET_BYTES_MAX else b"")
 
     async def _leave(self, before: Dispatcher | None) -> None:
         """Over HTTP, the next request is another user's: it must not reach Spark as the previous user."""
@@ -424,6 +488,9 @@ class Relay(asyncio.Protocol):
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
+        if self._door is not None and self._dispatcher.moving.leaving:
+            self._move_on(self._door)
+            return
         if self._origin != self._reported:
             self._report_origin(self._dispatcher)  # A proxy may send requests of several clients over one connection.
         try:
@@ -526,7 +593,8 @@ class Relay(asyncio.Protocol):
 
     def _answer(self, reply: bytes, on_reply: Callable[[bytes], object] | None = None) -> None:
         self._streamed = False
-        self._write(self._wire.send(reply))
+        self._renew_ticket()
+        self._write(self._wire.send(reply), whole=True)
         if on_reply is not None:
             self._process_reply(on_reply, reply)
         self._replied()
@@ -554,17 +622,28 @@ class Relay(asyncio.Protocol):
     def _replied(self) -> None:
         if self._dispatcher is not None:
             self._dispatcher.replied()
+            self._renew_ticket()
 
-    def _write(self, data: bytes) -> None:
-        """Sends part of a reply, and closes the client if the connection ends with it."""
-        self._send(data)
+    def _write(self, data: bytes, *, whole: bool) -> None:
+        """Sends a reply, or part of one, and closes the client if the connection ends with it."""
+        self._send(data, whole=whole)
         if self._wire.closing:
             self._close()
 
-    def _send(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._traffic.to_clients += len(data)
+    def _send(self, data: bytes, *, whole: bool = False) -> None:
+        """`whole`: a reply ends with it."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._traffic.to_clients += len(data)
+        if self._door is not None and whole and not self._has_more:
+            self._door.reply(data)
+        elif data:
             self._transport.write(data)
+
+    @property
+    def _has_more(self) -> bool:
+        """The client has sent more than the request that is being answered."""
+        return self._more or bool(self._queue or self._slices or self._wire.partial or self._wire.pending)
 
     def _fault(self, request: bytes) -> bytes:
         """Logs a fault of the gateway's own code and returns the answer. It must end neither other requests nor the
@@ -614,14 +693,14 @@ class Relay(asyncio.Protocol):
             self._upstream.pause()
 
     def _pass(self, upstream: UpstreamSocket, data: bytes) -> None:
-        chunk, ended = upstream.wire.relay(data, self._wire.framed)
-        if not chunk and not ended:
+        piece, ended = upstream.wire.relay(data, self._wire.framed)
+        if not piece and not ended:
             return
         self._streamed = True
         page = self._forward.page if self._forward is not None else None
         if ended:
             self._request = self._forward = None
-        self._write(self._wire.part(chunk, ended=ended))
+        self._write(self._wire.part(piece, ended=ended), whole=ended)
         if ended:
             self._replied()
             if page is not None and not self._queue and not self._is_closing():
@@ -640,7 +719,7 @@ class Relay(asyncio.Protocol):
         if upstream.wire.framed and not self._streamed:
             raise WireError("Spark sent bytes without a request")
         if rest := upstream.wire.late(data, self._wire.framed):
-            self._write(self._wire.part(rest, ended=False))
+            self._write(self._wire.part(rest, ended=False), whole=False)
 
     def _finish_collected(self, forward: Forward, reply: bytes) -> None:
         """Answers with a collected reply. Raises WireError if it does not match its request (still due if `mend`

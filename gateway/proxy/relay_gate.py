@@ -8,6 +8,7 @@ Tests: `test_doorway`.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -18,14 +19,17 @@ from gateway import loops
 from gateway.errors import FreshgateError
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.descriptors import REPORT_SECONDS
+from gateway.proxy.door_transport import DoorTransport
 from gateway.proxy.entrance import Port
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
+from gateway.proxy.relay import Relay
 from gateway.proxy.upstream import set_socket_options
 from gateway.tally import Seldom
+from gateway.wire.chunks import TICKET_BYTES_MAX
 from gateway.wire.frame import WireError
 from gateway.wire.member import GatewayRole, Member
-from gateway.wire.preface import LeaderEnd, Preface, Role, Welcome
+from gateway.wire.preface import LeaderEnd, Preface, Role, Welcome, ticket_digest
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,7 @@ INTRODUCTION_SECONDS = 5.0
 """Time for a door to say whose bytes follow. Nobody is authenticated before."""
 CONTROLS_MAX = 1000
 """Most connections by which doors watch this gateway; more are a fault."""
+_LENGTH_BYTES = 4
 STRANGER = "a connection to gateways.address"
 SILENT_SECONDS = 5.0
 """A door that has said nothing for so long is shown as silent. It says something every second."""
@@ -81,7 +86,7 @@ class RelayGate:
         for each in list(self._opened):
             each.abort()
 
-    def judge(self, preface: Preface) -> tuple[Welcome, asyncio.Protocol | None]:
+    def judge(self, preface: Preface) -> tuple[Welcome, Relay | None]:
         """What a door is told, and, if a client of it is accepted, what serves the client."""
         if preface.leader != self._name:
             return Welcome.NOT_LEADING, None
@@ -89,6 +94,8 @@ class RelayGate:
             return Welcome.ACCEPTED, None
         if self._listener is None or self._listener.refuses_new(preface.transport):
             return Welcome.WAIT, None
+        if preface.earlier == self._name:
+            return Welcome.ENDED, None
         peer = preface.host, preface.port
         serves = self._listener.serve_relayed(preface.transport, peer, secure=preface.secure)
         return (Welcome.ACCEPTED if serves is not None else Welcome.UNSERVED), serves
@@ -199,6 +206,9 @@ class Arrival(asyncio.Protocol):
         self._end = LeaderEnd(gate.secret)
         self.watched = False
         """A door watches this gateway over it."""
+        self._arriving: tuple[Relay, str] | None = None
+        """What will serve a client whose ticket is due, and the ticket's digest."""
+        self._received = b""
         self.said: tuple[float, Member] | None = None
         """What the door has last said of itself, and when."""
         self._transport: asyncio.Transport | None = None
@@ -231,6 +241,8 @@ class Arrival(asyncio.Protocol):
         try:
             if self.watched:
                 self._listen(data)
+            elif self._arriving is not None:
+                self._receive_ticket(self._transport, data, *self._arriving)
             elif (preface := self._end.receive(data)) is not None:
                 self._introduced(self._transport, preface)
         except WireError as error:
@@ -249,18 +261,42 @@ class Arrival(asyncio.Protocol):
         self._gate.leave(self)
 
     def _introduced(self, transport: asyncio.Transport, preface: Preface) -> None:
-        self._stop_timer()
         welcome, serves = self._gate.judge(preface)
         transport.write(self._end.answer(welcome))
+        if serves is not None and preface.ticket:
+            self._arriving = serves, preface.ticket
+            return
+        self._stop_timer()
         if serves is not None:
-            self._gate.leave(self)
-            transport.set_protocol(serves)
-            serves.connection_made(transport)
+            self._serve(transport, serves)
         elif welcome is Welcome.ACCEPTED:
             self.watched = True
             self._gate.watched_by(self)
         else:
             transport.close()
+
+    def _receive_ticket(self, transport: asyncio.Transport, data: bytes, serves: Relay, digest: str) -> None:
+        """Raises WireError for another ticket than the door has announced."""
+        self._received += data
+        length = int.from_bytes(self._received[:_LENGTH_BYTES], "big")
+        if length > TICKET_BYTES_MAX:
+            raise WireError("a door presents a ticket that is too long")
+        end = _LENGTH_BYTES + length
+        if len(self._received) < max(end, _LENGTH_BYTES + 1):
+            return
+        ticket, rest = self._received[_LENGTH_BYTES:end], self._received[end:]
+        if not hmac.compare_digest(ticket_digest(ticket), digest):
+            raise WireError("a door presents another ticket than it has announced")
+        self._stop_timer()
+        serves.ticket = ticket
+        self._serve(transport, serves)
+        if rest:
+            serves.data_received(rest)
+
+    def _serve(self, transport: asyncio.Transport, serves: Relay) -> None:
+        self._gate.leave(self)
+        transport.set_protocol(serves)
+        serves.connection_made(DoorTransport(transport))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

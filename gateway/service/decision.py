@@ -91,8 +91,32 @@ def failure(head: Head, error: FreshgateError) -> bytes:
     return reply.error(head.name, head.seqid, str(error), error.sqlstate)
 
 
+class Moving(Protocol):
+    """How a client goes on at another leader. The proxy uses it if a door passes the client on."""
+
+    def passed_on(self) -> None:
+        """A door passes the client on: its sessions go on at the next leader. Called before the login."""
+
+    def ticket(self) -> bytes | None:
+        """What the next leader needs to go on with the client; None if it is as it was at the last call."""
+
+    def arrive(self, ticket: bytes) -> Login:
+        """The client comes from another leader, where it has logged in with the login that is returned. Called in the
+        place of `Dispatcher.login`. Raises WireError."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this gateway is being stopped and has nothing more to do for the client."""
+
+    def left(self) -> None:
+        """The next leader goes on with the client. `Dispatcher.client_lost` follows."""
+
+
 class Dispatcher(Protocol):
     """Decides about the messages of one client. The proxy calls it on the event loop, never concurrently."""
+
+    @property
+    def moving(self) -> Moving: ...
 
     def came_from(self, address: str, do_as: str = "") -> None:
         """Sets the client's address, and in whose name it acts according to its URL. Called first, and again when a web

@@ -26,7 +26,7 @@ from gateway.service.clients.handover import Logins
 from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
-from gateway.service.decision import Answer, Decision, Forward, decided, failure
+from gateway.service.decision import Answer, Decision, Forward, Moving, decided, failure
 from gateway.service.executions import Execution, Executions, follow
 from gateway.service.leadership import Leadership
 from gateway.service.operations import ends
@@ -108,8 +108,10 @@ class Dispatch:
             service.logins.authenticator,
             service.audit,
             service.background,
+            service.leadership.stands if service.leadership is not None else None,
             close_left=service.healing.leaked_sessions,
         )
+        self.moving: Moving = self._opening
         self._users = self._opening.users
         self._reader = object()
         """Identifies this connection, also to objects that outlive it."""
@@ -252,6 +254,8 @@ class Dispatch:
         return leadership.then(head, partial(self._routed, session, head, payload))
 
     def _routed(self, session: Session, head: Head, payload: bytes) -> Decision:
+        if session.continuity.arrived and head.name != "CloseSession":
+            return self._after_arrival(session, head, payload)
         if session.lost:
             if head.name == "CloseSession":
                 return self._opening.close(session, head, payload)
@@ -283,6 +287,17 @@ class Dispatch:
         except FreshgateError as error:
             if call is not None:
                 self._audit.begin(session, self._opening.peer, Understood(call.statement)).broke(error)
+            return Answer(failure(head, error))
+        return await decided(self._session_request(session, head, payload))
+
+    async def _after_arrival(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
+        """The first request in a session that goes on here after another gateway has gone."""
+        try:
+            await session.confirm()
+            if session.continuity.interrupted and not session.lost and head.name == "ExecuteStatement":
+                session.continuity.interrupted = False
+                raise _interrupted()
+        except FreshgateError as error:
             return Answer(failure(head, error))
         return await decided(self._session_request(session, head, payload))
 
@@ -451,6 +466,8 @@ class Dispatch:
 
     def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
         found = self._sessions.find_operation(handle, self._users)
+        if found is None and self._opening.has_arrived:
+            return _gone(head)
         if found is None:
             user = self._opening.login.user
             return _refused(head, f"Invalid OperationHandle: it does not belong to {user}, or is closed.")
@@ -487,7 +504,7 @@ class Dispatch:
                 return self._rows_of_pending(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._healing.early_metadata and not operation.ended:
-            return self._metadata_when_ended(session, operation, head, payload)
+            return _metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
     def _status(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
@@ -599,22 +616,8 @@ class Dispatch:
             return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
         payload = message.with_handle(payload, continued.handle)
         if head.name == "GetResultSetMetadata" and not continued.ended:
-            return self._metadata_when_ended(session, continued, head, payload)
+            return _metadata_when_ended(session, continued, head, payload)
         return self._forwarded_request(session, continued, operation.handle, head, payload)
-
-    async def _metadata_when_ended(
-        self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
-    ) -> Forward | Answer:
-        """Waits for the statement's end: if asked before, Spark answers with one wrong column, also after the end."""
-        status = request.operation_status(operation.handle)
-        try:
-            side = await session.side()
-            while not operation.ended:
-                if ends.status_seen(operation, await side.forward(status)) is None:
-                    break  # Spark no longer knows it, and says so again when asked for the metadata.
-        except FreshgateError as error:
-            return Answer(failure(head, error))
-        return Forward(payload)
 
     def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
         match head.name:
@@ -670,6 +673,21 @@ async def _own_cancel(operation: Operation, head: Head) -> Answer:
     return Answer(reply.closed(head.name, head.seqid))
 
 
+async def _metadata_when_ended(
+    session: Session, operation: ForwardedOperation, head: Head, payload: bytes
+) -> Forward | Answer:
+    """Waits for the statement's end: if asked before, Spark answers with one wrong column, also after the end."""
+    status = request.operation_status(operation.handle)
+    try:
+        side = await session.side()
+        while not operation.ended:
+            if ends.status_seen(operation, await side.forward(status)) is None:
+                break  # Spark no longer knows it, and says so again when asked for the metadata.
+    except FreshgateError as error:
+        return Answer(failure(head, error))
+    return Forward(payload)
+
+
 def _refused(head: Head, text: str) -> Answer:
     return Answer(reply.error(head.name, head.seqid, text, "HY000"))
 
@@ -683,6 +701,27 @@ def _rows_lost() -> UpstreamLost:
 
 async def _answered(reply: Awaitable[bytes]) -> Answer:
     return Answer(await reply)
+
+
+def _interrupted() -> FreshgateError:
+    return FreshgateError(
+        "The transaction of this session has ended, because the gateway that held its versions has gone. Begin it "
+        "again.",
+        "25000",
+    )
+
+
+def _gone(head: Head) -> Answer:
+    """The answer about an operation of another gateway. Closing it succeeds, because clients close one operation before
+    they run the next statement."""
+    if head.name in {"CloseOperation", "CancelOperation"}:
+        return Answer(reply.closed(head.name, head.seqid))
+    error = FreshgateError(
+        "The gateway that ran this statement has gone, and another one leads. If the statement writes, it may have "
+        "taken effect: look before you run it again.",
+        "08007",
+    )
+    return Answer(failure(head, error))
 
 
 def _lost() -> UpstreamLost:

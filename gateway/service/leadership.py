@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.epoch_counts import What
-from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.service.operations.operation import ForwardedOperation
 from gateway.wire import message
@@ -33,6 +33,16 @@ class Leadership:
     def needs_check(self, head: Head) -> bool:
         """Whether a call must wait until it is certain that this gateway leads."""
         return head.name in ROUTED and not self._fence.is_sure_now
+
+    async def stands(self) -> bool:
+        """Whether this gateway leads at this moment, or may lead because Spark does not answer."""
+        try:
+            await self._fence.check()
+        except Superseded:
+            return False
+        except FreshgateError:
+            return True
+        return True
 
     async def then(self, head: Head, route: Callable[[], Decision]) -> Forward | Answer:
         """What is decided about a call once this gateway is sure to lead; an error if it does not."""

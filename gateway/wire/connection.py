@@ -55,6 +55,8 @@ class ClientEnd(Protocol):
     `WireError.answer` is what to send before closing it.
     """
 
+    tied: bool
+    """The client belongs to its connection: its login and its sessions end with it."""
     secure: bool
     """TLS protects the client's connection."""
     forwarded_for: str
@@ -89,6 +91,11 @@ class ClientEnd(Protocol):
     def accept_login(self, identity: Login | None = None) -> bytes:
         """Returns the bytes that tell the client that its login is accepted. `identity`: as whom, if its login did not
         say so."""
+        ...
+
+    def resume(self, *, framed: bool) -> None:
+        """The client has logged in at another gateway, with SASL if `framed`; its requests follow. Raises WireError if
+        clients of this transport log in again."""
         ...
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
@@ -161,6 +168,7 @@ class UpstreamEnd(Protocol):
 class ClientConnection:
     """A `ClientEnd` for the binary transport. The first byte tells SASL (1) from NOSASL (0x80)."""
 
+    tied = True
     secure = False
     forwarded_for = ""
     do_as = ""
@@ -205,6 +213,12 @@ class ClientConnection:
         self._ready = True
         self._requests.limit(self._limits.request_bytes_max)
         return negotiation(COMPLETE) if self.framed else b""
+
+    def resume(self, *, framed: bool) -> None:
+        """The client has logged in at another gateway, with SASL if `framed`. Its requests follow."""
+        self._frames = FrameReader(self._limits.request_bytes_max) if framed else None
+        self._known = True
+        self.accept_login()
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
         """Returns SASL's only refusal. Close the connection after sending it."""

@@ -231,7 +231,7 @@ class HttpClientConnection:
     called. Requests are returned one at a time, the next one when the reply is complete.
     """
 
-    framed = False
+    framed = tied = False
 
     def __init__(
         self, limits: WireLimits, cookies: Cookies, *, secure: bool, admission: Admission = lambda *_: None
@@ -387,6 +387,10 @@ class HttpClientConnection:
             self._cookie_seconds = self._cookies.seconds_of(login)
         self._accepted, self._login, self._accepted_until = self._asked, None, login.until
         return b""
+
+    def resume(self, *, framed: bool) -> None:
+        """Raises WireError: each request has its login."""
+        raise WireError("a client over HTTP logs in with each request")
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
         """Answers 401, on which clients ask for another password; 503 for a `fault`."""
@@ -563,7 +567,7 @@ class HttpUpstreamConnection:
     a body is unread.
     """
 
-    framed = False
+    framed = tied = False
 
     def __init__(self, login: Login, limits: WireLimits, host: str, path: str, *, early: bool) -> None:
         if ":" in login.user:

@@ -45,6 +45,8 @@ class Welcome(IntEnum):
     """It leads, but does not serve this transport."""
     UNTRUSTED = 5
     """The door has another secret. Only this answer is not authenticated."""
+    ENDED = 6
+    """It has served this client itself: what the client had here ended with its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +67,41 @@ class Preface:
     """its port."""
     secure: bool = False
     """TLS protects the client's connection to the door."""
+    ticket: str = ""
+    """For a client that another leader has served: `ticket_digest` of its ticket, which follows once the leader has
+    accepted, after its length in four bytes."""
+    earlier: str = ""
+    """That other leader, as `leader`."""
 
     def encoded(self) -> bytes:
-        fields = [self.role.value, self.leader, self.transport, self.host, self.port, self.secure]
+        fields = [
+            self.role.value,
+            self.leader,
+            self.transport,
+            self.host,
+            self.port,
+            self.secure,
+            self.ticket,
+            self.earlier,
+        ]
         return json.dumps(fields).encode()
 
     @classmethod
     def decoded(cls, data: bytes) -> Preface:
         """Raises WireError for anything that `encoded` does not return."""
         try:
-            role, leader, transport, host, port, secure = json.loads(data)
+            role, leader, transport, host, port, secure, ticket, earlier = json.loads(data)
             known = Role(role)
         except (ValueError, TypeError, RecursionError) as error:
             raise WireError("the preface of a relayed connection cannot be read") from error
-        texts = all(isinstance(each, str) for each in (leader, transport, host))
+        texts = all(isinstance(each, str) for each in (leader, transport, host, ticket, earlier))
         if not texts or type(port) is not int or type(secure) is not bool:
             raise WireError("the preface of a relayed connection has fields of other types")
-        return cls(known, leader, transport, host, port, secure)
+        return cls(known, leader, transport, host, port, secure, ticket, earlier)
+
+
+def ticket_digest(ticket: bytes) -> str:
+    return hashlib.sha256(ticket).hexdigest()
 
 
 class Distrust(WireError):

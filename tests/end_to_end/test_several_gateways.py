@@ -155,6 +155,39 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         rows(cursor, "DROP DATABASE several CASCADE")
 
 
+@pytest.mark.parametrize("signal_sent", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) -> None:
+    """Two gateways, the first of which leads: the second one takes over its own clients; a third passes its clients on
+    to the second one."""
+    leader, door, third = pair.gateway("leader"), pair.gateway("door"), pair.gateway("third")
+    with pyhive(door.host, door.port) as here, pyhive(third.host, third.port, user="ada") as there:
+        rows(here, "CREATE DATABASE outliving")
+        for cursor in (here, there):
+            rows(cursor, "USE outliving")
+            rows(cursor, "SET spark.sql.shuffle.partitions = 7")
+            rows(cursor, "CREATE TEMPORARY VIEW mine AS SELECT 42 AS x")
+            rows(cursor, "SET freshgate.rewrite = off")
+        rows(here, "CREATE TABLE sales (amount INT)")
+        rows(here, "INSERT INTO sales VALUES (1)")
+        rows(here, "CREATE MATERIALIZED VIEW totals AS SELECT sum(amount) AS total FROM sales")
+        rows(there, "CREATE TEMPORARY VIEW of_totals AS SELECT total + x AS y FROM totals, mine")
+        assert rows(there, "SELECT * FROM of_totals") == [(43,)]
+
+        leader.program.stop(signal_sent)
+
+        for cursor in (here, there):
+            assert rows(cursor, "SELECT x FROM mine") == [(42,)]
+            assert rows(cursor, "SELECT current_database()") == [("outliving",)]
+            assert rows(cursor, "SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", "7")]
+        rows(here, "INSERT INTO sales VALUES (2)")
+        assert rows(there, "SELECT * FROM totals") == [(3,)]
+        assert rows(there, "SELECT * FROM of_totals") == [(45,)]
+        rows(there, "INSERT INTO sales VALUES (3)")
+        assert rows(here, "SELECT * FROM totals") == [(6,)]
+        rows(here, "DROP MATERIALIZED VIEW totals")
+        rows(here, "DROP DATABASE outliving CASCADE")
+
+
 def test_a_gateway_with_another_secret_leaves_the_leader_alone(pair: Pair) -> None:
     leader = pair.gateway("leader")
     other = pair.gateway("other", **{"gateways.secret": "f" * 32, "gateways.wait_seconds": 0})
@@ -211,14 +244,19 @@ class Tokens:
         )
 
     def _sessions(self, work: Callable[[Any], None]) -> None:
-        """Does the work over and over in a session that ends with an error, and then in the next one."""
+        """Does the work over and over in a session, also after errors, until its connection is closed; then in the next
+        one."""
         while not self._stop.is_set():
             try:
                 with unclosed(self._random.choice(self.gateways)) as cursor:
                     while not self._stop.is_set():
-                        work(cursor)
+                        try:
+                            work(cursor)
+                        except OperationalError as error:
+                            self.note(f"error {str(error)[-300:]}")
+                            self._stop.wait(0.2)
             except (OperationalError, TTransportException, OSError) as error:
-                self.note(f"error {str(error)[-300:]}")
+                self.note(f"closed {str(error)[-300:]}")
                 self._stop.wait(0.2)
 
     def _write(self) -> None:

@@ -144,6 +144,8 @@ class Service:
     login_error: FreshgateError | None = None
     replies: int = 0
     is_busy: bool = False
+    told: tuple[str, int] | None = None
+    leaving: bool = False
 
     def came_from(self, address: str, do_as: str = "") -> None:
         self.address = address
@@ -194,6 +196,28 @@ class Service:
         self.calls.append("not_joined")
         head = peek(outstanding)
         return error(head.name, head.seqid, str(refusal), refusal.sqlstate)
+
+    @property
+    def moving(self) -> Service:
+        return self
+
+    def passed_on(self) -> None:
+        self.calls.append("passed_on")
+
+    def ticket(self) -> bytes | None:
+        if self.told == (now := (self.user, self.replies)):
+            return None
+        self.told = now
+        return f"{self.user} {self.replies}".encode()
+
+    def arrive(self, ticket: bytes) -> Login:
+        self.calls.append("arrive")
+        self.user, replies = ticket.decode().split(" ")
+        self.replies = int(replies)
+        return Login(self.user, "x", PLAIN if self.user else NOSASL)
+
+    def left(self) -> None:
+        self.calls.append("left")
 
     def client_lost(self) -> Awaitable[None] | None:
         self.calls.append("client_lost")

@@ -29,7 +29,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
 from gateway.wire.connection import ClientConnection
 from gateway.wire.frame import WireLimits
-from gateway.wire.preface import Preface, Role, Welcome
+from gateway.wire.preface import Preface, Role, Welcome, ticket_digest
 from gateway.wire.sasl import COMPLETE, negotiation
 from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
 from tests.wire import calls
@@ -282,15 +282,196 @@ async def test_a_client_over_tls_that_waits_is_handed_over(tmp_path: Path) -> No
             assert await peer.message() == echo_of(calls.execute("x" * 200_000))
 
 
-async def test_clients_of_another_leader_are_closed() -> None:
+def next_leader(it: Door, mark: str = "next") -> None:
+    """The leader goes, and the same gateway leads again: with another mark it is another leader for doors."""
+    it.relay.close()
+    for relay in list(it.gate.listener._relays):
+        relay.abort()
+    it.leader = replace(it.leader, mark=mark)
+    it.lead()
+
+
+def unanswering(answered: list[bytes]) -> partial[Service]:
+    """Answers only some requests."""
+
+    async def never() -> Answer:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return partial(Service, decide=lambda payload: Answer(echo_of(payload)) if payload in answered else never())
+
+
+async def test_a_client_moves_to_the_next_leader() -> None:
     async with door() as it:
         it.lead()
         peer = await it.client()
-        it.doorway.lead_to(it.leader)
+        for mark in ("second", "third"):
+            peer.send(calls.status())
+            assert await peer.message() == echo_of(calls.status())
+            next_leader(it, mark)
+        for request in (calls.status(), calls.execute("x" * 300_000), calls.fetch()):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+        first, second, third = it.gate.services
+        assert (first.calls[0], first.calls[-1]) == ("passed_on", "client_lost")
+        assert second.calls[:2] == third.calls[:2] == ["passed_on", "arrive"]
+        # Each leader was told what the one before knew.
+        assert [each.user for each in (first, second, third)] == ["ada"] * 3
+        assert [each.replies for each in (first, second, third)] == [1, 2, 5]
+
+
+async def test_a_client_without_sasl_moves_too() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.dial()
+        peer.send(calls.open_session())
+        assert await peer.message() == echo_of(calls.open_session())
+        next_leader(it)
         peer.send(calls.status())
         assert await peer.message() == echo_of(calls.status())
-        it.doorway.lead_to(replace(it.leader, mark="other"))
+        assert [each.user for each in it.gate.services] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("request_", "sqlstate"),
+    [
+        (calls.execute("INSERT INTO t VALUES (1)"), b"08007"),
+        (calls.execute("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a"), b"08007"),
+        (calls.status(), b"08007"),
+        (calls.execute("/* why */ SELECT 1"), b"08S01"),
+        (calls.fetch(), b"08S01"),
+    ],
+)
+async def test_a_request_under_way_is_answered_once_and_not_sent_again(request_: bytes, sqlstate: bytes) -> None:
+    async with door(service=unanswering([calls.status(seqid=2)])) as it:
+        it.lead()
+        peer = await it.client()
+        peer.send(request_)
+        await until(lambda: any(relay.waiting for relay in it.gate.listener._relays))
+        it.doorway.lead_to(None)
+        assert sqlstate in await peer.message()
+        next_leader(it)
+        peer.send(calls.status(seqid=2))
+        assert await peer.message() == echo_of(calls.status(seqid=2))
+        assert len([each for each in it.gate.services[-1].calls if each in ("ExecuteStatement", "FetchResults")]) == 0
+
+
+async def test_what_ends_anyway_is_answered_as_done() -> None:
+    async with door(service=unanswering([])) as it:
+        it.lead()
+        peer = await it.client()
+        peer.send(calls.close())
+        await until(lambda: any(relay.waiting for relay in it.gate.listener._relays))
+        it.doorway.lead_to(None)
+        assert b"08" not in await peer.message()
+
+
+async def test_part_of_a_request_is_sent_to_the_next_leader() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        whole = calls.execute("SELECT 1")
+        framed = len(whole).to_bytes(4, "big") + whole
+        peer.writer.write(framed[:30])
+        await until(lambda: any(len(each._unanswered) == 30 for each in it.doorway._passages))
+        it.doorway.lead_to(None)
+        next_leader(it)
+        peer.writer.write(framed[30:])
+        assert await peer.message() == echo_of(whole)
+
+
+async def test_a_leader_that_is_stopped_gives_back_what_it_has_not_begun() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        await until(lambda: bool(it.gate.services))
+        it.gate.service.leaving = True
+        peer.send(calls.execute("INSERT INTO t VALUES (1)"))
+        await until(lambda: any(each._left for each in it.doorway._passages))
+        assert it.gate.has("left")
+        assert not it.gate.has("ExecuteStatement")
+        next_leader(it)
+        assert await peer.message() == echo_of(calls.execute("INSERT INTO t VALUES (1)"))
+
+
+async def test_a_client_that_reads_part_of_a_reply_is_closed() -> None:
+    async with door(service=unanswering([])) as it:
+        it.lead()
+        peer = await it.client()
+        await until(lambda: bool(it.gate.listener._relays))
+        (relay,) = it.gate.listener._relays
+        peer.send(calls.fetch())
+        await until(lambda: relay.waiting)
+        relay._write(b"\0\0\0\x09half", whole=False)
+        assert await peer.reader.readexactly(8) == b"\0\0\0\x09half"
+        it.doorway.lead_to(None)
         assert await peer.closed() == b""
+
+
+async def test_a_client_is_answered_while_nobody_leads_and_stays() -> None:
+    async with door(wait_seconds=0.05) as it:
+        it.lead()
+        peer = await it.client()
+        it.doorway.lead_to(None)
+        peer.send(calls.execute("SELECT 1"))
+        answer = await peer.message()
+        assert b"08001" in answer
+        assert NOBODY.encode() in answer
+        next_leader(it)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+
+
+async def test_the_sessions_of_a_client_that_has_left_are_ended_by_the_next_leader() -> None:
+    async with door() as it:
+        it.lead()
+        for number in range(2):
+            peer = await it.client()
+            it.doorway.lead_to(None)
+            peer.cut()
+            await until(lambda: it.doorway.clients == 0 and len(it.doorway._abandoned) == 1)
+            before = len(it.gate.services)
+            if number:
+                it.doorway.hand_over(it.gate.listener)
+            else:
+                next_leader(it)
+            await until(lambda: len(it.gate.services) > before)  # noqa: B023 - awaited here
+            await until(lambda: it.gate.service.calls[-1] == "client_lost")
+            assert "arrive" in it.gate.service.calls
+            await until(lambda: not it.doorway._abandoned)
+            next_leader(it, f"further {number}")
+
+
+async def test_a_client_is_handed_over_with_its_session() -> None:
+    async with door() as it:
+        it.lead()
+        peer = await it.client()
+        it.doorway.lead_to(None)
+        peer.send(calls.execute("SELECT 1"))
+        it.doorway.hand_over(it.gate.listener)
+        assert await peer.message() == echo_of(calls.execute("SELECT 1"))
+        assert it.gate.service.calls == ["arrive", "ExecuteStatement"]
+
+
+async def test_no_other_ticket_is_taken_than_the_one_announced() -> None:
+    async with door() as it:
+        it.lead()
+        digest = ticket_digest(b"ada 0")
+        preface = Preface(Role.CLIENT, it.leader.name, "binary", "127.0.0.1", 1, False, digest, "earlier")
+        link = await connect(it.leader, TRUST, preface)
+        link.send(len(b"eve 0").to_bytes(4, "big") + b"eve 0")
+        await until(lambda: link._transport is not None and link._transport.is_closing())
+        assert it.gate.services == []
+
+
+async def test_clients_over_http_are_closed_with_their_leader() -> None:
+    async with door(http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        peer.writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await peer.reader.readline()).startswith(b"HTTP/1.1 ")
+        it.doorway.lead_to(replace(it.leader, mark="other"))
+        await peer.closed()
 
 
 async def test_a_client_is_closed_with_the_leaders_end() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
@@ -15,6 +16,7 @@ from gateway.service.clients.handover import ANONYMOUS, Handover
 from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
+from gateway.service.clients.ticket import SessionState, SessionTicket, Ticket
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.wire import message, reply, request
 from gateway.wire.connection import NOSASL
@@ -35,7 +37,8 @@ UNWANTED_SECONDS = 20.0
 class Opening:
     """The logins of one client connection, and the sessions that it opens and closes.
 
-    `close_left`: whether sessions that Spark keeps when a connection breaks are closed (`Healing.leaked_sessions`).
+    `stands`: whether this gateway leads at this moment; None if no other one waits to take over. `close_left`: whether
+    sessions that Spark keeps when a connection breaks are closed (`Healing.leaked_sessions`).
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Opening:
         authenticator: Authenticator,
         audit: Audit,
         background: BackgroundTasks,
+        stands: Callable[[], Awaitable[bool]] | None,
         *,
         close_left: bool,
     ) -> None:
@@ -55,7 +59,16 @@ class Opening:
         self._authenticator = authenticator
         self._audit = audit
         self._background = background
+        self._stands = stands
         self._close_left = close_left
+        self.moves = False
+        """Whether a door passes the client on, so that its sessions go on at the next leader."""
+        self.has_arrived = False
+        """Whether the client comes from another leader."""
+        self._has_left = False
+        """Whether the next leader goes on with the client."""
+        self._told: object = None
+        """What the last ticket was made of."""
         self.peer = "unknown"
         """The client's address."""
         self.do_as = ""
@@ -159,7 +172,7 @@ class Opening:
             return self._refuse(login, payload, error)
         self.login, self._user = login, user
         payload = self._handover.open_session(login, payload, user)
-        if self._over_http or self._handover.mechanism == HTTP:
+        if self._over_http or self._handover.mechanism == HTTP or self.moves:
             return self._open_apart(call, payload)
         try:
             place = self._place = self._sessions.reserve(user)
@@ -202,7 +215,7 @@ class Opening:
         self.users.add(session.account)
         # Otherwise sessions that ended over another connection would be kept until the client leaves.
         self._mine = [*(each for each in self._mine if not each.over), session]
-        self._newest = session
+        self._newest = session if not self.moves else None
 
     def _record_outcome(self, session: Session | None, answer: bytes) -> None:
         """Records the outcome of an OpenSession."""
@@ -282,6 +295,8 @@ class Opening:
         if session is not None:
             session.anchor(side)
             self._sessions.add(session, place, loose=self._over_http)
+            if session.continuity.moves:
+                self._background.begin(_untie(session))
         return session, answer
 
     async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
@@ -303,8 +318,67 @@ class Opening:
         elsewhere = self._sessions.leads_elsewhere
         session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
-        session.tied, session.at = self._handover.mechanism != HTTP, self._at or ""
+        session.continuity.came_as, session.continuity.moves = self.login, self.moves
+        session.tied = session.continuity.ties = self._handover.mechanism != HTTP
+        session.at = self._at or ""
         return session
+
+    # --- at the next leader ------------------------------------------------------------------------
+
+    def passed_on(self) -> None:
+        """Implements `decision.Moving`."""
+        self.moves = True
+
+    def left(self) -> None:
+        """Implements `decision.Moving`."""
+        self._has_left = True
+
+    @property
+    def leaving(self) -> bool:
+        """Implements `decision.Moving`."""
+        return self._sessions.stopping and not any(each.is_busy() for each in self._mine)
+
+    def ticket(self) -> bytes | None:
+        """What the next leader needs to go on with this client; None if it is as it was at the last call."""
+        mine = [each for each in self._mine if not (each.over or each.lost)]
+        states = [each.state for each in mine]
+        now = self.login, len(self.users), states, [each.handle for each in mine]
+        if now == self._told:
+            return None
+        self._told = now
+        users = tuple(sorted(self.users))
+        sessions = tuple(_ticket(each, state) for each, state in zip(mine, states, strict=True))
+        return Ticket(self.login, users, sessions).encoded()
+
+    def arrive(self, ticket: bytes) -> Login:
+        """Goes on with a client of another leader."""
+        found = Ticket.decoded(ticket)
+        self.login, self.has_arrived = found.login, True
+        self.users |= set(found.users)
+        for each in found.sessions:
+            call = message.open_session(each.open_payload)
+            login = self._handover.login(each.login)
+            elsewhere = self._sessions.leads_elsewhere
+            session = Session(
+                each.handle, each.protocol, each.user, login, call, each.open_payload, self._sides, elsewhere
+            )
+            session.peer, session.account = each.peer, each.login.user
+            session.continuity.came_as, session.continuity.moves = each.login, self.moves
+            session.continuity.ties = self._handover.mechanism != HTTP
+            session.arrive(each.state)
+            self._audit.opened()
+            self._sessions.add(session, self._sessions.place_for(each.user))
+            self._mine.append(session)
+            for running in each.state.running:
+                self._background.begin(_end_operation(session, running))
+        return found.login
+
+    async def _go_on_elsewhere(self) -> bool:
+        """Whether the next leader goes on with the sessions, so that they must not be ended at Spark."""
+        if self._has_left or not self.moves:
+            return self._has_left
+        # While this gateway is being stopped, a door leaves its clients here: this one has gone by itself.
+        return self._stands is not None and not self._sessions.stopping and not await self._stands()
 
     # --- CloseSession ------------------------------------------------------------------------------
 
@@ -381,7 +455,9 @@ class Opening:
                 if session.at != (self._at or ""):
                     continue  # It was opened again at another server.
                 self._sessions.lose(session)
-                if self._close_left and session is not self._newest:
+                # A statement that runs there counts as running while Spark knows the session.
+                running = not session.tied and session.outstanding
+                if self._close_left and session is not self._newest and not running:
                     self._background.begin(self._end_left(session.upstream_handle, session.at))
             self._newest = None
         self._at = None
@@ -426,8 +502,12 @@ class Opening:
         self.drop_asked()
         self._end_closed()
         mine, self._mine = [session for session in self._mine if not session.over], []
+        if mine and await self._go_on_elsewhere():
+            for session in mine:
+                await self._sessions.leave(session)
+            return
         if not self._close_left:
-            mine = [session for session in mine if session is self._newest or session.anchored]
+            mine = [session for session in mine if session is self._newest or session.anchored or not session.tied]
         await self._sessions.end_all(mine)
 
 
@@ -438,6 +518,33 @@ def _check_length(payload: bytes) -> None:
             f"The request to open a session has {len(payload)} bytes; at most {OPEN_BYTES_MAX} are allowed. Set long "
             f"values with SET statements instead."
         )
+
+
+async def _untie(session: Session) -> None:
+    try:
+        await session.untie()
+    except (FreshgateError, WireError) as error:
+        log.info("a session of %s stays tied to this gateway: %s", session.user, error)
+
+
+async def _end_operation(session: Session, operation: Handle) -> None:
+    """Ends a statement whose client has been told that its gateway has gone."""
+    with contextlib.suppress(FreshgateError, WireError):
+        async with session.spare() as side:
+            await side.forward(request.cancel_operation(operation))
+            await side.forward(request.close_operation(operation))
+
+
+def _ticket(session: Session, state: SessionState) -> SessionTicket:
+    return SessionTicket(
+        session.handle,
+        session.protocol,
+        session.user,
+        session.peer,
+        session.continuity.came_as,
+        session.open_payload,
+        state,
+    )
 
 
 def _refusal(answer: bytes) -> FreshgateError:

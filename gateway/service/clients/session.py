@@ -13,15 +13,17 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 from gateway import loops
-from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, StatementFailed, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.pending_statement import PendingStatement, settle
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
-from gateway.service.clients.temporary_views import SharedViews, TemporaryViews
+from gateway.service.clients.temporary_views import ANY, ANYTHING, SharedViews, TemporaryViews
+from gateway.service.clients.ticket import SessionState
 from gateway.service.clients.transaction import Transaction
 from gateway.service.operations.operation import End, ForwardedOperation, Operation
 from gateway.wire import request
@@ -49,6 +51,10 @@ FETCHING_SECONDS = 5.0
 page: drivers close results that they have read completely, but users leave results open while they view them."""
 
 
+RUNNING_MAX = 100
+"""With more open operations, the next gateway is not told which ones run. Clients have one or two."""
+ENDED_SESSION = "Invalid SessionHandle"
+"""The start of Spark's message about a session that it does not have."""
 _LOOSE = "http"
 
 
@@ -75,6 +81,22 @@ class SessionPlace:
 def may_collect_in_parts(words: Words) -> bool:
     """Whether a statement with these lower-case words may change that setting."""
     return INCREMENTAL_COLLECT in words or ("kyuubi" in words and "incremental" in words and "collect" in words)
+
+
+@dataclass(slots=True)
+class Continuity:
+    """Whether a session goes on at another gateway, and whether it comes from one."""
+
+    came_as: Login
+    """The login with which its client has opened it."""
+    moves: bool = False
+    """Whether it goes on at the next gateway when this one has gone."""
+    arrived: bool = False
+    """Whether it comes from another gateway, and Spark has not been asked yet whether it still has it."""
+    interrupted: bool = False
+    """Whether its transaction ended with another gateway, and its client does not know yet."""
+    ties: bool = True
+    """Whether Spark ties the sessions that are opened for it to their connections."""
 
 
 class Session:
@@ -113,7 +135,7 @@ class Session:
         self.stopped = False
         """Whether it ended because the gateway stopped."""
         self.call = call
-        """The request that opened it."""
+        """The request that opened it; `open_payload` is the same one for Spark, in the name of the user."""
         self.temporary = TemporaryViews()
         self.shared = SharedViews()
         self.transaction = Transaction.of(call.configuration)
@@ -125,18 +147,20 @@ class Session:
         """When its client last sent a request."""
         self.outstanding = 0
         """The number of statements that Spark has not replied to."""
-        self._drifted = False
-        self._has_ended = False  # Whether Spark has closed it, so that nothing depends on its connection.
+        # `_has_ended`: whether Spark has closed it, so that nothing depends on its connection.
+        self._drifted = self._has_ended = False
         self._reopening = asyncio.Lock()
         self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower().replace(".", "") for key in call.configuration)
         """Whether Spark may compute this session's rows only when they are fetched, and again from the start for
         earlier rows."""
         self.tied = True
-        """Whether Spark ends it with the connection on which it was opened, as it does except over HTTP."""
+        """Whether Spark ends it with the connection on which it was opened: as it does except over HTTP, unless it was
+        untied."""
         self.anchored = False
-        """Whether it was opened on its own connection to Spark, not on the client's."""
+        """Whether it was opened on its own connection to Spark, not on the client's, and may depend on it."""
         self._login = login
-        self._open_payload = open_payload
+        self.open_payload = open_payload
+        self.continuity = Continuity(login)
         self._sides = sides
         self._side: SideConnection | None = None
         self._side_lock = asyncio.Lock()
@@ -177,6 +201,71 @@ class Session:
     def anchor(self, side: SideConnection) -> None:
         """The session was opened on this connection."""
         self._side, self.anchored, self.at = side, True, side.at
+
+    async def untie(self) -> None:
+        """Makes Spark keep the session when the connection on which it was opened ends: Spark closes the session that
+        was opened last there, unless one was closed since. Raises UpstreamLost, WireError."""
+        if not (self.tied and self.anchored):
+            return
+        async with self._side_lock:
+            side = self._side
+            if side is None:
+                return
+            other = opened(await side.forward(self.open_payload))
+            if other is None:
+                return
+            closed = reply_status(await side.forward(request.close_session(other[0])))
+            if closed.code == STATUS_ERROR or self.over:
+                return
+            self.tied = self.anchored = False
+            if not side.busy:
+                self._side = None
+                await self._sides.give_back(self._login, side)
+
+    @property
+    def state(self) -> SessionState:
+        """What the next gateway must know of it."""
+        running: tuple[Handle, ...] = ()
+        if len(self.operations) <= RUNNING_MAX:
+            found = (at_spark(each) for each in self.operations.values())
+            running = tuple(each.handle for each in found if each is not None and not (each.ended or each.lost))
+        return SessionState(
+            self.upstream_handle,
+            self.settings.rewrites,
+            self.settings.keeps_results,
+            self.transaction.session,
+            self.transaction.active,
+            self.collects_in_parts,
+            running,
+            self.at,
+        )
+
+    def arrive(self, state: SessionState) -> None:
+        """It goes on here. What another gateway knew of it is doubtful: names, settings and temporary views may be any,
+        and a statement that was under way may still change them."""
+        self.upstream_handle, self.at = state.upstream_handle, state.at
+        self.tied, self.continuity.arrived, self.continuity.interrupted = False, True, state.in_transaction
+        self.settings.rewrites, self.settings.keeps_results = state.rewrites, state.keeps_results
+        self.settings.doubt()
+        self.transaction.set_session(state.whole_snapshot)
+        self.collects_in_parts = state.collects_in_parts
+        self.temporary.may_make(ANY, ANYTHING)
+        self.namespace = None
+        self._moving_until = time.monotonic() + MOVING_SECONDS
+
+    async def confirm(self) -> None:
+        """Asks Spark whether it still has a session that has arrived; if not, it is lost. Raises StatementFailed."""
+        async with self._reopening:
+            if self.continuity.arrived and not self.lost:
+                try:
+                    await self.resolve_namespace()
+                except (UpstreamLost, StatementFailed) as error:
+                    if isinstance(error, StatementFailed) and not str(error).startswith(ENDED_SESSION):
+                        raise
+                    log.info("a session of %s cannot go on: %s", self.user, error)
+                    self.lost = True
+                    self.temporary.clear()
+            self.continuity.arrived = False
 
     @property
     def adrift(self) -> bool:
@@ -286,7 +375,7 @@ class Session:
         """Another session at Spark, opened by the same request as this one was. Raises UpstreamLost."""
         side = await self._sides.connect(self._login, at=self.at)
         try:
-            answer = opened(await side.forward(self._open_payload))
+            answer = opened(await side.forward(self.open_payload))
             if answer is None:
                 raise UpstreamLost("Spark refuses to open another session.")
             try:
@@ -306,8 +395,9 @@ class Session:
                 return
             await self.drop_side()
             side = await self.side()
-            self.anchored = True  # Set before the reply, because Spark may open it even if this call is cancelled.
-            answer = opened(await side.forward(self._open_payload))
+            # Set before the reply, because Spark may open it even if this call is cancelled.
+            self.tied, self.anchored = self.continuity.ties, True
+            answer = opened(await side.forward(self.open_payload))
             if answer is None:
                 raise UpstreamLost("Spark refuses to reopen the session. Reconnect.")
             self.upstream_handle, self.at = answer[0], side.at
@@ -317,6 +407,8 @@ class Session:
             self.moved += 1
             self._moving_until = 0.0
             self.lost = self.loss_reported = False
+        if self.continuity.moves:
+            await self.untie()
 
     @property
     def is_empty(self) -> bool:
@@ -420,6 +512,10 @@ class Sessions:
         """The number of open operations in all sessions."""
         return len(self._owners)
 
+    def place_for(self, user: str) -> SessionPlace:
+        """A place for a session that is open already, whatever the limits say."""
+        return SessionPlace((self._of_user, user))
+
     def reserve(self, user: str, *, loose: bool = False) -> SessionPlace:
         """Reserves a place for a session that is about to be opened. The caller frees it if opening fails.
 
@@ -507,6 +603,13 @@ class Sessions:
     def run_own(self) -> bool:
         """Whether one of the gateway's own statements runs in any session."""
         return any(session.runs_own() for session in self._sessions.values())
+
+    async def leave(self, session: Session) -> None:
+        """Forgets a session that goes on at the next gateway."""
+        session.stopped = True
+        await session.cancel_own()
+        self.remove(session)
+        await session.drop_side()
 
     def abandon(self) -> None:
         """Removes the sessions that Spark has not ended in time when the gateway stops."""

@@ -33,7 +33,7 @@ class SessionSettings:
         """
         self.id = _chained(self.id, text)
         if not constant or self._under_way:
-            self._differ()
+            self.doubt()
         if change is not None:
             self._under_way.add(change)
 
@@ -42,9 +42,9 @@ class SessionSettings:
         that has sent the same one may have other settings now."""
         self._under_way.discard(change)
         if not certainly:
-            self._differ()
+            self.doubt()
 
-    def _differ(self) -> None:
+    def doubt(self) -> None:
         """From now on no other session counts as having the same settings."""
         self.opaque = True
         self.id = _chained(self.id, secrets.token_hex())

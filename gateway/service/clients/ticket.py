@@ -1,0 +1,119 @@
+"""What a door keeps of a client, so that the next leader can go on with its sessions: they outlive a gateway at Spark.
+
+The door does not read it, and it comes back over an authenticated connection only.
+
+Tests: `test_tickets`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+
+from gateway.wire.frame import WireError
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What the gateway keeps of a session besides Spark, as far as the next one must know it."""
+
+    upstream_handle: Handle
+    rewrites: bool = True
+    keeps_results: bool = True
+    whole_snapshot: bool = False
+    """`Transaction.session`."""
+    in_transaction: bool = False
+    """Whether versions are held for it, which the next gateway cannot hold."""
+    collects_in_parts: bool = False
+    running: tuple[Handle, ...] = ()
+    """Statements at Spark that have not ended as far as known."""
+    at: str = ""
+    """The name of the server at which it is, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTicket:
+    """A session. `login`: what the client has logged in with. `open_payload`: the request that opens it at Spark."""
+
+    handle: Handle
+    protocol: int
+    user: str
+    peer: str
+    login: Login
+    open_payload: bytes
+    state: SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A client's connection: its last login, the users whose handles work on it, and the sessions that it opened."""
+
+    login: Login
+    users: tuple[str, ...]
+    sessions: tuple[SessionTicket, ...]
+
+    def encoded(self) -> bytes:
+        fields = [_login(self.login), list(self.users), [_session(each) for each in self.sessions]]
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Ticket:
+        """Raises WireError for anything that `encoded` does not return."""
+        try:
+            login, users, sessions = json.loads(data)
+            return cls(Login(*login), tuple(users), tuple(_read_session(each) for each in sessions))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise WireError("the ticket of a client cannot be read") from error
+
+
+def _login(login: Login) -> list[str]:
+    return [login.user, login.password, login.mechanism]
+
+
+def _handle(handle: Handle) -> str:
+    return f"{handle.guid.hex()}.{handle.secret.hex()}"
+
+
+def _read_handle(text: str) -> Handle:
+    guid, secret = text.split(".")
+    return Handle(bytes.fromhex(guid), bytes.fromhex(secret))
+
+
+def _session(each: SessionTicket) -> list[object]:
+    state = each.state
+    return [
+        _handle(each.handle),
+        each.protocol,
+        each.user,
+        each.peer,
+        _login(each.login),
+        base64.b64encode(each.open_payload).decode(),
+        _handle(state.upstream_handle),
+        [state.rewrites, state.keeps_results, state.whole_snapshot, state.in_transaction, state.collects_in_parts],
+        [_handle(running) for running in state.running],
+        state.at,
+    ]
+
+
+def _read_session(fields: list[object]) -> SessionTicket:
+    handle, protocol, user, peer, login, payload, upstream, flags, running, at = fields
+    if not (isinstance(login, list) and isinstance(flags, list) and isinstance(running, list)):
+        raise TypeError("a list")
+    if not isinstance(protocol, int):
+        raise TypeError("a number")
+    rewrites, keeps_results, whole_snapshot, in_transaction, collects_in_parts = (bool(flag) for flag in flags)
+    state = SessionState(
+        _read_handle(str(upstream)),
+        rewrites,
+        keeps_results,
+        whole_snapshot,
+        in_transaction,
+        collects_in_parts,
+        tuple(_read_handle(str(each)) for each in running),
+        str(at),
+    )
+    data = base64.b64decode(str(payload))
+    return SessionTicket(_read_handle(str(handle)), protocol, str(user), str(peer), Login(*login), data, state)

@@ -1,0 +1,42 @@
+"""Tests what a door keeps of a client for the next leader, and what that makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.service.clients.ticket import SessionState, SessionTicket, Ticket
+from gateway.wire.frame import WireError
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+from tests.wire import calls
+
+HERE, AT_SPARK, RUNNING = (Handle(bytes((n,)) * 16, bytes((n + 1,)) * 16) for n in (1, 3, 5))
+LOGIN = Login("ádá", 'pass"word', "PLAIN")
+STATE = SessionState(AT_SPARK, False, False, True, True, True, (RUNNING, HERE), "spark-2:10000")
+
+
+def ticket(state: SessionState = STATE) -> Ticket:
+    session = SessionTicket(HERE, 9, "ádá", "127.0.0.1:1", LOGIN, calls.open_session(), state)
+    return Ticket(LOGIN, ("eve", "ádá"), (session, session))
+
+
+@pytest.mark.parametrize("each", [ticket(), ticket(SessionState(AT_SPARK)), Ticket(LOGIN, (), ())])
+def test_a_ticket_comes_back_as_it_was(each: Ticket) -> None:
+    assert Ticket.decoded(each.encoded()) == each
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"[1,2,3]",
+        b"\xff",
+        b'[["a","b","c"],[],[[]]]',
+        ticket().encoded().replace(b"01010101", b"zz"),
+    ],
+)
+def test_anything_else_is_no_ticket(data: bytes) -> None:
+    with pytest.raises(WireError):
+        Ticket.decoded(data)
