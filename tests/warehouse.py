@@ -26,7 +26,7 @@ from typing import Any, cast
 from fake_spark import Answer, FakePlans, named
 
 from gateway import assembly
-from gateway.config import Settings
+from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.refresh.habits import Habits
@@ -274,6 +274,8 @@ class House:
         self.warehouse = warehouse
 
         class NoEngine:
+            address = Address("spark.example", 10000)
+
             async def of_statement(self, statement: str) -> None:
                 return None
 

@@ -9,7 +9,7 @@ import turns
 from partitioned_warehouse import life
 
 from gateway import loops
-from gateway.mv.refresh import proposal
+from gateway.mv.refresh import proposer
 
 PARTITIONS = 10_000
 LINES_MAX = PARTITIONS // 2
@@ -19,7 +19,7 @@ LINES_MAX = PARTITIONS // 2
 def test_no_turn_goes_through_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     # In smaller pieces than ever, so that fewer partitions are very many.
     monkeypatch.setattr(loops, "AT_ONCE", 200)
-    monkeypatch.setattr(proposal, "KEYS_TOGETHER", 200)
+    monkeypatch.setattr(proposer, "KEYS_TOGETHER", 200)
 
     async def walk() -> None:
         async for _ in life(PARTITIONS):
