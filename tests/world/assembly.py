@@ -162,6 +162,9 @@ class Gateway:
         await self._server.start()
         self.serves = True
 
+    async def prepare(self) -> None:
+        await self._server.prepare()
+
     async def stop(self) -> None:
         await self._server.stop()
 

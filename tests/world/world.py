@@ -357,9 +357,15 @@ class World:
         if gateway is None or gateway in self._leaving:
             return
         self._leaving.append(gateway)
-        work = gateway.hand_over(partial(self._acknowledged, gateway))
-        leaving = self.loop.create_task(work, context=context_of(gateway))
-        leaving.add_done_callback(lambda _: self._start())
+        heir = self._gateway()
+
+        def leave(_: object) -> None:
+            work = gateway.hand_over(partial(self._acknowledged, gateway))
+            leaving = self.loop.create_task(work, context=context_of(gateway))
+            leaving.add_done_callback(lambda _: self._start(heir))
+
+        # It reads a draft of the views while the other one may change them.
+        self.loop.create_task(heir.prepare(), context=context_of(heir)).add_done_callback(leave)
 
     async def _acknowledged(self, before: Gateway) -> None:
         """As `GatewayNode._heeded`: the next gateway knows that what was written may have changed."""
@@ -395,12 +401,16 @@ class World:
             if client.at is gateway:
                 client.lost()
 
-    def _start(self) -> None:
+    def _gateway(self) -> Gateway:
         self._starts += 1
         gateway = Gateway(self.spark, f"g{self._starts}", self.tuning, several=self.several)
-        self.gateways.append(gateway)
         if self.several:
             self.loop.set_rate(gateway.name, RATES[self.choices.of(len(RATES))])
+        return gateway
+
+    def _start(self, gateway: Gateway | None = None) -> None:
+        gateway = self._gateway() if gateway is None else gateway
+        self.gateways.append(gateway)
         starting = self.loop.create_task(gateway.start(), context=context_of(gateway))
         starting.add_done_callback(lambda done: self._started(gateway, done))
 
