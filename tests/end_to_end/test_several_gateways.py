@@ -21,7 +21,7 @@ from urllib.error import HTTPError
 
 import pytest
 from certificates import Certificates
-from clients import pyhive, rows, unclosed
+from clients import Jdbc, pyhive, rows, unclosed
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from thrift.transport.TTransport import TTransportException
@@ -155,13 +155,26 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         rows(cursor, "DROP DATABASE several CASCADE")
 
 
-@pytest.mark.parametrize("signal_sent", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "signal_sent",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGTERM, id="stopped", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) -> None:
     """Two gateways, the first of which leads: the second one takes over its own clients; a third passes its clients on
     to the second one."""
+    slow = "BEGIN CREATE TABLE begun (a INT); SELECT java_method('java.lang.Thread', 'sleep', 20000L); END"
     leader, door, third = pair.gateway("leader"), pair.gateway("door"), pair.gateway("third")
-    with pyhive(door.host, door.port) as here, pyhive(third.host, third.port, user="ada") as there:
+    with (
+        pyhive(door.host, door.port) as here,
+        pyhive(third.host, third.port, user="ada") as there,
+        Jdbc(f"jdbc:hive2://{door.host}:{door.port}") as jdbc,
+        ThreadPoolExecutor() as pool,
+    ):
         rows(here, "CREATE DATABASE outliving")
+        jdbc.execute("CREATE TEMPORARY VIEW of_jdbc AS SELECT 7 AS x")
         for cursor in (here, there):
             rows(cursor, "USE outliving")
             rows(cursor, "SET spark.sql.shuffle.partitions = 7")
@@ -173,8 +186,14 @@ def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) 
         rows(there, "CREATE TEMPORARY VIEW of_totals AS SELECT total + x AS y FROM totals, mine")
         assert rows(there, "SELECT * FROM of_totals") == [(43,)]
 
+        slept = pool.submit(outcome, there, slow) if signal_sent == signal.SIGKILL else None
+        if slept is not None:
+            wait_until(lambda: rows(here, "SHOW TABLES LIKE 'begun'"), 60, "the statement to run")
         leader.program.stop(signal_sent)
 
+        if slept is not None:
+            assert "unknown whether the statement took effect" in str(slept.result(60))
+        assert jdbc.query("SELECT x FROM of_jdbc")[1] == [(7,)]
         for cursor in (here, there):
             assert rows(cursor, "SELECT x FROM mine") == [(42,)]
             assert rows(cursor, "SELECT current_database()") == [("outliving",)]
