@@ -56,7 +56,7 @@ def authenticator(settings: Settings) -> Authenticator:
 def _tokens(settings: Jwt) -> TokenVerifier:
     try:
         # It needs an extra, which takes a tenth of a second to load.
-        tokens: Tokens = import_module("gateway.login.tokens").Tokens(settings)
+        tokens: Tokens = import_module(".tokens", __package__).Tokens(settings)
     except ImportError as error:
         raise FreshgateError(
             f"jwt.issuer is set, which needs more packages ({error}). Install freshgate[jwt]."
