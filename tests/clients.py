@@ -34,7 +34,8 @@ def pyhive(host: str, port: int, user: str = "tester", **options: Any) -> Iterat
 @contextlib.contextmanager
 def impyla(port: int, user: str = "ada", **options: Any) -> Iterator[Any]:
     """An impyla cursor. Options are those of its `connect`, for example `use_ssl=True`."""
-    connection = impala.dbapi.connect("127.0.0.1", port, auth_mechanism="PLAIN", user=user, password="x", **options)
+    login = {} if "jwt" in options else {"auth_mechanism": "PLAIN", "user": user, "password": "x"}
+    connection = impala.dbapi.connect("127.0.0.1", port, **login, **options)
     cursor = connection.cursor()
     try:
         yield cursor

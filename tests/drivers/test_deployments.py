@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
-import impala.dbapi
 import jpype
 import pytest
 from certificates import PASSWORD, Certificates
+from clients import impyla
 from contents import lives
 from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
 from issuers import Issuer
@@ -110,9 +109,7 @@ def test_hive_jdbc_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certifi
 
 def test_impyla_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certificates: Certificates) -> None:
     over_https = {"use_http_transport": True, "http_path": "cliservice", "use_ssl": True, "ca_cert": certificates.ca}
-    place = {"host": "127.0.0.1", "port": secure.http_port, "auth_mechanism": "JWT", **over_https}
-    with contextlib.closing(impala.dbapi.connect(jwt=issuer.token("zoe"), **place)) as connection:
-        cursor = connection.cursor()
+    with impyla(secure.http_port, auth_mechanism="JWT", jwt=issuer.token("zoe"), **over_https) as cursor:
         cursor.execute("SELECT current_user()")
         assert cursor.fetchall() == [("zoe",)]
 

@@ -37,7 +37,7 @@ class Asked(Side):
         return cast(SqlSession, SimpleNamespace(run=run))
 
 
-class Spark(Opener):
+class KeptSessions(Opener):
     async def connect(self, login: Login, *, ask: bool = False, at: str | None = None) -> Side:
         await super().connect(login, ask=ask, at=at)
         self.sides[-1] = Asked(self)
@@ -98,7 +98,7 @@ def sqlstate(decision: Forward | Answer) -> str | None:
 
 def test_spark_keeps_the_session_of_a_doors_client_and_the_next_leader_ends_it() -> None:
     async def check() -> None:
-        spark = Spark()
+        spark = KeptSessions()
         leader, next_one = gateway(spark), gateway(spark)
         client, session = await passed_on(leader)
         assert spark.asked == ["OpenSession", "OpenSession", "CloseSession"]
@@ -125,7 +125,7 @@ def test_spark_keeps_the_session_of_a_doors_client_and_the_next_leader_ends_it()
 
 def test_a_leader_that_was_superseded_leaves_sessions_alone() -> None:
     async def check() -> None:
-        spark = Spark()
+        spark = KeptSessions()
         for leads in (True, False):
             client, session = await passed_on(gateway(spark, leads=leads))
             await client.client_lost()
@@ -136,7 +136,7 @@ def test_a_leader_that_was_superseded_leaves_sessions_alone() -> None:
 
 def test_what_another_gateway_knew_is_doubtful() -> None:
     async def check() -> None:
-        spark = Spark()
+        spark = KeptSessions()
         leader, next_one = gateway(spark), gateway(spark)
         client, session = await passed_on(leader)
         client.moving.ticket()
@@ -168,7 +168,7 @@ def test_what_another_gateway_knew_is_doubtful() -> None:
 
 def test_a_session_that_has_ended_at_spark_is_said_to_be_lost_once() -> None:
     async def check() -> None:
-        spark = Spark()
+        spark = KeptSessions()
         client, session = await passed_on(gateway(spark))
         ticket = client.moving.ticket()
         spark.sessions.clear()
@@ -186,7 +186,7 @@ def test_a_session_that_has_ended_at_spark_is_said_to_be_lost_once() -> None:
 
 def test_a_session_that_was_lost_before_it_was_used_again_is_lost_once() -> None:
     async def check() -> None:
-        spark = Spark()
+        spark = KeptSessions()
         client, _ = await passed_on(gateway(spark))
         next_one = gateway(spark)
         second, same = await arrived(next_one, client.moving.ticket())
@@ -199,7 +199,7 @@ def test_a_session_that_was_lost_before_it_was_used_again_is_lost_once() -> None
 
 def test_a_session_stays_tied_if_spark_opens_no_other_one() -> None:
     async def check() -> None:
-        leader = gateway(Spark())
+        leader = gateway(KeptSessions())
         _, session = await passed_on(leader)
         session.tied = session.anchored = True
         session._side = leader.spark.sides[0]
@@ -217,7 +217,7 @@ def test_a_session_stays_tied_if_spark_opens_no_other_one() -> None:
 
 def test_only_so_many_running_statements_are_told() -> None:
     async def check() -> None:
-        leader = gateway(Spark())
+        leader = gateway(KeptSessions())
         _, session = await passed_on(leader)
         for number in range(RUNNING_MAX + 1):
             handle = Handle(number.to_bytes(16, "big"), b"s" * 16)
@@ -229,7 +229,7 @@ def test_only_so_many_running_statements_are_told() -> None:
 
 def test_a_gateway_leaves_when_nothing_is_left_to_do() -> None:
     async def check() -> None:
-        leader = gateway(Spark())
+        leader = gateway(KeptSessions())
         client, session = await passed_on(leader)
         assert not client.moving.leaving
         leader.sessions.stopping = True
@@ -242,7 +242,7 @@ def test_a_gateway_leaves_when_nothing_is_left_to_do() -> None:
 
 def test_a_client_of_the_leader_itself_is_served_as_ever() -> None:
     async def check() -> None:
-        leader = gateway(Spark())
+        leader = gateway(KeptSessions())
         client = await leader.client(PLAIN)
         assert isinstance(await decided(client.request(calls.open_session())), Forward)
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -174,8 +174,8 @@ async def _started(session: ServerSession, sql: str = ENDLESS) -> tuple[asyncio.
     handles: list[Handle] = []
     execute = session.execute
 
-    async def recorded(text: str) -> Handle:
-        handles.append(await execute(text))
+    async def recorded(text: str, **options: Any) -> Handle:
+        handles.append(await execute(text, **options))
         return handles[-1]
 
     session.execute = recorded

@@ -78,7 +78,7 @@ def test_freshgate_status_works_over_tls(served: Gateway, certificates: Certific
     address = served.address if kind == "binary" else served.http_address
     done = status(address, certificates)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout).keys() == {"views", "tasks", "next", "storage_guard"}
+    assert json.loads(done.stdout).keys() == {"views", "tasks", "next", "storage_guard", "gateways", "spark_servers"}
     refused = status(address, None)
     assert refused.returncode == 1
     assert "certificate" in refused.stderr.lower()

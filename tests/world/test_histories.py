@@ -21,6 +21,7 @@ FOUND_LATE = {
     "a check of long ago says who leads",
     "a look of another view's reader shows this one nothing",
     "a read is sent to what its name has come to mean",
+    "a successor does not wait",
     "rows that went beside a refresh were never there",
     "statements are routed by a gateway that does not lead any more",
     "the end of a write is told by a gateway that does not lead any more",

@@ -5,17 +5,12 @@ Tests: `test_sessions_elsewhere`.
 
 from __future__ import annotations
 
-import re
-
 from gateway.errors import FreshgateError
+from sql.lexed import Cursor
 from sql.understood import Understood
 
 _RUNNING = frozenset({"immediate", "begin"})
 """Words of statements that run other statements."""
-_BETWEEN = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
-_GLOBAL = re.compile(rf"CREATE{_BETWEEN}(?:OR{_BETWEEN}REPLACE{_BETWEEN})?GLOBAL\b", re.IGNORECASE | re.DOTALL)
-_BEGINNING = 1_000
-"""Characters in which it must be found."""
 
 
 class OneServerOnly(FreshgateError):
@@ -34,7 +29,7 @@ def refusal(known: Understood) -> OneServerOnly | None:
             "server would show the cached rows after another one has changed the table. Read the table without it."
         )
     if look.keyword == "create":
-        makes_for_all = _GLOBAL.match(known.text[known.start : known.start + _BEGINNING]) is not None
+        makes_for_all = _is_for_all(Cursor(known.lexed))
     else:
         makes_for_all = runs_others and "global" in look.words and "view" in look.words
     if not makes_for_all:
@@ -43,3 +38,9 @@ def refusal(known: Understood) -> OneServerOnly | None:
         "A global temporary view is refused, because sessions are shared out over several Spark servers "
         "(upstream.share): only those at this server would see it. Create a temporary view in each session, or a view."
     )
+
+
+def _is_for_all(cursor: Cursor) -> bool:
+    cursor.accept("CREATE")
+    cursor.accept("OR", "REPLACE")
+    return cursor.sees("GLOBAL")
