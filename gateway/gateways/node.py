@@ -438,7 +438,7 @@ class GatewayNode:
         term = self._open_term()
         try:
             await term.prepare()
-        except BaseException:
+        except BaseException:  # Also on cancellation: what the term has opened must be closed.
             await term.stop()
             raise
         return term
