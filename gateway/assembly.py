@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from gateway import upstream_url
+from gateway.access_list import AccessList
 from gateway.config import OFF, Address, Impersonator, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.discovery.registration import Registration
@@ -616,7 +617,7 @@ def own_statements(
 ) -> Commands:
     catalog, settlement, fence, metastore = views.catalog, views.settlement, views.fence, spark.metastore
     tasks, jobs, proposer, readers = refreshes.tasks, refreshes.jobs, refreshes.proposer, versions.readers
-    names, rights = Names(catalog, metastore), Rights(settings.access.administrators)
+    names, rights = Names(catalog, metastore), Rights(AccessList.of(settings.access.administrators))
     dropping = Dropping(catalog, settlement, metastore, fence, names, rights, tasks, versions.janitor)
     drafting = Drafting(
         catalog,
@@ -742,7 +743,7 @@ def catalog_rows(
     usages: Usages,
     unanswered: Unanswered,
 ) -> CatalogRows:
-    rights = Rights(settings.access.administrators)
+    rights = Rights(AccessList.of(settings.access.administrators))
     suggestions = Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered)
     jobs, tasks = refreshes.jobs, refreshes.tasks
     tables = CatalogTables(views.catalog, views.schemas, rewriting.measures, jobs, tasks, usages, suggestions, rights)
@@ -831,7 +832,7 @@ def handover(settings: Settings, mechanism: str) -> Handover:
     checked = authentication.method != "none"
     # The embedded Spark lets anybody act as any user; another one applies its own rules for proxy users.
     substitutes, access = not (checked and not upstream_settings.address), settings.access
-    impersonation = Impersonation(map(Impersonator.parse, access.impersonators), access.administrators)
+    impersonation = Impersonation(map(Impersonator.parse, access.impersonators), AccessList.of(access.administrators))
     return Handover(mechanism, account, checked, substitutes, impersonation)
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
 
-from gateway import upstream_url
+from gateway import access_list, upstream_url
 from gateway.checks import Check
 from gateway.checks import at_least as _at_least
 from gateway.checks import attribute_name as _attribute_name
@@ -101,7 +101,8 @@ class Impersonator:
         named, places = (
             tuple(filter(None, (each.strip() for each in part.split(",")))) for part in (users, "".join(hosts))
         )
-        if not colon or not account.strip() or not named or bool(places) != bool(hosts) or _networks(places):
+        fits = colon and account.strip() and named and bool(places) == bool(hosts)
+        if not fits or _networks(places) or access_list.problem_of(named):
             raise ConfigError(
                 f"'{text}' does not say who may name whom. Write ACCOUNT: USER, USER from HOST, HOST, for example "
                 f"superset: * from 10.0.0.7."
@@ -434,14 +435,16 @@ class Access:
 
     administrators: tuple[str, ...] = _setting(
         (),
-        "Users who may alter, refresh and drop every materialized view. The owner of a view is its creator until "
-        "ALTER MATERIALIZED VIEW ... OWNER TO changes that. Names are login names.",
+        "Users and groups (group:NAME) who may alter, refresh and drop every materialized view. The owner of a view is "
+        "its creator until ALTER MATERIALIZED VIEW ... OWNER TO changes that. Names are login names.",
+        access_list.problem_of,
     )
     impersonators: tuple[str, ...] = _setting(
         (),
         "Accounts that may open sessions in the name of other users (hive.server2.proxy.user), as Superset does: "
-        "ACCOUNT: USER, USER from HOST, HOST, such as superset: * from 10.0.0.7. * is everybody but administrators, "
-        "whom only a rule with their names means; without from, the account may log in from anywhere.",
+        "ACCOUNT: USER, USER from HOST, HOST, such as superset: * from 10.0.0.7. group:NAME is a group of the named "
+        "user. * is everybody. Administrators are meant only by a rule with their names; without from, the account may "
+        "log in from anywhere.",
         _impersonators,
     )
     rights_seconds: float = _setting(

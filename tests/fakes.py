@@ -30,6 +30,7 @@ from TCLIService import ttypes
 from views import given, view_of
 
 from gateway import assembly
+from gateway.access_list import AccessList
 from gateway.config import Rewrite, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog.epoch_counts import EpochCounts
@@ -77,7 +78,7 @@ from sql.texts.maintenance import shown_rows
 from sql.texts.storage_layout import StorageLayout
 
 STORAGE = "storage"
-ROOT = Rights({"root"})
+ROOT = Rights(AccessList.of(["root"]))
 
 # --- parts of the gateway that refresh views or observe tables ----------------------------------------------
 

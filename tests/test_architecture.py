@@ -27,7 +27,9 @@ ALLOWED = {
     "sql": set[str](),
     "gateway.wire": set[str](),
     "gateway.checks": set[str](),
-    "gateway.config": {"gateway.checks", "gateway.upstream_url"},
+    "gateway.access_list": set[str](),
+    "gateway.networks": set[str](),
+    "gateway.config": {"gateway.access_list", "gateway.checks", "gateway.upstream_url"},
     "gateway.arguments": set[str](),
     "gateway.removed_settings": {"gateway.upstream_url"},
     "gateway.settings_file": {
@@ -101,7 +103,15 @@ ROOMS = {
 SHARED_NAMES = {"client", "command", "dialect", "terms"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`. `dialect`: of sqlglot,
 and of SQLAlchemy. `terms`: of an expression in a proof, and of a change."""
-LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops", "gateway.children"}
+LEAVES = {
+    "gateway.access_list",
+    "gateway.networks",
+    "gateway.config",
+    "gateway.errors",
+    "gateway.tally",
+    "gateway.loops",
+    "gateway.children",
+}
 # The command line, the server and the assembly connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}

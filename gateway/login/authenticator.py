@@ -207,7 +207,7 @@ class Checked:
         if self._tokens is None:
             raise WrongLogin("jwt.issuer is not set, so no token is accepted")
         found = self._tokens.identify(login.password)
-        return Login(found.user, "", HTTP, time.monotonic() + found.until - time.time())
+        return Login(found.user, "", HTTP, time.monotonic() + found.until - time.time(), found.groups)
 
     def _seconds_left(self, passed: float) -> float:
         """Seconds until a whole multiple of the delay has passed. The duration of a check would reveal how far it

@@ -26,6 +26,8 @@ class Login:
     password: str = field(repr=False)
     mechanism: str
     until: float = math.inf
+    groups: frozenset[str] = frozenset()
+    """The user's groups, as far as what checked the login has named them."""
 
 
 class LoginRefused(Exception):

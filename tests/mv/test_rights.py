@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from gateway.access_list import AccessList, Principal
 from gateway.errors import NotAllowed, StatementFailed
 from gateway.mv.catalog import discovery
 from gateway.mv.catalog.naming import definition_of
@@ -23,7 +24,7 @@ NAME = TableName("s", "mv")
 
 
 @pytest.mark.parametrize(
-    ("user", "owner", "allowed"),
+    ("who", "owner", "allowed"),
     [
         ("ada", "ada", True),
         ("root", "ada", True),
@@ -32,21 +33,25 @@ NAME = TableName("s", "mv")
         ("Ada", "ada", False),
         ("bob", None, False),
         ("", None, False),
+        (Principal("bob", frozenset({"admins"})), "ada", True),
+        (Principal("bob", frozenset({"admins"})), None, True),
+        (Principal("bob", frozenset({"Admins", "root", "ada", "group:admins"})), "ada", False),
     ],
 )
-def test_owners_and_administrators(user: str, owner: str | None, allowed: bool) -> None:
-    rights = Rights(["root"])
+def test_owners_and_administrators(who: Principal | str, owner: str | None, allowed: bool) -> None:
+    rights = Rights(AccessList.of(["root", "group:admins"]))
+    who = Principal(who) if isinstance(who, str) else who
     if allowed:
-        rights.check_owner(user, owner, NAME, "drop it")
+        rights.check_owner(who, owner, NAME, "drop it")
         return
     with pytest.raises(NotAllowed, match=r"s\.mv.* may not drop it") as refusal:
-        rights.check_owner(user, owner, NAME, "drop it")
+        rights.check_owner(who, owner, NAME, "drop it")
     assert refusal.value.sqlstate == "42501"
 
 
 def test_a_view_whose_owner_nobody_can_tell_is_nobodys_without_administrators() -> None:
     with pytest.raises(NotAllowed, match=r"access\.administrators"):
-        Rights([]).check_owner("ada", None, NAME, "drop it")
+        Rights().check_owner(Principal("ada"), None, NAME, "drop it")
 
 
 class DroppedStorage:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from views import view_of
 
+from gateway.access_list import AccessList, Principal
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model import properties
 from gateway.mv.model.view import (
@@ -74,11 +75,11 @@ def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relati
     async def listed() -> catalog_tables.Table:
         jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
         tables = catalog_tables.CatalogTables(
-            catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights(())
+            catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights()
         )
         if relation == "mv_infos":
-            return await tables.function(relation, {"database": "d"}, "ada")
-        return await tables.materialized_views("ada", measured=False)
+            return await tables.function(relation, {"database": "d"}, Principal("ada"))
+        return await tables.materialized_views(Principal("ada"), measured=False)
 
     assert [row[1] for row in asyncio.run(listed()).rows] == ["v"]
 
@@ -129,7 +130,7 @@ def tables_of(*views: MaterializedView, administrators: Iterable[str] = ()) -> c
 
     jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
     return catalog_tables.CatalogTables(
-        catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights(administrators)
+        catalog, cast(Any, Schemas()), nobody, jobs, nobody, nobody, nobody, Rights(AccessList.of(administrators))
     )
 
 
@@ -161,17 +162,27 @@ def test_what_refreshes_a_view_is_exact(
     tables = tables_of(view)
     (row,) = asyncio.run(tables.information_schema(None)).rows
     assert row[5:7] == (enabled, minutes)
-    (infos,) = asyncio.run(tables.function("mv_infos", {"database": view.name.database}, "ada")).rows
+    (infos,) = asyncio.run(tables.function("mv_infos", {"database": view.name.database}, Principal("ada"))).rows
     assert infos[6] == f"BUILD IMMEDIATE REFRESH AUTO ON {trigger}"
 
 
-@pytest.mark.parametrize(("user", "sees"), [("ada", True), ("root", True), ("eve", False), ("", False)])
-def test_the_lists_show_definitions_to_owners_and_administrators(user: str, sees: bool) -> None:
+@pytest.mark.parametrize(
+    ("who", "sees"),
+    [
+        (Principal("ada"), True),
+        (Principal("root"), True),
+        (Principal("zoe", frozenset({"admins"})), True),
+        (Principal("zoe", frozenset({"root", "ada"})), False),
+        (Principal("eve"), False),
+        (Principal(""), False),
+    ],
+)
+def test_the_lists_show_definitions_to_owners_and_administrators(who: Principal, sees: bool) -> None:
     view = replace(VIEW, owner="ada", query="SELECT secret FROM t")
-    tables = tables_of(view, administrators=["root"])
+    tables = tables_of(view, administrators=["root", "group:admins"])
     listed = [
-        asyncio.run(tables.function("mv_infos", {"database": view.name.database}, user)),
-        asyncio.run(tables.materialized_views(user, measured=False)),
+        asyncio.run(tables.function("mv_infos", {"database": view.name.database}, who)),
+        asyncio.run(tables.materialized_views(who, measured=False)),
     ]
     for table in listed:
         assert ("SELECT secret" in repr(table.rows)) == sees

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import assembly, settings_file
+from gateway.access_list import AccessList, Principal
 from gateway.config import ConfigError, Impersonator
 from gateway.errors import FreshgateError
 from gateway.login.impersonation import Impersonation
@@ -27,8 +28,8 @@ FILE = ["authentication=file"]
 
 
 SUPERSET = Login("superset", "secret", PLAIN)
-RULES = ("superset: * from 10.0.0.0/8, ::1", "hue: ada, bob", "knox: *, root")
-IMPERSONATION = Impersonation(map(Impersonator.parse, RULES), ["root", "eve"])
+RULES = ("superset: * from 10.0.0.0/8, ::1", "hue: ada, bob", "knox: *, root", "hal: group:analysts, group:admins, bob")
+IMPERSONATION = Impersonation(map(Impersonator.parse, RULES), AccessList.of(["root", "eve", "group:admins"]))
 
 
 def call(**configuration: str) -> OpenCall:
@@ -120,10 +121,32 @@ def test_who_may_name_another_user_follows_from_the_settings(overrides: list[str
         ("knox", "eve", "192.0.2.1:4711", False),
         ("ada", "bob", "10.1.2.3:4711", False),
         ("Superset", "ada", "10.1.2.3:4711", False),
+        ("hal", "bob", "10.1.2.3:4711", True),
+        ("hal", "ada", "10.1.2.3:4711", False),
+        ("hal", "analysts", "10.1.2.3:4711", False),
+        ("hal", "group:analysts", "10.1.2.3:4711", False),
     ],
 )
 def test_rules_say_who_may_name_whom_from_where(account: str, user: str, peer: str, *, allowed: bool) -> None:
-    assert IMPERSONATION.allows(account, user, peer) is allowed
+    assert IMPERSONATION.allows(account, Principal(user), peer) is allowed
+
+
+@pytest.mark.parametrize(
+    ("account", "user", "groups", "allowed"),
+    [
+        ("hal", "ada", {"analysts"}, True),
+        ("hal", "ada", {"others"}, False),
+        ("hal", "root", {"analysts"}, False),
+        ("hal", "ada", {"analysts", "admins"}, False),
+        ("hal", "ada", {"admins"}, False),
+        ("hal", "bob", {"admins"}, True),
+        ("superset", "ada", {"admins"}, False),
+        ("knox", "root", {"admins"}, True),
+    ],
+)
+def test_rules_name_groups_of_the_named_user(account: str, user: str, groups: set[str], *, allowed: bool) -> None:
+    """Administrators, also those by their groups, are meant only by their names."""
+    assert IMPERSONATION.allows(account, Principal(user, frozenset(groups)), "10.1.2.3:1") is allowed
 
 
 @pytest.mark.parametrize("handover", [ACCOUNT, EMBEDDED, Handover(PLAIN, checked=True)])

@@ -11,12 +11,12 @@ from gateway.wire.sasl import Login
 from tests.wire import calls
 
 HERE, AT_SPARK, RUNNING = (Handle(bytes((n,)) * 16, bytes((n + 1,)) * 16) for n in (1, 3, 5))
-LOGIN = Login("ádá", 'pass"word', "PLAIN")
+LOGIN = Login("ádá", 'pass"word', "PLAIN", groups=frozenset({"analysts", "ö"}))
 STATE = SessionState(AT_SPARK, False, False, True, True, True, (RUNNING, HERE), "spark-2:10000")
 
 
 def ticket(state: SessionState = STATE) -> Ticket:
-    session = SessionTicket(HERE, 9, "ádá", "127.0.0.1:1", LOGIN, calls.open_session(), state)
+    session = SessionTicket(HERE, 9, "ádá", "127.0.0.1:1", LOGIN, calls.open_session(), state, frozenset({"x"}))
     return Ticket(LOGIN, ("eve", "ádá"), (session, session))
 
 

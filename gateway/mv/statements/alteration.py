@@ -80,7 +80,7 @@ class Alteration:
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
-            self._rights.check(caller.user, view, "alter it")
+            self._rights.check(caller.who, view, "alter it")
             entry = self._catalog.entry(view.id)
             match statement.change:
                 case Rename() if other is not None:

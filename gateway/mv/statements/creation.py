@@ -57,7 +57,7 @@ class Creation:
         """
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         async with self._catalog.name_locks.of(name):
-            if not await self._clearance.check(statement, name, caller.user):
+            if not await self._clearance.check(statement, name, caller.who):
                 return
             await self._clearance.check_location(statement, name)
             storage = TableName(self._catalog.storage_database, _new_id(name))
@@ -96,7 +96,7 @@ class Creation:
 
         Raises what `create` refuses, as far as that is known without creating anything.
         """
-        await self._clearance.check(statement, name, caller.user)
+        await self._clearance.check(statement, name, caller.who)
         await self._clearance.check_location(statement, name)
         return await self._drafting.foresee(statement, name, caller)
 

@@ -65,7 +65,7 @@ class Dropping:
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
-            self._rights.check(caller.user, view, "drop it")
+            self._rights.check(caller.who, view, "drop it")
             above = ", ".join(str(each.name) for each in self._catalog.views() if view.id in each.views)
             if above and statement.restrict:
                 raise NotAllowed(f"The materialized view {name} is read by {above}. Drop that first.", "2BP01")
@@ -106,7 +106,7 @@ class Dropping:
         damage = self._catalog.damaged[name]
         if not damage.droppable:
             raise damaged(damage)
-        self._rights.check_owner(caller.user, damage.owner, name, "drop it")
+        self._rights.check_owner(caller.who, damage.owner, name, "drop it")
         if await self._names.shows(name, damage.storage):
             await caller.session.run(maintenance.drop_view(name))
         with contextlib.suppress(StatementFailed):  # The storage table may be missing or unreadable.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gateway.access_list import Principal
 from gateway.errors import DefinitionRefused, NameTaken, NoSuchView
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
@@ -93,13 +94,13 @@ class Clearance:
         self._rights = rights
         self._locations = locations
 
-    async def check(self, statement: CreateMaterializedView, name: TableName, user: str) -> bool:
+    async def check(self, statement: CreateMaterializedView, name: TableName, who: Principal) -> bool:
         """False if IF NOT EXISTS finds the view. Raises NameTaken, DefinitionRefused, NotAllowed, and what the
         metastore raises."""
         existing = await self._settlement.certain(name)
         if existing is not None:
             if statement.or_replace:
-                self._rights.check(user, existing, "replace it")
+                self._rights.check(who, existing, "replace it")
             if statement.if_not_exists or statement.or_replace:
                 return statement.or_replace
             raise NameTaken(

@@ -80,7 +80,7 @@ class Renaming:
             raise await self._names.no_such_view(other_name)
         if other_view.id == entry.view.id:
             raise DefinitionRefused(f"The materialized view {other_name} cannot replace itself. Name another one.")
-        self._rights.check(caller.user, other_view, "replace another view with it")
+        self._rights.check(caller.who, other_view, "replace another view with it")
         other = self._catalog.entry(other_view.id)
         for upper, lower in ((entry, other), (other, entry)):
             if lower.view.id in self._catalog.reads(upper.view.id):

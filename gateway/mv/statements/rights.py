@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gateway.access_list import NO_ONE, AccessList, Principal
 from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import SqlSession
@@ -20,8 +20,12 @@ class Caller:
     """The caller of a statement: the session at Spark, the user, and the namespace of unqualified names."""
 
     session: SqlSession
-    user: str
+    who: Principal
     namespace: Namespace
+
+    @property
+    def user(self) -> str:
+        return self.who.name
 
 
 def log_change(done: str, name: TableName, caller: Caller, began: float) -> None:
@@ -32,33 +36,33 @@ def log_change(done: str, name: TableName, caller: Caller, began: float) -> None
 class Rights:
     """Reading requires no right here: Spark checks the reader's rights, and checked the definition at its creation."""
 
-    def __init__(self, administrators: Iterable[str]) -> None:
-        self._administrators = frozenset(administrators)
+    def __init__(self, administrators: AccessList = NO_ONE) -> None:
+        self._administrators = administrators
 
-    def is_administrator(self, user: str) -> bool:
-        return user in self._administrators
+    def is_administrator(self, who: Principal) -> bool:
+        return self._administrators.names(who)
 
-    def is_owner(self, user: str, view: MaterializedView) -> bool:
+    def is_owner(self, who: Principal, view: MaterializedView) -> bool:
         """Whether the user may change the view, as its owner or as an administrator."""
-        return user == view.owner or self.is_administrator(user)
+        return who.name == view.owner or self.is_administrator(who)
 
-    def check(self, user: str, view: MaterializedView, action: str) -> None:
-        """Raises NotAllowed (42501) if `user` may not do `action` ("drop it") to the view."""
-        self.check_owner(user, view.owner, view.name, action)
+    def check(self, who: Principal, view: MaterializedView, action: str) -> None:
+        """Raises NotAllowed (42501) if the user may not do `action` ("drop it") to the view."""
+        self.check_owner(who, view.owner, view.name, action)
 
-    def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
+    def check_owner(self, who: Principal, owner: str | None, name: TableName, action: str) -> None:
         """The same by owner, for damaged views. If the owner cannot be read (None), only administrators may."""
-        if user == owner or self.is_administrator(user):
+        if who.name == owner or self.is_administrator(who):
             return
         if owner is None:
             raise NotAllowed(
-                f"The owner of the materialized view {name} cannot be read, so {user} may not {action}. Ask an "
+                f"The owner of the materialized view {name} cannot be read, so {who} may not {action}. Ask an "
                 f"administrator of the gateway (access.administrators).",
                 sqlstate="42501",
             )
         raise NotAllowed(
-            f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "
+            f"The materialized view {name} belongs to {owner}; {who} may not {action}. Ask the owner, or an "
             f"administrator of the gateway, or have the view given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
-            f"{user}.",
+            f"{who}.",
             sqlstate="42501",
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gateway.access_list import Principal
 from gateway.errors import FreshgateError
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
@@ -101,7 +102,7 @@ class CatalogTables:
         self._suggestions = suggestions
         self._rights = rights
 
-    async def function(self, name: str, arguments: Mapping[str, str], user: str) -> Table:
+    async def function(self, name: str, arguments: Mapping[str, str], who: Principal) -> Table:
         """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"), as the user may see them. Raises
         BadArguments."""
         wanted = "database" if name == "mv_infos" else "type"
@@ -114,17 +115,17 @@ class CatalogTables:
                 raise BadArguments(
                     'Invalid async materialized view metadata query: mv_infos() takes "database"="name of a database".'
                 )
-            return await self._mv_infos(value.lower(), user)
+            return await self._mv_infos(value.lower(), who)
         if value is None or value.lower() != "mv":
             raise BadArguments(f'{name}() supports only the type mv. Write {name}("type"="mv").')
         return await (self._jobs() if name == "jobs" else self._tasks())
 
     # --- Doris -------------------------------------------------------------------------------------
 
-    async def _mv_infos(self, database: str, user: str) -> Table:
+    async def _mv_infos(self, database: str, who: Principal) -> Table:
         views = [view for view in self._catalog.views() if view.name.database == database]
         states = await self._schemas.states(views)
-        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(user, view, *states[view.id])]))
+        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(who, view, *states[view.id])]))
 
     async def _rows(
         self, views: Iterable[MaterializedView], rows_of: Callable[[MaterializedView], Iterable[tuple[Value, ...]]]
@@ -137,7 +138,7 @@ class CatalogTables:
             await turn.pause()
         return rows
 
-    def _mv_info(self, user: str, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
+    def _mv_info(self, who: Principal, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
         last = self._catalog.entry(view.id).history.last
         properties = ", ".join(f"{key}={value}" for key, value in view.properties.items())
         return (
@@ -148,7 +149,7 @@ class CatalogTables:
             detail,
             "INIT" if last is None else "SUCCESS" if last.status is TaskStatus.SUCCESS else "FAIL",
             create_text.refresh_info(view.clauses, info.trigger_of(view)),
-            view.query if self._rights.is_owner(user, view) else None,
+            view.query if self._rights.is_owner(who, view) else None,
             f"EnvInfo{{ctlId='{view.namespace.catalog}', dbId='{view.namespace.database}'}}",
             f"{{{properties}}}",
             _partition_info(view),
@@ -191,7 +192,7 @@ class CatalogTables:
 
     # --- Freshgate ---------------------------------------------------------------------------------
 
-    async def materialized_views(self, user: str, *, measured: bool) -> Table:
+    async def materialized_views(self, who: Principal, *, measured: bool) -> Table:
         """freshgate.materialized_views, with the definitions of the user's own views; of all views for an
         administrator. `measured`: whether it needs rows and bytes, which Spark counts for new
         versions."""
@@ -199,16 +200,16 @@ class CatalogTables:
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
         rows = await self._rows(
-            views, lambda view: [self._everything(user, view, states[view.id], measures.get(view.id))]
+            views, lambda view: [self._everything(who, view, states[view.id], measures.get(view.id))]
         )
         return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
-    def rewrites(self, user: str) -> Table:
+    def rewrites(self, who: Principal) -> Table:
         """freshgate.rewrites: the shapes of the user's own queries; of all users for an administrator."""
-        everything = self._rights.is_administrator(user)
+        everything = self._rights.is_administrator(who)
         rows, characters = list[tuple[Value, ...]](), 0
         for asked, usage in reversed(self._usages.items()):
-            if not everything and asked.user != user:
+            if not everything and asked.user != who.name:
                 continue
             characters += len(asked.shape)
             if len(rows) == REWRITE_ROWS_MAX or characters > REWRITE_CHARACTERS_MAX:
@@ -216,13 +217,13 @@ class CatalogTables:
             rows.append(_rewrite(asked, usage))
         return Table(REWRITES, rows)
 
-    async def suggested_views(self, user: str) -> Table:
+    async def suggested_views(self, who: Principal) -> Table:
         """freshgate.suggested_views: for the user's own queries; for those of all users for an administrator."""
-        found = await self._suggestions.of(None if self._rights.is_administrator(user) else user)
+        found = await self._suggestions.of(None if self._rights.is_administrator(who) else who.name)
         return Table(SUGGESTED_VIEWS, [_suggestion(each) for each in found[:SUGGESTION_ROWS_MAX]])
 
     def _everything(
-        self, user: str, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
+        self, who: Principal, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
     ) -> tuple[Value, ...]:
         history = self._catalog.entry(view.id).history
         last, last_refresh = history.last, history.last_refresh
@@ -259,7 +260,7 @@ class CatalogTables:
             "PAUSED" if view.paused else "RUNNING",
             moment_text(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
             moment_text(view.created_at),
-            view.query if self._rights.is_owner(user, view) else None,
+            view.query if self._rights.is_owner(who, view) else None,
             str(view.storage),
             incremental_rebuild(view),
             view_properties.rewrite_enabled(view.properties),

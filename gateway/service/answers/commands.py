@@ -129,4 +129,4 @@ def _taken_for_path(name: str) -> SyntaxRefused:
 
 
 async def _caller(session: Session) -> Caller:
-    return Caller(await session.sql(), session.user, await session.resolve_namespace())
+    return Caller(await session.sql(), session.who, await session.resolve_namespace())

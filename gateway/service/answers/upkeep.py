@@ -43,7 +43,7 @@ class Upkeep:
     async def refresh(
         self, command: RefreshMaterializedView, view: MaterializedView, session: Session, report: Report
     ) -> Result:
-        self._rights.check(session.user, view, "refresh it")
+        self._rights.check(session.who, view, "refresh it")
         check_method(command, view)
         if command.partitions:
             await self._partitions.check(view, command.partitions)
@@ -59,7 +59,7 @@ class Upkeep:
 
     async def pause(self, command: PauseJob, view: MaterializedView, session: Session, report: Report) -> None:
         paused = command.paused
-        self._rights.check(session.user, view, "pause its job" if paused else "resume its job")
+        self._rights.check(session.who, view, "pause its job" if paused else "resume its job")
         await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
         if paused:
             self._tasks.forget_automatic(view.id)
@@ -67,11 +67,11 @@ class Upkeep:
                 report(line)
 
     async def cancel(self, command: CancelTask, view: MaterializedView, session: Session) -> None:
-        self._rights.check(session.user, view, "cancel its tasks")
+        self._rights.check(session.who, view, "cancel its tasks")
         await self._tasks.cancel(view.id, command.task, session.user)
 
     async def analyze(self, command: Analyze, view: MaterializedView, session: Session) -> None:
-        self._rights.check(session.user, view, "analyze it")
+        self._rights.check(session.who, view, "analyze it")
         await self._metastore.run(maintenance.analyze(view.storage, command.rest))
 
 

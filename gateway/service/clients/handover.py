@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gateway.access_list import Principal
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.login.impersonation import NOBODY, Impersonation
@@ -70,7 +71,7 @@ class Handover:
         for other in sorted(named - {account}):
             if len(named) > 1:
                 raise _not_allowed(account, other, "it names more than one user")
-            if not self.impersonation.allows(account, other, peer):
+            if not self.impersonation.allows(account, Principal(other), peer):
                 raise _not_allowed(account, other, f"access.impersonators does not allow it from {peer or 'anywhere'}")
         return named.pop()
 

@@ -318,6 +318,7 @@ class Opening:
         elsewhere = self._sessions.leads_elsewhere
         session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
+        session.groups = self.login.groups if self._user == self.login.user else frozenset()
         session.continuity.came_as, session.continuity.moves = self.login, self.moves
         session.tied = session.continuity.ties = self._handover.mechanism != HTTP
         session.at = self._at or ""
@@ -362,7 +363,7 @@ class Opening:
             session = Session(
                 each.handle, each.protocol, each.user, login, call, each.open_payload, self._sides, elsewhere
             )
-            session.peer, session.account = each.peer, each.login.user
+            session.peer, session.account, session.groups = each.peer, each.login.user, each.groups
             session.continuity.came_as, session.continuity.moves = each.login, self.moves
             session.continuity.ties = self._handover.mechanism != HTTP
             session.arrive(each.state)
@@ -544,6 +545,7 @@ def _ticket(session: Session, state: SessionState) -> SessionTicket:
         session.continuity.came_as,
         session.open_payload,
         state,
+        session.groups,
     )
 
 

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from gateway import loops
+from gateway.access_list import Principal
 from gateway.errors import FreshgateError, LimitReached, StatementFailed, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.pending_statement import PendingStatement, settle
@@ -107,6 +108,8 @@ class Session:
 
     at = ""
     """The name of the server at which it is, if there are several."""
+    groups: frozenset[str] = frozenset()
+    """The groups of `user`, as they were when it was opened."""
 
     def __init__(
         self,
@@ -173,6 +176,11 @@ class Session:
         self.pending: dict[PendingStatement, None] = {}
         """Statements whose end is not known, and that change what names mean, or relevant settings."""
         self.settings = SessionSettings(call.configuration)
+
+    @property
+    def who(self) -> Principal:
+        """Whose rights count in it."""
+        return Principal(self.user, self.groups)
 
     async def sql(self) -> SqlSession:
         """Runs the gateway's own statements in this session. Raises UpstreamLost."""

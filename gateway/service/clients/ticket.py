@@ -45,6 +45,8 @@ class SessionTicket:
     login: Login
     open_payload: bytes
     state: SessionState
+    groups: frozenset[str] = frozenset()
+    """Those of `user`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,24 @@ class Ticket:
         """Raises WireError for anything that `encoded` does not return."""
         try:
             login, users, sessions = json.loads(data)
-            return cls(Login(*login), tuple(users), tuple(_read_session(each) for each in sessions))
+            return cls(_read_login(login), tuple(users), tuple(_read_session(each) for each in sessions))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise WireError("the ticket of a client cannot be read") from error
 
 
-def _login(login: Login) -> list[str]:
-    return [login.user, login.password, login.mechanism]
+def _login(login: Login) -> list[object]:
+    return [login.user, login.password, login.mechanism, sorted(login.groups)]
+
+
+def _read_login(fields: list[object]) -> Login:
+    user, password, mechanism, groups = fields
+    return Login(str(user), str(password), str(mechanism), groups=_read_groups(groups))
+
+
+def _read_groups(value: object) -> frozenset[str]:
+    if not isinstance(value, list):
+        raise TypeError("a list")
+    return frozenset(str(each) for each in value)
 
 
 def _handle(handle: Handle) -> str:
@@ -95,11 +108,12 @@ def _session(each: SessionTicket) -> list[object]:
         [state.rewrites, state.keeps_results, state.whole_snapshot, state.in_transaction, state.collects_in_parts],
         [_handle(running) for running in state.running],
         state.at,
+        sorted(each.groups),
     ]
 
 
 def _read_session(fields: list[object]) -> SessionTicket:
-    handle, protocol, user, peer, login, payload, upstream, flags, running, at = fields
+    handle, protocol, user, peer, login, payload, upstream, flags, running, at, groups = fields
     if not (isinstance(login, list) and isinstance(flags, list) and isinstance(running, list)):
         raise TypeError("a list")
     if not isinstance(protocol, int):
@@ -116,4 +130,13 @@ def _read_session(fields: list[object]) -> SessionTicket:
         str(at),
     )
     data = base64.b64decode(str(payload))
-    return SessionTicket(_read_handle(str(handle)), protocol, str(user), str(peer), Login(*login), data, state)
+    return SessionTicket(
+        _read_handle(str(handle)),
+        protocol,
+        str(user),
+        str(peer),
+        _read_login(login),
+        data,
+        state,
+        _read_groups(groups),
+    )

@@ -33,7 +33,7 @@ class CatalogRows:
         rows: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         for call in known.catalog_calls:
             if (asked := (call.function, call.arguments)) not in rows:
-                table = await self.tables.function(call.function, dict(call.arguments), session.user)
+                table = await self.tables.function(call.function, dict(call.arguments), session.who)
                 rows[asked] = await _inline(table)
             splices.append((call.start, call.end, rows[asked]))
             if not call.aliased:
@@ -63,15 +63,15 @@ class CatalogRows:
         if schema != "freshgate":
             return await self.tables.information_schema(database)
         if name == "rewrites":
-            return self.tables.rewrites(session.user)
+            return self.tables.rewrites(session.who)
         if name == "suggested_views":
-            return await self.tables.suggested_views(session.user)
+            return await self.tables.suggested_views(session.who)
         if name == "gateway":
             return self.about().table
         if name == "gateways":
             return self.members.table()
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
-        return await self.tables.materialized_views(session.user, measured=measured)
+        return await self.tables.materialized_views(session.who, measured=measured)
 
 
 async def _inline(table: Table) -> str:
