@@ -70,6 +70,15 @@ class WhenStale(StrEnum):
     FAIL = "FAIL"
 
 
+class Security(StrEnum):
+    """The rights that decide which rows of a view a reader is shown, as in Presto and Trino."""
+
+    DEFINER = "DEFINER"
+    """Every reader of the view is shown the rows that its refresh was shown."""
+    INVOKER = "INVOKER"
+    """Each reader is shown the rows that the definition has for that user."""
+
+
 class Consistency(StrEnum):
     """How fresh a view must be to answer a query that does not name it."""
 
@@ -155,6 +164,8 @@ class CreateClauses:
     keys: tuple[str, ...] = ()
     """Doris' [DUPLICATE] KEY: stored, without effect in Spark."""
     duplicate: bool = False
+    security: Security | None = None
+    """None: never said; the rows are those that the gateway's account was shown, for every reader."""
 
 
 # --- statements that the gateway executes itself ---------------------------------------------------------
@@ -256,7 +267,22 @@ class SetComment:
     comment: str | None
 
 
-Change = Rename | SetProperties | UnsetProperties | SetRefreshing | DropSchedule | ReplaceWith | SetOwner | SetComment
+@dataclass(frozen=True, slots=True)
+class SetSecurity:
+    security: Security
+
+
+Change = (
+    Rename
+    | SetProperties
+    | UnsetProperties
+    | SetRefreshing
+    | DropSchedule
+    | ReplaceWith
+    | SetOwner
+    | SetComment
+    | SetSecurity
+)
 
 
 @dataclass(frozen=True, slots=True)

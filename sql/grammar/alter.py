@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sql.grammar import property_list, refresh, view_properties
+from sql.grammar import property_list, refresh, security, view_properties
 from sql.grammar.cursor import SYNTAX, Grammar
 from sql.names import Parts
 from sql.statement import (
@@ -22,6 +22,7 @@ from sql.statement import (
     SetOwner,
     SetProperties,
     SetRefreshing,
+    SetSecurity,
     UnsetProperties,
 )
 
@@ -68,13 +69,15 @@ def _rename(grammar: Grammar) -> Rename:
 
 
 def _set(grammar: Grammar) -> Change:
-    """Parses what follows SET: (…), TBLPROPERTIES (…), OWNER and others."""
+    """Parses what follows SET: (…), TBLPROPERTIES (…), OWNER, SECURITY and others."""
     place = grammar.position
     if (found := refresh.property_clause(grammar)) is not None:
         return _one_property(grammar, found, place)
     if grammar.accept("OWNER"):
         grammar.accept("TO")
         return _owner(grammar)
+    if grammar.accept("SECURITY"):
+        return SetSecurity(security.security(grammar))
     if grammar.accept("AUTHORIZATION"):
         if grammar.sees("ROLE") and grammar.sees_identifier(1):
             raise grammar.problem("a user (a role cannot own a view)")
@@ -87,7 +90,7 @@ def _set(grammar: Grammar) -> Change:
         return _known_properties(grammar, place, property_list.unbracketed(grammar))
     grammar.accept("OPTIONS")
     if not grammar.sees("("):
-        raise grammar.problem("(properties), TBLPROPERTIES, OWNER, WHEN STALE or GRACE PERIOD after SET")
+        raise grammar.problem("(properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE or GRACE PERIOD after SET")
     return _known_properties(grammar, place, property_list.pairs(grammar, free=False, bare=True))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sql.grammar import layout_clauses, property_list, refresh
+from sql.grammar import layout_clauses, property_list, refresh, security
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
 from sql.lexed import Cursor, Lexed
 from sql.scan import QUOTES, Lexeme
@@ -340,6 +340,7 @@ _CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
         _set("file_format", lambda grammar: layout_clauses.file_format(grammar, "STORED AS")),
     ),
     (("LOCATION",), "location", _set("location", _location)),
+    (("SECURITY",), "security", _set("security", security.security)),
     (("KEY",), "keys", _key),
     (("DUPLICATE", "KEY"), "keys", _duplicate_key),
     (("TABLESPACE",), "tablespace", _tablespace),

@@ -73,6 +73,8 @@ def _clause_lines(clauses: CreateClauses) -> Iterator[str]:
         yield f"LOCATION {string_token(clauses.location)}"
     if clauses.keys:
         yield f"{'DUPLICATE ' if clauses.duplicate else ''}KEY ({_names(clauses.keys)})"
+    if clauses.security is not None:
+        yield f"SECURITY {clauses.security}"
 
 
 def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:

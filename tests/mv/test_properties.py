@@ -42,6 +42,7 @@ from sql.statement import (
     Partitioning,
     Refreshing,
     Schedule,
+    Security,
     Trigger,
 )
 from sql.texts.create_text import create_statement
@@ -109,6 +110,7 @@ clauses = st.builds(
     location=st.none() | texts,
     keys=columns,
     duplicate=st.booleans(),
+    security=st.none() | st.sampled_from(Security),
 )
 schemas = st.builds(Schema, texts, st.lists(st.tuples(words, texts), max_size=3).map(tuple), st.booleans())
 causes = st.builds(Cause, st.sampled_from(TriggerMode), texts, columns, st.booleans(), method=methods)
@@ -288,6 +290,7 @@ EVERY_CLAUSE = CreateClauses(
     location="/data/views/v",
     keys=("k",),
     duplicate=True,
+    security=Security.INVOKER,
 )
 
 

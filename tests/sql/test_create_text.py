@@ -20,6 +20,7 @@ from sql.statement import (
     Partitioning,
     Refreshing,
     Schedule,
+    Security,
     Trigger,
 )
 from sql.texts.create_text import create_statement, qualified, recurring_strategy, refresh_info
@@ -84,6 +85,7 @@ def clauses(draw: st.DrawFn) -> CreateClauses:
         location=draw(st.none() | texts.filter(str.strip)),
         keys=keys,
         duplicate=duplicate,
+        security=draw(st.none() | st.sampled_from(Security)),
     )
 
 

@@ -45,6 +45,7 @@ from sql.statement import (
     Partitioning,
     Refreshing,
     Schedule,
+    Security,
     Trigger,
 )
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
@@ -437,6 +438,8 @@ def _read_clauses(record: dict[str, Any]) -> CreateClauses:
         location=record["location"],
         keys=tuple(record["keys"]),
         duplicate=record["duplicate"],
+        # Earlier releases did not write it.
+        security=(security := record.get("security")) and Security(security),
     )
 
 

@@ -14,7 +14,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
-from sql.statement import CreateClauses, ListedColumn, Method, WhenStale
+from sql.statement import CreateClauses, ListedColumn, Method, Security, WhenStale
 from sql.texts import maintenance
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
@@ -392,6 +392,11 @@ class MaterializedView:
         """
         own = self.clauses.refreshing.method or Method.AUTO
         return Method.COMPLETE if cause.complete or own is Method.COMPLETE else cause.method or own
+
+    @property
+    def security(self) -> Security:
+        """The rights that decide which rows a reader is shown."""
+        return self.clauses.security or Security.DEFINER
 
     @property
     def calls_functions(self) -> bool:

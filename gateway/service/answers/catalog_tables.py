@@ -264,6 +264,7 @@ class CatalogTables:
             str(view.storage),
             incremental_rebuild(view),
             view_properties.rewrite_enabled(view.properties),
+            view.security.value,
         )
 
 
@@ -481,6 +482,7 @@ MATERIALIZED_VIEWS = (
     ("created_at", "TIMESTAMP"),
     *_strings("definition", "storage_table", "incremental_rebuild"),
     ("rewriting_enabled", "BOOLEAN"),
+    ("security", "STRING"),
 )
 ABOUT = (
     ("storage_database", "STRING"),

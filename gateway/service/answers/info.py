@@ -37,6 +37,7 @@ SHOW_COLUMNS = (
     ResultColumn("owner", comment="Owner of the materialized view"),
     ResultColumn("mode", comment="What starts a refresh, and for how long the rows count as valid, in Hive's words"),
     ResultColumn("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
+    ResultColumn("security", comment="By whose rights its rows are shown: DEFINER or INVOKER"),
 )
 PARTITION_COLUMNS = (
     ResultColumn("PartitionId", Type.BIGINT),
@@ -78,7 +79,7 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         if database in {None, view.name.database} and matches(view.name.table)
     ]
     rows += [
-        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem)
+        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem, None)
         for damage in catalog.damaged.values()
         if database in {None, damage.name.database} and matches(damage.name.table)
     ]
@@ -100,6 +101,7 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         view.owner,
         _mode(view),
         view.comment,
+        view.security.value,
     )
 
 
@@ -229,6 +231,7 @@ def describe_extended(
         "When Stale": view.when_stale.value,
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
         "Base Tables": ", ".join(base_names(catalog, view)),
+        "Security": view.security.value,
         "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
         **_layout(view.clauses),
         "Storage Table": str(view.storage),

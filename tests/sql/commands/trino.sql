@@ -35,6 +35,22 @@ CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['a', 'b']) AS SELECT 1 AS
 --> SyntaxProblem a view is partitioned by one column: write it as partitioning = ARRAY['column'] (line 1, column 35)
 CREATE MATERIALIZED VIEW mv USING orc WITH (format = 'ORC') AS SELECT 1 AS a;
 --> SyntaxProblem expected one clause for the file format, which USING already sets, found format (line 1, column 45)
+CREATE OR REPLACE MATERIALIZED VIEW mv SECURITY INVOKER GRACE PERIOD 10 MINUTE COMMENT 'c' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' comment='c' properties=grace_period=600 or_replace=True security='INVOKER'
+CREATE MATERIALIZED VIEW IF NOT EXISTS mv (a) PARTITION BY (a) SECURITY DEFINER TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' columns=a properties=a=b if_not_exists=True partitioning(column='a' follows=True) security='DEFINER'
+CREATE MATERIALIZED VIEW mv SECURITY OWNER AS SELECT 1 AS a;
+--> SyntaxProblem expected DEFINER or INVOKER after SECURITY, found OWNER (line 1, column 38)
+CREATE MATERIALIZED VIEW mv SECURITY INVOKER SECURITY DEFINER AS SELECT 1 AS a;
+--> SyntaxProblem expected SECURITY only once, found SECURITY (line 1, column 46)
+CREATE MATERIALIZED VIEW security SECURITY INVOKER AS SELECT 1 AS a;
+--> CreateMaterializedView name=security query='SELECT 1 AS a' security='INVOKER'
+ALTER MATERIALIZED VIEW mv SET SECURITY INVOKER;
+--> AlterMaterializedView name=mv change=SetSecurity security='INVOKER'
+ALTER MATERIALIZED VIEW mv SET SECURITY DEFINER;
+--> AlterMaterializedView name=mv change=SetSecurity security='DEFINER'
+ALTER MATERIALIZED VIEW mv SET SECURITY;
+--> SyntaxProblem expected DEFINER or INVOKER after SECURITY, found the end of the statement (line 1, column 40)
 REFRESH MATERIALIZED VIEW order_totals;
 --> RefreshMaterializedView name=order_totals
 ALTER MATERIALIZED VIEW IF EXISTS people RENAME TO users;
