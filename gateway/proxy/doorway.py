@@ -1,7 +1,8 @@
 """The clients of a gateway that does not lead: passes their bytes to the leader, and holds them while nobody leads.
 
 The bytes are not read while the leader serves. When it has gone, the client stays: the door answers what the client
-still waits for with an error, and presents the client's ticket to the next leader (`wire.chunks`).
+still waits for with an error, and presents the client's ticket to the next leader (`wire.chunks`). A client over HTTP
+has no ticket, because its sessions belong to no connection: it is answered, and its next request goes to that leader.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from gateway.proxy.capacity import Capacity
 from gateway.proxy.entrance import Host, Port
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
+from gateway.proxy.lost_requests import Told, over_binary, over_http
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import set_socket_options
 from gateway.service.answers.without_leader import unanswered as answer_for_lost
 from gateway.service.answers.without_leader import unserved
+from gateway.wire import http_calls
 from gateway.wire.chunks import Chunk, ChunkReader
 from gateway.wire.frame import WireError
 from gateway.wire.preface import Preface, Role, ticket_digest
@@ -179,7 +182,7 @@ class Passage(asyncio.Protocol):
         """Since when the client waits for a leader; None if it waits for nothing."""
         self._ticket = b""
         self._earlier = ""
-        """The leader that gave the ticket."""
+        """The leader that gave the ticket, or has left the client."""
         self._framed = False
         self._chunks = ChunkReader()
         self._unanswered = bytearray()
@@ -257,8 +260,8 @@ class Passage(asyncio.Protocol):
     def _preface(self, leader: Leader) -> Preface:
         host, port = self._peer()
         secure = self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
-        digest = ticket_digest(self._ticket) if self._ticket else ""
-        return Preface(Role.CLIENT, leader.name, self._port.transport, host, port, secure, digest, self._earlier)
+        digest, earlier = (ticket_digest(self._ticket), self._earlier) if self._ticket else ("", "")
+        return Preface(Role.CLIENT, leader.name, self._port.transport, host, port, secure, digest, earlier)
 
     def _begin(self, leader: Leader, link: LeaderLink) -> bool:
         """Passes on from here; False if there is another leader meanwhile, or the connection is lost again."""
@@ -417,6 +420,8 @@ class Passage(asyncio.Protocol):
 
     def leader_gone(self) -> None:
         """Waits for the next leader, if the client can go on there."""
+        if self._left and self._leader is not None:
+            self._earlier = self._leader.name
         self._link = self._leader = None
         closing = self._transport is None or self._transport.is_closing() or self._doorway.closing
         unanswered = bytes(self._unanswered)
@@ -424,7 +429,12 @@ class Passage(asyncio.Protocol):
         if self._gone:
             self._wait()
             return
-        if closing or not self._ticket or self._partly or self._beyond:
+        if closing or self._partly or (self._port.tied and (self._beyond or not self._ticket)):
+            self.close()
+            return
+        if self._beyond:
+            self._beyond = False
+            self._write(http_calls.unknown())
             self.close()
             return
         self._read_client(wanted=True)
@@ -450,22 +460,23 @@ class Passage(asyncio.Protocol):
         self._held_since = None
         if not received:
             return True
-        wire = self._port.open_wire()
         try:
-            wire.resume(framed=self._framed)
-            requests = [each for each in wire.receive(received) if isinstance(each, bytes)]
-            replies = b"".join(wire.send(answer(each)) for each in requests)
+            told = self._told(received, answer)
         except WireError as error:
             log.info("client %s closed: %s", self._peer()[0], error)
             self.close()
             return False
-        if requests and wire.partial:
+        self._held += told.kept
+        self._write(told.answers)
+        if told.ends:
             self.close()
-            return False
-        if not requests:
-            self._held += received
-        self._write(replies)
-        return True
+        return not told.ends
+
+    def _told(self, received: bytes, answer: Callable[[bytes], bytes]) -> Told:
+        """Raises WireError."""
+        if not self._port.tied:
+            return over_http(received)
+        return over_binary(self._port.open_wire(), received, answer, framed=self._framed)
 
     def leader_writable(self, writable: bool) -> None:
         self._read_client(wanted=writable)

@@ -256,10 +256,12 @@ class Relay(asyncio.Protocol):
             return
         self._repeat = None
         self._queue.clear()
-        if self._dispatcher is None or not self._dispatcher.logged_in or not self._writable:
+        has_session = self._dispatcher is not None and self._dispatcher.logged_in
+        if not self._writable or (self._wire.tied and not has_session):
             door.close()
         else:
-            self._dispatcher.moving.left()
+            if self._dispatcher is not None:
+                self._dispatcher.moving.left()
             if self.waiting:
                 door.cut()
             else:
@@ -488,7 +490,7 @@ class Relay(asyncio.Protocol):
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
-        if self._door is not None and self._dispatcher.moving.leaving:
+        if self._door is not None and self._dispatcher.moving.leaves(request):
             self._move_on(self._door)
             return
         if self._origin != self._reported:

@@ -104,9 +104,8 @@ class Moving(Protocol):
         """The client comes from another leader, where it has logged in with the login that is returned. Called in the
         place of `Dispatcher.login`. Raises WireError."""
 
-    @property
-    def leaving(self) -> bool:
-        """Whether this gateway is being stopped and has nothing more to do for the client."""
+    def leaves(self, request: bytes) -> bool:
+        """Whether this gateway is being stopped, and leaves the client with this request to the next leader."""
 
     def left(self) -> None:
         """The next leader goes on with the client. `Dispatcher.client_lost` follows."""

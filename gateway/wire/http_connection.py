@@ -401,8 +401,8 @@ class HttpClientConnection:
         return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
 
     def refuse_connection(self, message: str, data: bytes) -> bytes:
-        """The client reads it as the answer to its first request."""
-        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
+        """The client reads it as the answer to its first request, and may send that again."""
+        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message, "Retry-After: 2")
 
     def send(self, payload: bytes) -> bytes:
         """Returns a whole reply in the client's encoding."""

@@ -216,6 +216,9 @@ class Service:
         self.replies = int(replies)
         return Login(self.user, "x", PLAIN if self.user else NOSASL)
 
+    def leaves(self, request: bytes) -> bool:
+        return self.leaving
+
     def left(self) -> None:
         self.calls.append("left")
 
@@ -297,7 +300,8 @@ async def gateway(
         return ClientConnection(transports, limits)
 
     traffic = Traffic()
-    port = Port("127.0.0.1", 0, open_wire, proxies=proxies or TrustedProxies())
+    transport = "http" if http else "binary"
+    port = Port("127.0.0.1", 0, open_wire, tied=not http, proxies=proxies or TrustedProxies(), transport=transport)
     listener = Listener(Entrance([port], limits.login_seconds), limits, open_client, connect_upstream, traffic)
     await listener.start()
     gate = Gateway(listener, spark, services, limits, traffic)

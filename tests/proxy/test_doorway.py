@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import trustme
+from message_stream import http_reply
 
 from gateway.config import Address
 from gateway.proxy import leader_link
@@ -27,11 +28,17 @@ from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
-from gateway.wire.connection import ClientConnection
+from gateway.wire import http_calls
+from gateway.wire.connection import ClientConnection, ClientEnd
+from gateway.wire.cookies import Cookies
 from gateway.wire.frame import WireLimits
+from gateway.wire.http_connection import HttpClientConnection
+from gateway.wire.message import peek
 from gateway.wire.preface import Preface, Role, Welcome, ticket_digest
 from gateway.wire.sasl import COMPLETE, negotiation
 from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
+from tests.proxy.test_http_relay import post
+from tests.proxy.test_http_relay import reply as http_reply_of
 from tests.wire import calls
 
 SECRET = "s" * 32
@@ -94,7 +101,14 @@ async def door(
         doorway = Doorway(
             trust, Capacity(door_limits.connections_max, traffic), wait_seconds, limits.buffer_bytes_max, traffic
         )
-        port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), certificate, transport=transport)
+        cookies = Cookies(60)
+
+        def open_wire() -> ClientEnd:
+            if http:
+                return HttpClientConnection(limits, cookies, secure=False)
+            return ClientConnection(BOTH, limits)
+
+        port = Port("127.0.0.1", 0, open_wire, certificate, tied=not http, transport="http" if http else transport)
         entrance = Entrance([port], 10)
         await entrance.bind(doorway)
         leader = Leader(MARK, Address("127.0.0.1", inner.numbers[0]))
@@ -464,14 +478,113 @@ async def test_no_other_ticket_is_taken_than_the_one_announced() -> None:
         assert it.gate.services == []
 
 
-async def test_clients_over_http_are_closed_with_their_leader() -> None:
+async def answered(it: Door, request: bytes, peer: Peer | None = None) -> tuple[int, bytes]:
+    """The status and body of the reply to a call over HTTP."""
+    peer = peer if peer is not None else await it.dial()
+    peer.writer.write(post(request))
+    return await http_reply_of(peer)
+
+
+async def test_a_client_over_http_goes_on_at_the_next_leader() -> None:
     async with door(http=True) as it:
         it.lead()
         peer = await it.dial()
-        peer.writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert (await peer.reader.readline()).startswith(b"HTTP/1.1 ")
-        it.doorway.lead_to(replace(it.leader, mark="other"))
-        await peer.closed()
+        for mark in ("second", "third"):
+            assert await answered(it, calls.status(), peer) == (200, echo_of(calls.status()))
+            next_leader(it, mark)
+        assert await answered(it, calls.execute("SELECT 1"), peer) == (200, echo_of(calls.execute("SELECT 1")))
+        it.doorway.lead_to(None)
+        peer.writer.write(post(calls.fetch()))
+        await until(lambda: any(each._held for each in it.doorway._passages))
+        it.doorway.hand_over(it.gate.listener)
+        assert await http_reply_of(peer) == (200, echo_of(calls.fetch()))
+        # Each leader checks the login.
+        assert [each.calls[0] for each in it.gate.services] == ["login"] * 4
+
+
+@pytest.mark.parametrize(
+    ("request_", "sqlstate"),
+    [
+        (calls.execute("INSERT INTO t VALUES (1)"), b"08007"),
+        (calls.status(), b"08007"),
+        (calls.execute("SELECT 1"), b"08S01"),
+    ],
+)
+async def test_a_call_over_http_is_answered_once_and_not_sent_again(request_: bytes, sqlstate: bytes) -> None:
+    async with door(service=unanswering([]), http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        peer.writer.write(post(request_))
+        await until(lambda: it.gate.has(peek(request_).name))
+        next_leader(it)
+        status, body = await http_reply_of(peer)
+        assert status == 200
+        assert sqlstate in body
+        assert await peer.closed() == b""
+        sent = [call for each in it.gate.services for call in each.calls]
+        assert sent.count(peek(request_).name) == 1
+
+
+@pytest.mark.parametrize(
+    "sent", [post(b"no call"), b"no HTTP\r\n\r\n", post(calls.execute("x" * 70_000)), post(calls.status()) + b"POST"]
+)
+async def test_what_cannot_be_read_gets_a_502(sent: bytes) -> None:
+    """Hive's driver would repeat a request that is not answered at all."""
+    async with door(service=unanswering([]), http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        await until(lambda: bool(it.gate.listener._relays))
+        (relay,) = it.gate.listener._relays
+        # The leader reads nothing.
+        relay._slices._read = lambda data: None
+        peer.writer.write(sent)
+        await until(lambda: any(each._unanswered or each._beyond for each in it.doorway._passages))
+        await asyncio.sleep(0)
+        it.doorway.lead_to(None)
+        status, body = await http_reply_of(peer)
+        assert (status, body) == (502, http_calls.UNKNOWN.encode() + b"\n")
+        assert await peer.closed() == b""
+
+
+async def test_part_of_a_request_over_http_waits_for_the_next_leader() -> None:
+    async with door(http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        whole = post(calls.execute("SELECT 1"))
+        peer.writer.write(whole[:-5])
+        await until(lambda: any(len(each._unanswered) == len(whole) - 5 for each in it.doorway._passages))
+        next_leader(it)
+        peer.writer.write(whole[-5:])
+        assert await http_reply_of(peer) == (200, echo_of(calls.execute("SELECT 1")))
+
+
+async def test_a_request_over_http_that_no_leader_has_had_may_be_sent_again() -> None:
+    async with door(http=True, wait_seconds=0.05) as it:
+        peer = await it.dial()
+        peer.writer.write(post(calls.status()))
+        answer = await http_reply(peer.reader)
+        assert (answer.status, answer.fields["retry-after"]) == (503, "2")
+        assert NOBODY.encode() in answer.body
+
+
+async def test_a_leader_that_is_stopped_gives_back_a_call_over_http() -> None:
+    async with door(http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        assert await answered(it, calls.status(), peer) == (200, echo_of(calls.status()))
+        it.gate.service.leaving = True
+        peer.writer.write(post(calls.execute("INSERT INTO t VALUES (1)")))
+        await until(lambda: any(each._left for each in it.doorway._passages))
+        assert not it.gate.has("ExecuteStatement")
+        # Also a client that has sent nothing meanwhile stays.
+        idle = await it.dial()
+        await until(lambda: len(it.gate.listener._relays) == 1)
+        next(iter(it.gate.listener._relays)).close()
+        await until(lambda: sum(each._left for each in it.doorway._passages) == 2)
+        next_leader(it)
+        insert = calls.execute("INSERT INTO t VALUES (1)")
+        assert await http_reply_of(peer) == (200, echo_of(insert))
+        assert await answered(it, calls.status(), idle) == (200, echo_of(calls.status()))
 
 
 async def test_a_client_is_closed_with_the_leaders_end() -> None:

@@ -231,11 +231,11 @@ def test_a_gateway_leaves_when_nothing_is_left_to_do() -> None:
     async def check() -> None:
         leader = gateway(KeptSessions())
         client, session = await passed_on(leader)
-        assert not client.moving.leaving
+        assert not client.moving.leaves(calls.status())
         leader.sessions.stopping = True
-        assert client.moving.leaving
+        assert client.moving.leaves(calls.status())
         session.outstanding = 1
-        assert not client.moving.leaving
+        assert not client.moving.leaves(calls.status())
 
     run(check)
 

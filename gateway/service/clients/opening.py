@@ -334,10 +334,17 @@ class Opening:
         """Implements `decision.Moving`."""
         self._has_left = True
 
-    @property
-    def leaving(self) -> bool:
+    def leaves(self, request: bytes) -> bool:
         """Implements `decision.Moving`."""
-        return self._sessions.stopping and not any(each.is_busy() for each in self._mine)
+        if not self._sessions.stopping:
+            return False
+        if not self._over_http:
+            return not any(each.is_busy() for each in self._mine)
+        # Only this gateway has the rows of what ran here.
+        with contextlib.suppress(WireError):
+            handle = message.request_handle(request)
+            return handle is None or self._sessions.find_operation(handle, self.users) is None
+        return False
 
     def ticket(self) -> bytes | None:
         """What the next leader needs to go on with this client; None if it is as it was at the last call."""
