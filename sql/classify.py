@@ -27,6 +27,7 @@ _SECOND_WORDS = {
     "explain": frozenset({"materialized", "rewrite"}),
     "show": frozenset({"materialized", "jobs", "tasks", "gateways"}),
     "call": frozenset({"refresh_materialized_view"}),
+    **dict.fromkeys(("grant", "revoke"), frozenset({"materialized", "refresh"})),
 }
 """By first word, the words of which each of the gateway's own statements contains one."""
 _NONE = frozenset[str]()

@@ -272,6 +272,33 @@ class SetSecurity:
     security: Security
 
 
+class GranteeKind(StrEnum):
+    """Whom a right is granted to. A role is a group: logins bring no other names of several users."""
+
+    USER = "USER"
+    GROUP = "GROUP"
+    PUBLIC = "PUBLIC"
+    """Everybody."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grantee:
+    kind: GranteeKind
+    name: str = ""
+    """As logins bring it, in their case. Empty for PUBLIC."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class SetRefreshers:
+    """GRANT REFRESH, or REVOKE: who may refresh the view besides its owner."""
+
+    grantees: tuple[Grantee, ...]
+    granted: bool = True
+
+
 Change = (
     Rename
     | SetProperties
@@ -282,12 +309,13 @@ Change = (
     | SetOwner
     | SetComment
     | SetSecurity
+    | SetRefreshers
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AlterMaterializedView:
-    """ALTER MATERIALIZED VIEW, and COMMENT ON MATERIALIZED VIEW."""
+    """ALTER MATERIALIZED VIEW, COMMENT ON MATERIALIZED VIEW, and GRANT and REVOKE of REFRESH."""
 
     name: Parts
     change: Change
@@ -358,6 +386,17 @@ class ShowVersions:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowGrants:
+    """SHOW GRANTS ON a view, and Hive's SHOW GRANT."""
+
+    name: Parts
+    grantee: Grantee | None = None
+    """Only what concerns this one."""
+    hive: bool = False
+    """SHOW GRANT: the result has Hive's columns, otherwise Databricks'."""
+
+
+@dataclass(frozen=True, slots=True)
 class PauseJob:
     """PAUSE | RESUME MATERIALIZED VIEW JOB ON name: stops or resumes refreshes by a schedule or by changes."""
 
@@ -418,6 +457,7 @@ Command = (
     | ShowProperties
     | Analyze
     | ShowVersions
+    | ShowGrants
     | PauseJob
     | CancelTask
     | BeginTransaction
@@ -433,6 +473,7 @@ NamedCommand = (
     | Describe
     | ShowPartitions
     | ShowProperties
+    | ShowGrants
     | Analyze
     | RefreshPath
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sql import wildcards
-from sql.grammar import alter, create, misspelt, property_list, refresh, transactions
+from sql.grammar import alter, create, grants, misspelt, property_list, refresh, transactions
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
 from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG, Parts
@@ -325,6 +325,10 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("PAUSE", "MATERIALIZED", "VIEW"), lambda grammar: _pause(grammar, paused=True)),
     (("RESUME", "MATERIALIZED", "VIEW"), lambda grammar: _pause(grammar, paused=False)),
     (("CANCEL", "MATERIALIZED", "VIEW"), _cancel),
+    (("GRANT",), lambda grammar: grants.change(grammar, granted=True)),
+    (("REVOKE",), lambda grammar: grants.change(grammar, granted=False)),
+    (("SHOW", "GRANTS"), lambda grammar: grants.show(grammar, hive=False)),
+    (("SHOW", "GRANT"), lambda grammar: grants.show(grammar, hive=True)),
     (("BEGIN",), transactions.begin),
     (("START", "TRANSACTION"), transactions.start),
     (("COMMIT",), lambda grammar: transactions.end(grammar, commit=True)),
@@ -431,6 +435,8 @@ _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], 
     (("SHOW", "CREATE", "VIEW"), lambda grammar: _about_create(grammar, "VIEW")),
     (("SHOW", "PARTITIONS"), _about_partitions),
     (("SHOW", "TBLPROPERTIES"), _about_properties),
+    (("SHOW", "GRANTS"), lambda grammar: grants.show_about(grammar, hive=False)),
+    (("SHOW", "GRANT"), lambda grammar: grants.show_about(grammar, hive=True)),
     (("DESCRIBE",), _about_description),
     (("DESC",), _about_description),
     (("ANALYZE", "TABLE"), _about_statistics),

@@ -774,6 +774,57 @@ def test_only_the_owner_may_change_a_view(base: Database, gateway: Gateway) -> N
         other.run("ALTER MATERIALIZED VIEW m OWNER TO tester")
 
 
+def test_the_right_to_refresh_is_granted_and_revoked(base: Database, gateway: Gateway) -> None:
+    """It outlives what a view's name and owner may become, and allows nothing else."""
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+    with pyhive(gateway.host, gateway.port, user="other", database=base.name) as cursor:
+        other = Database(base.name, gateway, cursor)
+        message = refused(other, "REFRESH MATERIALIZED VIEW m")[1]
+        grant = re.search(r"GRANT REFRESH ON MATERIALIZED VIEW \S+ TO USER `other`", message)
+        assert grant is not None
+        assert refused(other, grant[0])[0] == "42501"
+        base.run(grant[0], "GRANT REFRESH ON m TO ROLE night, GROUP night, eve")
+        other.run("REFRESH MATERIALIZED VIEW m", "ALTER MATERIALIZED VIEW m REBUILD")
+        (task,) = other.rows("REFRESH MATERIALIZED VIEW m ASYNC")[0]
+        wait_until(lambda: {status for (status,) in tasks(other, "Status")} == {"SUCCESS"}, what="the end of the task")
+        assert "has no running task" in refused(other, f"CANCEL MATERIALIZED VIEW TASK {task} ON m")[1]
+        (of_another,) = base.rows("REFRESH MATERIALIZED VIEW m ASYNC")[0]
+        for sql in (
+            "REFRESH MATERIALIZED VIEW m WITH NO DATA",
+            "PAUSE MATERIALIZED VIEW JOB ON m",
+            f"CANCEL MATERIALIZED VIEW TASK {of_another} ON m",
+            "GRANT REFRESH ON m TO PUBLIC",
+            "REVOKE REFRESH ON m FROM other",
+            "ALTER MATERIALIZED VIEW m OWNER TO other",
+        ):
+            assert refused(other, sql)[0] == "42501", sql
+        assert {row[:2] for row in other.rows("SHOW GRANTS ON m")} == {("tester", "OWN"), ("other", "REFRESH")}
+        hive = {row[4:7] for row in base.rows("SHOW GRANT ON MATERIALIZED VIEW m")}
+        assert {("tester", "USER", "OWN"), ("night", "GROUP", "REFRESH")} < hive
+        listed = "SELECT may_refresh, refresh_granted_to FROM freshgate.materialized_views WHERE database_name = "
+        assert other.rows(f"{listed}'{base.name}'") == [(True, None)]
+        assert base.rows(f"{listed}'{base.name}'") == [(True, "GROUP night, USER eve, USER other")]
+        base.run(
+            "ALTER MATERIALIZED VIEW m RENAME n",
+            "CREATE OR REPLACE MATERIALIZED VIEW n AS SELECT a + 1 AS a FROM t",
+            "CREATE MATERIALIZED VIEW o AS SELECT a FROM t",
+            "ALTER MATERIALIZED VIEW n SWAP WITH o",
+            "ALTER MATERIALIZED VIEW o OWNER TO boss",
+        )
+        other.run("REFRESH MATERIALIZED VIEW o")
+        with pyhive(gateway.host, gateway.port, user="boss", database=base.name) as boss:
+            rows(boss, "ALTER MATERIALIZED VIEW o OWNER TO tester")
+        assert refused(other, "REFRESH MATERIALIZED VIEW n")[0] == "42501"
+        base.run("GRANT REFRESH ON n TO PUBLIC")
+        other.run("REFRESH MATERIALIZED VIEW n")
+        base.run("REVOKE REFRESH ON n FROM PUBLIC", "REVOKE REFRESH ON n FROM PUBLIC")
+        assert refused(other, "REFRESH MATERIALIZED VIEW n")[0] == "42501"
+    for sql in ("GRANT REFRESH ON t TO other", "SHOW GRANTS ON MATERIALIZED VIEW t"):
+        assert refused(base, sql)[0] == "42809"
+    for sql in ("GRANT SELECT ON t TO other", "SHOW GRANTS ON t"):
+        assert "ParseException" in refused(base, sql)[1]
+
+
 @pytest.mark.thorough
 def test_an_administrator_may_change_any_view(base: Database, start_gateway: Any) -> None:
     gateway = start_gateway(**{"access.administrators": "root,boss"})

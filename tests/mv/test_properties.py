@@ -37,6 +37,8 @@ from sql.statement import (
     CreateClauses,
     CreateMaterializedView,
     Distribution,
+    Grantee,
+    GranteeKind,
     ListedColumn,
     Method,
     Partitioning,
@@ -151,6 +153,7 @@ views = st.builds(
     comment=st.none() | texts,
     current=versions,
     versions_reserved=counts,
+    refreshers=st.frozensets(st.builds(Grantee, st.sampled_from(GranteeKind), texts), max_size=3),
 )
 
 

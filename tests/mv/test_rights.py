@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 import pytest
+from views import view_of
 
 from gateway.access_list import AccessList, Principal
-from gateway.errors import NotAllowed, StatementFailed
+from gateway.errors import DefinitionRefused, NotAllowed, StatementFailed
 from gateway.mv.catalog import discovery
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Leftover
+from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
+from gateway.mv.statements.alteration import REFRESHERS_MAX, changed
 from gateway.mv.statements.rights import Rights
+from gateway.service.answers.granted import shown
 from sql.names import TableName
+from sql.statement import Grantee, GranteeKind, SetRefreshers, ShowGrants
 from sql.texts.maintenance import shown_rows
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 NAME = TableName("s", "mv")
+RIGHTS = Rights(AccessList.of(["root", "group:admins"]))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,76 @@ def test_owners_and_administrators(who: Principal | str, owner: str | None, allo
 def test_a_view_whose_owner_nobody_can_tell_is_nobodys_without_administrators() -> None:
     with pytest.raises(NotAllowed, match=r"access\.administrators"):
         Rights().check_owner(Principal("ada"), None, NAME, "drop it")
+
+
+@pytest.mark.parametrize(
+    ("granted", "user", "allowed"),
+    [
+        ("", "ada", False),
+        ("", "bob", True),
+        ("", "root", True),
+        ("USER ada", "ada", True),
+        ("USER ada", "Ada", False),
+        ("GROUP ada", "ada", False),
+        ("GROUP night", "ada", True),
+        ("USER night", "ada", False),
+        ("PUBLIC", "eve", True),
+    ],
+)
+def test_who_may_refresh(granted: str, user: str, allowed: bool) -> None:
+    who, view = Principal(user, frozenset({"night"})), a_view(granted)
+    assert RIGHTS.may_refresh(who, view) is allowed
+    if not allowed:
+        with pytest.raises(NotAllowed, match=rf"GRANT REFRESH ON MATERIALIZED VIEW s\.mv TO USER `{user}`") as refusal:
+            RIGHTS.check_refresh(who, view)
+        assert refusal.value.sqlstate == "42501"
+    if user in ("ada", "eve"):
+        with pytest.raises(NotAllowed):
+            RIGHTS.check(who, view, "alter it")
+
+
+def test_what_is_granted_is_bounded_and_can_be_revoked() -> None:
+    many = frozenset(Grantee(GranteeKind.USER, f"user{number}") for number in range(REFRESHERS_MAX))
+    view = changed(a_view(), SetRefreshers(tuple(many)))
+    assert view.refreshers == many
+    assert changed(view, SetRefreshers(tuple(many))) == view
+    public = (Grantee(GranteeKind.PUBLIC),)
+    with pytest.raises(DefinitionRefused, match="Grant it to a group") as refusal:
+        changed(view, SetRefreshers(public))
+    assert refusal.value.sqlstate == "54000"
+    assert changed(view, SetRefreshers(public, granted=False)) == view
+    assert changed(view, SetRefreshers(tuple(many), granted=False)).refreshers == frozenset()
+
+
+@pytest.mark.parametrize("user", ["bob", "root"])
+def test_owners_and_administrators_see_all_grants(user: str) -> None:
+    found = shown(ShowGrants(("mv",)), a_view("USER ada", "GROUP night", "PUBLIC"), Principal(user), RIGHTS)
+    assert list(found.rows) == [
+        ("bob", "OWN", "TABLE", "s.mv", "USER"),
+        ("night", "REFRESH", "TABLE", "s.mv", "GROUP"),
+        ("PUBLIC", "REFRESH", "TABLE", "s.mv", "PUBLIC"),
+        ("ada", "REFRESH", "TABLE", "s.mv", "USER"),
+        ("root", "MANAGE", "GATEWAY", None, "USER"),
+        ("admins", "MANAGE", "GATEWAY", None, "GROUP"),
+    ]
+
+
+def test_others_see_the_owner_and_what_they_have() -> None:
+    view = a_view("USER ada", "USER eve", "GROUP night")
+    for asked, seen in (("ada", ["bob", "ada"]), ("dan", ["bob", "night"])):
+        who = Principal(asked, frozenset({"night"} if asked == "dan" else ()))
+        assert [row[0] for row in shown(ShowGrants(("mv",)), view, who, RIGHTS).rows] == seen
+    of_eve = ShowGrants(("mv",), Grantee(GranteeKind.USER, "eve"), hive=True)
+    assert list(shown(of_eve, view, Principal("ada"), Rights()).rows) == []
+    (row,) = shown(of_eve, view, Principal("bob"), Rights()).rows
+    assert row == ("s", "mv", None, None, "eve", "USER", "REFRESH", False, None, None)
+
+
+def a_view(*refreshers: str) -> MaterializedView:
+    """The view s.mv of bob's."""
+    found = (text.partition(" ") for text in refreshers if text)
+    grantees = frozenset(Grantee(GranteeKind(kind), name) for kind, _, name in found)
+    return replace(view_of(Version.whole(1, 0, 0, {})), name=NAME, owner="bob", refreshers=grantees)
 
 
 class DroppedStorage:

@@ -109,3 +109,15 @@ REFRESH FUNCTION mv;
 --> None
 REFRESH /lake/mv;
 --> None
+SHOW GRANTS ON db.mv;
+--> ShowGrants name=db.mv
+SHOW GRANTS ON TABLE mv;
+--> ShowGrants name=mv
+SHOW GRANT USER ada ON mv;
+--> ShowGrants name=mv grantee=USER ada hive=True
+SHOW GRANTS `ada` ON VIEW db.mv;
+--> ShowGrants name=db.mv grantee=USER ada
+SHOW GRANT ROLE x;
+--> None
+SHOW GRANTS ON ALL;
+--> ShowGrants name=ALL

@@ -17,7 +17,16 @@ from sql.grammar.parser import SyntaxProblem, parse, parse_about
 from sql.lexed import Lexed
 from sql.names import quote
 from sql.scan import string_value
-from sql.statement import Command, CreateClauses, CreateMaterializedView, Forwarded, ListedColumn, Refreshing, Schedule
+from sql.statement import (
+    Command,
+    CreateClauses,
+    CreateMaterializedView,
+    Forwarded,
+    Grantee,
+    ListedColumn,
+    Refreshing,
+    Schedule,
+)
 from sql.texts.literals import string_token
 from tests.sql.cases import is_user_property, load
 
@@ -32,7 +41,9 @@ def shown_fields(value: object) -> Iterator[str]:
         part = getattr(value, item.name)
         if part == item.default or (item.default is MISSING and part in (None, False, ())):
             continue
-        if isinstance(part, CreateClauses | Refreshing | Schedule):
+        if isinstance(part, Grantee):
+            yield f"{item.name}={part}"
+        elif isinstance(part, CreateClauses | Refreshing | Schedule):
             yield from shown_fields(part)
         elif item.name in ("change", "statement"):
             yield f"{item.name}={shown(part)}"
@@ -50,7 +61,11 @@ def shown_value(name: str, value: Any) -> str:
             return ",".join(column.name + (f":{column.comment}" if column.comment else "") for column in value)
         case "properties":
             return ",".join(f"{key}={text}" for key, text in value)
-    return ",".join(value) if isinstance(value, tuple) else repr(str(value) if isinstance(value, str) else value)
+        case "granted":
+            return str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return repr(str(value) if isinstance(value, str) else value)
 
 
 FAMILIES = sorted(path.name for path in (Path(__file__).parent / "commands").glob("*.sql"))

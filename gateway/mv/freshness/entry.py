@@ -273,6 +273,7 @@ class Entry:
             properties=after.properties,
             comment=after.comment,
             owner=after.owner,
+            refreshers=after.refreshers,
             clauses=after.clauses,
             job_since=after.job_since,
             current=current,

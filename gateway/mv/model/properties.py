@@ -40,6 +40,8 @@ from sql.statement import (
     Clustering,
     CreateClauses,
     Distribution,
+    Grantee,
+    GranteeKind,
     ListedColumn,
     Method,
     Partitioning,
@@ -106,6 +108,7 @@ def write_settings(view: MaterializedView) -> dict[str, str]:
         **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
         **_text("properties", json.dumps(dict(view.properties))),
         **_text("comment", json.dumps(view.comment)),
+        **_text("refreshers", json.dumps([[each.kind, each.name] for each in sorted(view.refreshers)]), packed=True),
     }
 
 
@@ -364,6 +367,9 @@ def read_view(
             current=read_version(properties, current),
             versions_reserved=int(_required(properties, "versions_reserved")),
             settings=json.loads(_optional(properties, "kept_settings", "null")),
+            refreshers=frozenset(
+                Grantee(GranteeKind(kind), name) for kind, name in json.loads(_optional(properties, "refreshers", "[]"))
+            ),
             **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -14,7 +14,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
-from sql.statement import CreateClauses, ListedColumn, Method, Security, WhenStale
+from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, WhenStale
 from sql.texts import maintenance
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
@@ -347,6 +347,8 @@ class MaterializedView:
     """Whether its job is paused: neither the schedule nor changed base tables refresh the view."""
     job_since: int = 0
     """When the job last changed, in milliseconds since the epoch. Runs missed before are not made up for."""
+    refreshers: frozenset[Grantee] = frozenset()
+    """Who may refresh it besides its owner, by GRANT."""
     settings: Mapping[str, str] | None = None
     """The settings of the creator's session that Spark keeps with the definition. None if an earlier release created
     the view; then only Spark's definition has them."""

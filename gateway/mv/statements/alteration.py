@@ -1,4 +1,4 @@
-"""ALTER MATERIALIZED VIEW: properties, owner, comment, job, and the names of views.
+"""ALTER MATERIALIZED VIEW: properties, owner, comment, job, and the names of views; GRANT and REVOKE.
 
 Tests: `test_concurrent_changes`.
 """
@@ -32,12 +32,14 @@ from sql.statement import (
     AlterMaterializedView,
     Change,
     DropSchedule,
+    Grantee,
     Refreshing,
     Rename,
     ReplaceWith,
     SetComment,
     SetOwner,
     SetProperties,
+    SetRefreshers,
     SetRefreshing,
     SetSecurity,
     Trigger,
@@ -47,6 +49,9 @@ from sql.texts import maintenance
 from sql.texts.storage_layout import MARKED
 
 log = logging.getLogger(__name__)
+
+REFRESHERS_MAX = 200
+"""Users and groups with the right to refresh a view. They are a property of its storage table."""
 
 
 class Alteration:
@@ -78,11 +83,11 @@ class Alteration:
             await self._fence.check()
             view = await self._settlement.certain(name)
             if view is None:
-                error = await self._names.no_such_view(name, "ALTER")
+                error = await self._names.no_such_view(name, _verb(statement.change))
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
-            self._rights.check(caller.who, view, "alter it")
+            self._rights.check(caller.who, view, _ACTIONS.get(_verb(statement.change), "alter it"))
             entry = self._catalog.entry(view.id)
             match statement.change:
                 case Rename() if other is not None:
@@ -154,6 +159,14 @@ class ViewSettings:
             log.warning("the definition of %s still has the previous owner: %s", view.name, error)
 
 
+_ACTIONS = {"GRANT": "grant the right to refresh it", "REVOKE": "revoke the right to refresh it"}
+
+
+def _verb(change: Change) -> str:
+    """The first word of the statement."""
+    return ("GRANT" if change.granted else "REVOKE") if isinstance(change, SetRefreshers) else "ALTER"
+
+
 def _watched(view: MaterializedView) -> tuple[object, str | None]:
     """What decides which changes of the tables that the view reads matter."""
     return view.deciding if view.layout.partitioned else None, view.properties.get("excluded_trigger_tables")
@@ -218,4 +231,18 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
         case SetSecurity(security):
             admission.check_security(view.name, security)
             return replace(view, clauses=replace(view.clauses, security=security))
+        case SetRefreshers(grantees, granted):
+            return replace(view, refreshers=_refreshers(view, frozenset(grantees), granted=granted))
     raise ValueError(f"{change} changes names")
+
+
+def _refreshers(view: MaterializedView, grantees: frozenset[Grantee], *, granted: bool) -> frozenset[Grantee]:
+    """Who may refresh the view then. To revoke what was not granted changes nothing, as in PostgreSQL."""
+    found = view.refreshers | grantees if granted else view.refreshers - grantees
+    if granted and len(found) > REFRESHERS_MAX:
+        raise DefinitionRefused(
+            f"The right to refresh the materialized view {view.name} can be granted to at most {REFRESHERS_MAX} users "
+            f"and groups. Grant it to a group, or to PUBLIC.",
+            sqlstate="54000",
+        )
+    return found

@@ -167,6 +167,7 @@ class Drafting:
         await self._check_deterministic(statement, name, stored_view, sources)
         now = self._now_ms()
         deferred = statement.clauses.deferred
+        replaced = self._catalog.named(name)
         view = MaterializedView(
             id=storage.table,
             name=name,
@@ -190,6 +191,7 @@ class Drafting:
             current=Version.whole(NEVER_BUILT if deferred else 1, now, now, {}),
             versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
             settings=stored_view.settings,
+            refreshers=frozenset() if replaced is None else replaced.refreshers,
         )
         return await self._partitioned(view, stored_view, caller)
 

@@ -1,4 +1,5 @@
-"""Who may change a materialized view: its owner, and the administrators of the gateway."""
+"""Who may change a materialized view: its owner, and the administrators of the gateway. They grant others the right to
+refresh it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from gateway.access_list import NO_ONE, AccessList, Principal
 from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import SqlSession
-from sql.names import Namespace, TableName
+from sql.names import Namespace, TableName, quote
+from sql.statement import Grantee, GranteeKind
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,11 @@ class Rights:
     def __init__(self, administrators: AccessList = NO_ONE) -> None:
         self._administrators = administrators
 
+    @property
+    def administrators(self) -> AccessList:
+        """They may do everything with every view."""
+        return self._administrators
+
     def is_administrator(self, who: Principal) -> bool:
         return self._administrators.names(who)
 
@@ -49,6 +56,20 @@ class Rights:
     def check(self, who: Principal, view: MaterializedView, action: str) -> None:
         """Raises NotAllowed (42501) if the user may not do `action` ("drop it") to the view."""
         self.check_owner(who, view.owner, view.name, action)
+
+    def may_refresh(self, who: Principal, view: MaterializedView) -> bool:
+        """Whether the user may refresh the view, as its owner, as an administrator, or by GRANT."""
+        return self.is_owner(who, view) or any(concerns(each, who) for each in view.refreshers)
+
+    def check_refresh(self, who: Principal, view: MaterializedView) -> None:
+        """Raises NotAllowed (42501) if the user may not refresh the view."""
+        if not self.may_refresh(who, view):
+            raise NotAllowed(
+                f"The materialized view {view.name} belongs to {view.owner}; {who} may not refresh it. Ask the owner, "
+                f"or an administrator of the gateway, for GRANT REFRESH ON MATERIALIZED VIEW {view.name} TO USER "
+                f"{quote(who.name)}.",
+                sqlstate="42501",
+            )
 
     def check_owner(self, who: Principal, owner: str | None, name: TableName, action: str) -> None:
         """The same by owner, for damaged views. If the owner cannot be read (None), only administrators may."""
@@ -66,3 +87,13 @@ class Rights:
             f"{who}.",
             sqlstate="42501",
         )
+
+
+def concerns(grantee: Grantee, who: Principal) -> bool:
+    """Whether what is granted to the grantee is granted to the user."""
+    match grantee.kind:
+        case GranteeKind.USER:
+            return grantee.name == who.name
+        case GranteeKind.GROUP:
+            return grantee.name in who.groups
+    return True

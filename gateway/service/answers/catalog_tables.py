@@ -265,6 +265,8 @@ class CatalogTables:
             incremental_rebuild(view),
             view_properties.rewrite_enabled(view.properties),
             view.security.value,
+            self._rights.may_refresh(who, view),
+            ", ".join(map(str, sorted(view.refreshers))) if self._rights.is_owner(who, view) else None,
         )
 
 
@@ -483,6 +485,8 @@ MATERIALIZED_VIEWS = (
     *_strings("definition", "storage_table", "incremental_rebuild"),
     ("rewriting_enabled", "BOOLEAN"),
     ("security", "STRING"),
+    ("may_refresh", "BOOLEAN"),
+    ("refresh_granted_to", "STRING"),
 )
 ABOUT = (
     ("storage_database", "STRING"),

@@ -34,6 +34,7 @@ from sql.statement import (
     RefreshPath,
     ShowCreate,
     ShowGateways,
+    ShowGrants,
     ShowMaterializedViews,
     ShowPartitions,
     ShowProperties,
@@ -94,6 +95,8 @@ class Commands:
                 return await self._shows.partitions(await self._view(name, session))
             case ShowProperties(name, key):
                 return info.show_properties(await self._view(name, session), key)
+            case ShowGrants(name):
+                return self._upkeep.grants(command, await self._view(name, session, "SHOW GRANTS"), session)
             case ShowVersions(name):
                 return await self._shows.versions(await self._view(name, session))
             case Explain(CreateMaterializedView() as statement):

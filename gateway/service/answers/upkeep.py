@@ -11,16 +11,18 @@ from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.publication import Publication
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.statements.rights import Rights
+from gateway.service.answers import granted
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.wire.rowset import ResultColumn, Type
-from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView
+from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView, ShowGrants
 from sql.texts import maintenance
 
 
 class Upkeep:
-    """Runs the statements that only a view's owner may run. All methods raise NotAllowed for other users."""
+    """Runs the statements that only a view's owner may run, and REFRESH. All methods raise NotAllowed for users without
+    the right."""
 
     def __init__(
         self,
@@ -43,7 +45,10 @@ class Upkeep:
     async def refresh(
         self, command: RefreshMaterializedView, view: MaterializedView, session: Session, report: Report
     ) -> Result:
-        self._rights.check(session.who, view, "refresh it")
+        if command.with_data:
+            self._rights.check_refresh(session.who, view)
+        else:
+            self._rights.check(session.who, view, "empty it")
         check_method(command, view)
         if command.partitions:
             await self._partitions.check(view, command.partitions)
@@ -67,8 +72,18 @@ class Upkeep:
                 report(line)
 
     async def cancel(self, command: CancelTask, view: MaterializedView, session: Session) -> None:
-        self._rights.check(session.who, view, "cancel its tasks")
+        if not self._is_own(command.task, view, session.user):
+            self._rights.check(session.who, view, "cancel its tasks")
         await self._tasks.cancel(view.id, command.task, session.user)
+
+    def _is_own(self, task_id: int, view: MaterializedView, user: str) -> bool:
+        """Whether a REFRESH of the user's has begun the task, which may have ended."""
+        causes = (task.cause for _, task in self._catalog.entry(view.id).history.tasks if task.id == task_id)
+        return any(cause.trigger is TriggerMode.MANUAL and cause.user == user for cause in causes)
+
+    def grants(self, command: ShowGrants, view: MaterializedView, session: Session) -> Result:
+        """SHOW GRANTS: who may do what with the view. Everybody may ask."""
+        return granted.shown(command, view, session.who, self._rights)
 
     async def analyze(self, command: Analyze, view: MaterializedView, session: Session) -> None:
         self._rights.check(session.who, view, "analyze it")

@@ -67,3 +67,45 @@ SHOW MATERIALISED VIEWS;
 --> SyntaxProblem expected MATERIALIZED VIEWS, found MATERIALISED (line 1, column 6)
 DROP MATERIALIZED TABLE mv;
 --> SyntaxProblem expected VIEW, found TABLE (line 1, column 19)
+GRANT REFRESH ON MATERIALIZED VIEW s.mv TO USER ada;
+--> AlterMaterializedView name=s.mv change=SetRefreshers grantees=USER ada
+GRANT REFRESH ON MATERIALIZED VIEW mv TO ada, ROLE night, GROUP `night shift`, 'eve@example.com', PUBLIC, ada;
+--> AlterMaterializedView name=mv change=SetRefreshers grantees=USER ada,GROUP night,GROUP night shift,USER eve@example.com,PUBLIC
+REVOKE REFRESH ON MATERIALIZED VIEW mv FROM ROLE PUBLIC;
+--> AlterMaterializedView name=mv change=SetRefreshers grantees=PUBLIC granted=False
+GRANT REFRESH ON mv TO USER public;
+--> AlterMaterializedView name=mv change=SetRefreshers grantees=USER public
+GRANT REFRESH ON TABLE table TO user, role;
+--> AlterMaterializedView name=table change=SetRefreshers grantees=USER user,USER role
+REVOKE REFRESH ON table FROM GROUP 'x';
+--> AlterMaterializedView name=table change=SetRefreshers grantees=GROUP x granted=False
+GRANT REFRESH ON VIEW view.mv TO ada;
+--> AlterMaterializedView name=view.mv change=SetRefreshers grantees=USER ada
+GRANT REFRESH ON MATERIALIZED VIEW mv;
+--> SyntaxProblem expected TO, found the end of the statement (line 1, column 38)
+GRANT REFRESH ON MATERIALIZED VIEW mv TO;
+--> SyntaxProblem expected USER, GROUP or ROLE and a name, or PUBLIC, found the end of the statement (line 1, column 41)
+GRANT REFRESH ON MATERIALIZED VIEW mv TO '';
+--> SyntaxProblem expected a name of 1 to 256 characters (line 1, column 42)
+GRANT REFRESH ON MATERIALIZED VIEW mv TO a.b;
+--> SyntaxProblem expected the end of the statement, found . (line 1, column 43)
+GRANT REFRESH, SELECT ON mv TO ada;
+--> SyntaxProblem expected REFRESH without other rights, which only Spark can grant, found , (line 1, column 14)
+GRANT REFRESH ON mv TO ada WITH GRANT OPTION;
+--> SyntaxProblem GRANT OPTION is not supported: a view's owner and the administrators grant the right to refresh it (line 1, column 28)
+REVOKE GRANT OPTION FOR REFRESH ON mv FROM ada;
+--> SyntaxProblem GRANT OPTION is not supported: a view's owner and the administrators grant the right to refresh it (line 1, column 8)
+GRANT SELECT ON MATERIALIZED VIEW mv TO ada;
+--> SyntaxProblem the gateway grants REFRESH only; to Spark, which decides about other rights, the view is a table: write ON TABLE (line 1, column 14)
+REVOKE ALL PRIVILEGES ON MATERIALIZED VIEW mv FROM ROLE x;
+--> SyntaxProblem the gateway grants REFRESH only; to Spark, which decides about other rights, the view is a table: write ON TABLE (line 1, column 23)
+GRANT SELECT ON refresh TO materialized;
+--> Forwarded touches_rows=False
+GRANT materialized TO refresh;
+--> Forwarded touches_rows=False
+SHOW GRANTS ON MATERIALIZED VIEW s.mv;
+--> ShowGrants name=s.mv
+SHOW GRANT ROLE night ON MATERIALIZED VIEW mv;
+--> ShowGrants name=mv grantee=GROUP night hive=True
+SHOW GRANTS ON materialized;
+--> Forwarded touches_rows=False
