@@ -107,6 +107,7 @@ from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
+from gateway.service.answers.activity_tables import ActivityTables
 from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
@@ -118,6 +119,7 @@ from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
 from gateway.service.clients.proof_sessions import ProofSessions
+from gateway.service.clients.reads_of_views import ReadsOfViews
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
@@ -725,7 +727,7 @@ def routed(
         answers,
         spark.habits,
     )
-    rows = catalog_rows(settings, spark, views, refreshes, rewriting, usages, unanswered)
+    rows = catalog_rows(settings, spark, views, refreshes, rewriting, usages, unanswered, audit)
     every, tell = settings.rewrite.canary, audit.rewrite_differed
     canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, rewriting.sessions)
     rewrites = rewrites_of(settings, views, rewriting, scope, usages, canary)
@@ -742,6 +744,7 @@ def catalog_rows(
     rewriting: Rewriting,
     usages: Usages,
     unanswered: Unanswered,
+    audit: Audit,
 ) -> CatalogRows:
     rights = Rights(AccessList.of(settings.access.administrators))
     suggestions = Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered)
@@ -757,6 +760,7 @@ def catalog_rows(
             spark.spark.servers.described,
         ),
         members=views.members,
+        activity=ActivityTables(views.catalog, audit.recent, rights),
     )
 
 
@@ -803,6 +807,7 @@ def serve(
         leads_elsewhere=spark.habits.leads_elsewhere,
     )
     spark.spark.servers.lost.append(lambda server: sessions.lose_at(server.name))
+    audit.ended.add(ReadsOfViews(views.catalog).count)
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
     return Service(

@@ -403,6 +403,7 @@ class Dispatch:
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
                 underway.departs(await self._service.router.prepare(way, statement.listening(Lines(log.debug))))
+            statement.waited(time.monotonic() - began)
             self._service.router.check_again(way)
         except (FreshgateError, TimeoutError) as error:
             underway.abandon(End.FAILED)

@@ -29,7 +29,7 @@ from gateway.service.results.recorded import Recorded
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects, Underway
-from gateway.service.routing.ways import FromView, RefreshFirst, Send, Sent, sent
+from gateway.service.routing.ways import FromView, QueryMissed, RefreshFirst, Send, Sent, sent
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -194,6 +194,7 @@ class Executions:
         try:
             if isinstance(way, RefreshFirst):
                 underway.departs(await self._router.prepare(way, report))
+                execution.statement.waited(time.monotonic() - began)
             for note in underway.send.notes:
                 report(note)
             underway.departs(replace(underway.send, notes=()))
@@ -325,7 +326,11 @@ def follow(statement: Statement, way: Sent) -> None:
     """The statement goes this way."""
     send = sent(way)
     statement.understood(send.mentions)
-    statement.rewritten((send.text or "") if isinstance(way, FromView) else "")
+    if isinstance(way, FromView):
+        statement.rewritten(send.text or "", way.hit.answer.view_id)
+    else:
+        missed = next((effect.reason for effect in send.effects if isinstance(effect, QueryMissed)), "")
+        statement.not_rewritten(missed)
 
 
 def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:

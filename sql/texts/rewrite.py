@@ -91,7 +91,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
-OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "gateway", "gateways"})
+OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "statements", "reads", "gateway", "gateways"})
 """The relations freshgate.…"""
 
 

@@ -29,7 +29,7 @@ from gateway.mv.model.view import (
     Version,
 )
 from gateway.mv.statements.rights import Rights
-from gateway.service.answers import catalog_tables
+from gateway.service.answers import activity_tables, catalog_tables
 from sql.names import TableName
 from sql.statement import CreateClauses, Refreshing, Schedule, Trigger
 
@@ -47,6 +47,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("freshgate.materialized_views", catalog_tables.MATERIALIZED_VIEWS),
         ("freshgate.rewrites", catalog_tables.REWRITES),
         ("freshgate.suggested_views", catalog_tables.SUGGESTED_VIEWS),
+        ("freshgate.statements", activity_tables.STATEMENTS),
+        ("freshgate.reads", activity_tables.READS),
         ("freshgate.gateways", catalog_tables.GATEWAYS),
     ],
 )

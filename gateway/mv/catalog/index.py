@@ -24,6 +24,7 @@ from gateway.mv.freshness.news import News
 from gateway.mv.freshness.pending import EndangeredViews, PendingWrites
 from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
+from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
 from sql.words import Words
@@ -230,9 +231,10 @@ class Catalog:
 
     # --- changing ----------------------------------------------------------------------------------
 
-    def add(self, view: MaterializedView, history: History) -> None:
+    def add(self, view: MaterializedView, history: History, reads: ReadCounts | None = None) -> None:
         """Adds a view that was found in the storage database. Its base tables have not been observed yet."""
-        entry = Entry(view, history, drift=unobserved(view) or NOT_LOOKED, changed=self._reread)
+        drift = unobserved(view) or NOT_LOOKED
+        entry = Entry(view, history, reads=reads, drift=drift, changed=self._reread)
         # If the view is found late, writes may be under way.
         self.writes.note(entry, view.triggers)
         self._entries[view.id] = entry

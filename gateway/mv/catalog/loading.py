@@ -17,6 +17,7 @@ from gateway.mv.concurrency import gathered
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import NO_STORAGE
 from gateway.mv.model.history import History
+from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Leftover, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -233,7 +234,7 @@ class Loading:
             self._catalog.add_damage(finding.damage)
         if finding.view is not None:
             history = History.of_stored(finding.properties, finding.view.current.number)
-            self._catalog.add(finding.view, history)
+            self._catalog.add(finding.view, history, ReadCounts.of_stored(finding.properties))
         return finding.leftover
 
 

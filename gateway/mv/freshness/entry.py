@@ -19,6 +19,7 @@ from gateway.mv.freshness.drift import CHANGED, NOT_LOOKED, Drift, unobserved
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
+from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import MaterializedView, Version
 from sql.names import TableName
 from sql.texts.storage_layout import Shown
@@ -40,6 +41,7 @@ class Entry:
         "_examined",
         "_fresh_at",
         "_late_until",
+        "_noticed_at",
         "_recorded",
         "_seen",
         "_unexamined",
@@ -50,6 +52,7 @@ class Entry:
         "history",
         "ledger",
         "lock",
+        "reads",
     )
 
     def __init__(
@@ -57,6 +60,7 @@ class Entry:
         view: MaterializedView,
         history: History | None = None,
         *,
+        reads: ReadCounts | None = None,
         drift: Drift | None = None,
         reserved: bool = False,
         changed: Callable[[Entry, MaterializedView], None] | None = None,
@@ -70,6 +74,8 @@ class Entry:
         """The noted writes."""
         self.history: Final = History() if history is None else history
         """The refresh tasks."""
+        self.reads: Final = ReadCounts() if reads is None else reads
+        """Who reads it."""
         self.lock: Final = asyncio.Lock()
         """Held while the stored properties change."""
         self._visible = not reserved
@@ -80,6 +86,7 @@ class Entry:
         self._compared: Compared | None = None
         self._seen = 0
         self._fresh_at: int | None = None
+        self._noticed_at: int | None = None
         self._doubtful = False
         self._late_until = 0.0
         self._damage, self._unexamined = "", False
@@ -133,6 +140,11 @@ class Entry:
     def fresh_at(self) -> int | None:
         """When an observation last showed no difference, in milliseconds since the epoch."""
         return self._fresh_at
+
+    @property
+    def noticed_at(self) -> int | None:
+        """When an observation first showed a difference after that, in milliseconds since the epoch."""
+        return self._noticed_at
 
     @property
     def doubtful(self) -> bool:
@@ -215,6 +227,7 @@ class Entry:
         else:
             self.ledger.publish(contains)
             self._drift, self._compared, self._fresh_at = unobserved(self._view), compared, version.started_at
+            self._noticed_at = None
         if altered:
             self._drift, self._compared = CHANGED, None
 
@@ -228,13 +241,16 @@ class Entry:
         else:
             self.ledger.publish(contains)
             self._drift, self._compared, self._fresh_at = None, compared, at
+            self._noticed_at = None
 
     def compare(self, found: Drift, contains: int, compared: Compared, at: int) -> bool:
         """Records how the base tables differ from the current version. If they do not differ, the version contains all
         events up to `contains`. Returns whether that ended a staleness: the noted writes had changed nothing."""
         self._drift, self._compared, self._seen = None if found.none else found, compared, contains
         if not found.none:
+            self._noticed_at = self._noticed_at or at
             return False
+        self._noticed_at = None
         was_stale = self.ledger.stale
         self.ledger.publish(max(contains, self.ledger.contains))
         self._fresh_at = at

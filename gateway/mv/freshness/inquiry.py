@@ -99,7 +99,7 @@ class Inquiry:
         if ledger.missed:
             missed = ledger.missed[0]
             tables = ", ".join(map(str, sorted(missed.tables & view.tables)))
-            reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed"))
+            reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed", writer=missed.writer))
         elif ledger.stale:
             reasons.append(Staleness(view.current.started_at, "what it reads has changed"))
         if entry.doubtful and not reasons:
@@ -109,7 +109,7 @@ class Inquiry:
         if entry.drift is not None and not any(each.since for each in reasons):
             # The change happened between the last observation without a difference and the first one with it.
             since = 0 if entry.drift.unknown else entry.fresh_at or view.current.started_at
-            reasons.append(Staleness(since, reason(view, entry.drift)))
+            reasons.append(Staleness(since, reason(view, entry.drift), entry.noticed_at or 0))
         return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
 
     def _is_name(self, name: TableName | None) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gateway.mv.model.view import WrittenBy
 from sql.names import TableName
 from sql.words import Words
 
@@ -47,6 +48,7 @@ class TablesWritten:
     """It may change any table, even one that no view reads yet."""
     targets: Targets = unknown_targets
     """The tables; None if they cannot be worked out."""
+    writer: WrittenBy | None = None
 
     @property
     def removes(self) -> bool:
@@ -56,11 +58,13 @@ class TablesWritten:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A write that has ended: the event and the time (milliseconds since the epoch) of its end, and its tables."""
+    """A write that has ended: the event and the time (milliseconds since the epoch) of its end, its tables, and who
+    wrote, if known."""
 
     event: int
     at: int
     tables: frozenset[TableName]
+    writer: WrittenBy | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +110,7 @@ class Ledger:
         """Records that a write has ended and may have changed `tables`. Returns whether it was noted here."""
         noted = self.open.pop(write, None) is not None
         if noted:
-            self.touch(at, tables)
+            self.touch(at, tables, write.writer)
         if write in self.removing:
             self.removing.discard(write)
             self.removed = self.events
@@ -117,12 +121,12 @@ class Ledger:
         self.open.pop(write, None)
         self.removing.discard(write)
 
-    def touch(self, at: int, tables: frozenset[TableName]) -> None:
+    def touch(self, at: int, tables: frozenset[TableName], writer: WrittenBy | None = None) -> None:
         """Records a change of something that the view reads."""
         self.events += 1
         self.ended = self.events
         if len(self.missed) < MISSED_MAX:
-            self.missed.append(Missed(self.events, at, tables))
+            self.missed.append(Missed(self.events, at, tables, writer))
 
     def publish(self, contains: int) -> None:
         """Records that the current version contains everything up to the event `contains`."""

@@ -151,7 +151,7 @@ class PendingWrites:
         ending = self._ending(write)
         if (ending is None or not await ending.look()) and write in self._pending:
             for entry in self._touch(write):
-                entry.ledger.touch(self._now_ms(), write.tables or frozenset())
+                entry.ledger.touch(self._now_ms(), write.tables or frozenset(), write.writer)
 
     def touching(self, tables: frozenset[TableName]) -> list[TablesWritten]:
         """The pending writes that may change one of `tables`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -44,6 +45,13 @@ class History:
     def last_refresh(self) -> Task | None:
         """The last task that published a version."""
         return next((task for _, task in reversed(self.tasks) if task.version), None)
+
+    @property
+    def streak(self) -> list[Task]:
+        """The failed tasks since the last one that succeeded, the last one first. Cancelled ones do not count."""
+        tasks = (task for _, task in reversed(self.tasks))
+        counted = (task for task in tasks if task.status in (TaskStatus.SUCCESS, TaskStatus.FAILED))
+        return list(itertools.takewhile(lambda task: task.status is TaskStatus.FAILED, counted))
 
     @property
     def unended(self) -> list[Task]:

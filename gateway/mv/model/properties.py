@@ -169,6 +169,19 @@ def write_bases(view: MaterializedView) -> dict[str, str]:
     }
 
 
+def write_reads(last_at: int, days: Mapping[int, int]) -> dict[str, str]:
+    """When the view was read last, and its reads of each day."""
+    return _text("reads", json.dumps([last_at, sorted(days.items())]))
+
+
+def read_reads(properties: Mapping[str, str]) -> tuple[int, dict[int, int]]:
+    """Nothing for a view of which no reads were stored. Raises UnreadableProperties, ValueError or TypeError."""
+    if PREFIX + "reads" not in properties:
+        return 0, {}
+    last_at, days = json.loads(_required(properties, "reads"))
+    return int(last_at), {int(day): int(reads) for day, reads in days}
+
+
 def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     """Finished tasks with their numbers. A task replaces the one TASKS_MAX before it."""
     written: dict[str, str] = {}

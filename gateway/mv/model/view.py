@@ -46,11 +46,25 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenBy:
+    """A statement that has written to tables."""
+
+    user: str
+    text: str
+    """Its first characters, as the client sent them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Staleness:
     """Why a version is or may be stale, and since when (milliseconds since the epoch; 0 if that is unknown)."""
 
     since: int
     reason: str
+    noticed: int = 0
+    """When a look at base tables found the change, which was made between `since` and then; 0 if the gateway knows of
+    it otherwise."""
+    writer: WrittenBy | None = None
+    """Who wrote, if a statement through the gateway did."""
 
 
 @dataclass(frozen=True, slots=True)

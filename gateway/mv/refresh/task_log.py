@@ -30,7 +30,8 @@ SAVING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TaskEnding:
-    """The end of a task that has written a version, and the properties that store it and all unsaved tasks."""
+    """The end of a task that has written a version, and the properties that store it, all unsaved tasks, and the counts
+    of reads."""
 
     number: int
     task: Task | None
@@ -92,13 +93,14 @@ class TaskLog:
         task = entry.history.task(number)
         if task is not None:
             task = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
-        return TaskEnding(number, task, entry.history.unsaved_with(number, task))
+        return TaskEnding(number, task, {**entry.history.unsaved_with(number, task), **entry.reads.unsaved()})
 
     def succeed(self, entry: Entry, ending: TaskEnding) -> None:
         """Records that the version was published and the end of the task stored."""
         if ending.task is not None:
             entry.history.end(ending.number, ending.task)
         entry.history.saved(ending.properties)
+        entry.reads.saved(ending.properties)
 
     def unchanged(self, entry: Entry, number: int) -> None:
         """Records that there was nothing to do."""

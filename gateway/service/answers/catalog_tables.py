@@ -30,6 +30,7 @@ from gateway.mv.versions.measures import Measure, Measures
 from gateway.service.answers import info
 from gateway.service.answers.rebuilds import incremental_rebuild
 from sql.grammar import intervals, view_properties
+from sql.redaction import redact
 from sql.rewriting.shape import readable
 from sql.statement import Schedule, Trigger, WhenStale
 from sql.texts import create_text
@@ -228,6 +229,8 @@ class CatalogTables:
         history = self._catalog.entry(view.id).history
         last, last_refresh = history.last, history.last_refresh
         staleness = self._catalog.staleness(view.id)
+        writer = staleness.writer if staleness and self._rights.is_administrator(who) else None
+        streak = history.streak
         measured = measures if measures is not None else {}
         current = measured.get(view.current.number, Measure(0, 0)) if measures is not None and view.built else None
         return (
@@ -240,6 +243,9 @@ class CatalogTables:
             self._catalog.freshness(view.id).value,
             staleness.reason if staleness else None,
             moment_text(staleness.since) if staleness and staleness.since else None,
+            moment_text(staleness.noticed) if staleness and staleness.noticed else None,
+            None if writer is None else writer.user,
+            None if writer is None else redact(writer.text, cut=True),
             view.when_stale.value,
             view.grace_ms // 1000,
             info.trigger_of(view),
@@ -256,6 +262,8 @@ class CatalogTables:
             last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
             last.status.value if last else None,
             last.error or None if last else None,
+            len(streak),
+            moment_text(streak[-1].finished_at) if streak and streak[-1].finished_at else None,
             any(task.status is TaskStatus.RUNNING for task in history.unended),
             "PAUSED" if view.paused else "RUNNING",
             moment_text(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
@@ -465,7 +473,8 @@ MATERIALIZED_VIEWS = (
     *_strings("database_name", "name", "owner", "comment", "state", "schema_change"),
     *_strings("freshness", "stale_because"),
     ("stale_since", "TIMESTAMP"),
-    ("when_stale", "STRING"),
+    ("stale_noticed", "TIMESTAMP"),
+    *_strings("stale_by", "stale_statement", "when_stale"),
     ("grace_period_seconds", "BIGINT"),
     *_strings("refresh_trigger", "refresh_schedule"),
     ("version", "BIGINT"),
@@ -478,6 +487,8 @@ MATERIALIZED_VIEWS = (
     *_strings("last_refresh_method", "last_refresh_reason"),
     ("last_refresh_ms", "BIGINT"),
     *_strings("last_task_status", "last_task_error"),
+    ("failures_in_a_row", "BIGINT"),
+    ("failing_since", "TIMESTAMP"),
     ("is_refreshing", "BOOLEAN"),
     ("job_status", "STRING"),
     ("next_refresh_time", "TIMESTAMP"),

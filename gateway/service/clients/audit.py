@@ -1,4 +1,5 @@
-"""The outcome of each statement, login and session: always counted, and written to the audit if there is one.
+"""The outcome of each statement, login and session: always counted, kept in memory for a while, and written to the
+audit if there is one.
 
 Tests: `test_audit_file`.
 """
@@ -17,7 +18,9 @@ from typing import Protocol
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.restoration import Restored
 from gateway.mv.refresh.progress import Progress, Report
+from gateway.mv.subscribers import Subscribers
 from gateway.service.clients.context import ORIGIN, WorkOrigin
+from gateway.service.clients.recent_statements import EndedStatement, RecentStatements
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import TIMED_OUT, End, Operation, OperationState
 from gateway.tally import LONG_SECONDS, Histogram
@@ -29,6 +32,8 @@ from sql.understood import Understood
 NAMES_MAX = 100
 """Most tables in a list of a line, because a statement may name thousands."""
 ERROR_CHARACTERS_MAX = 1_000
+TEXT_CHARACTERS_MAX = 2_000
+"""How much of a statement's text is kept in memory after its end."""
 UNREAD_CHARACTERS_MAX = 20_000
 """Longer texts are not parsed just for the audit."""
 METHODS = (*reply.METHODS, "GetQueryId", *reply.STATUS_ONLY)
@@ -113,12 +118,14 @@ class Statement:
     """A statement until its outcome is known. Only the first reported end counts."""
 
     __slots__ = (
+        "_answered_from",
         "_at",
         "_audit",
         "_began",
         "_cancelled",
         "_characters",
         "_error",
+        "_from_memory",
         "_known",
         "_mentions",
         "_namespace",
@@ -132,6 +139,8 @@ class Statement:
         "_sqlstate",
         "_taken_for",
         "_text",
+        "_waited",
+        "_why_not",
         "ended",
     )
 
@@ -143,7 +152,7 @@ class Statement:
         self._peer = peer
         self._characters = len(known.text)
         short = self._characters <= UNREAD_CHARACTERS_MAX
-        self._text = known.text if short else known.text[: audit.characters]
+        self._text = known.text if short else known.text[: max(audit.characters, TEXT_CHARACTERS_MAX)]
         self._known = known if short and audit.keeps_lines else None
         self._namespace = session.namespace
         self._at = time.time()
@@ -152,6 +161,10 @@ class Statement:
         self._mentions = NOTHING
         self._refreshed: dict[TableName, None] = {}
         self._rewritten = ""
+        self._answered_from: str | None = None
+        self._why_not = ""
+        self._from_memory = False
+        self._waited = 0.0
         self._cancelled = False
         self._operation: Handle | None = None
         self._spark_operation: Handle | None = None
@@ -172,15 +185,23 @@ class Statement:
         if mentions is not NOTHING:
             self._known = None  # Not needed any more, and the statement may run for hours.
 
-    def rewritten(self, text: str) -> None:
-        """`text`, on a materialized view, is sent to Spark instead of the client's; empty: the client's is sent."""
-        self._rewritten = text[: self._audit.characters]
+    def rewritten(self, text: str, view_id: str) -> None:
+        """`text`, on the materialized view with this id, is sent to Spark instead of the client's."""
+        self._rewritten, self._answered_from, self._why_not = text[: self._audit.characters], view_id, ""
+
+    def not_rewritten(self, why: str) -> None:
+        """The client's own text is sent; `why` no view answers it, if views on its base tables take part."""
+        self._rewritten, self._answered_from, self._why_not = "", None, why
+
+    def waited(self, seconds: float) -> None:
+        """It has waited so long for refreshes."""
+        self._waited += seconds
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
 
     def taken_from_memory(self) -> None:
-        self._taken_for = TakenFor.CACHED
+        self._taken_for, self._from_memory = TakenFor.CACHED, True
 
     def known_as(self, handle: Handle) -> None:
         """Sets the operation that its client uses."""
@@ -296,6 +317,31 @@ class Statement:
         }
         return _filled(line)
 
+    def kept(self, outcome: Outcome, seconds: float) -> EndedStatement:
+        """What is kept of it in memory."""
+        origin = origin_of(self._session)
+        return EndedStatement(
+            self._number,
+            origin.user,
+            origin.account,
+            self._peer,
+            origin.session,
+            round(self._at * 1000),
+            round(seconds * 1000),
+            round(self._waited * 1000),
+            self.taken_for,
+            outcome,
+            self._sqlstate,
+            _first_line(self._error),
+            self._mentions.views,
+            tuple(self._refreshed),
+            self._answered_from,
+            self._why_not,
+            self._from_memory,
+            self._characters,
+            self._text[:TEXT_CHARACTERS_MAX],
+        )
+
     def unread(self) -> Unread | None:
         """What the writer must parse to complete the line; None if the line is complete."""
         if self._mentions is not NOTHING or self._known is None:
@@ -317,6 +363,9 @@ class Audit:
         self._write = write
         self.characters = characters
         """The number of characters of a statement's text that are kept."""
+        self.recent = RecentStatements()
+        self.ended: Subscribers[[EndedStatement]] = Subscribers()
+        """Statements that have ended."""
         self._numbers = count(1)
 
     @property
@@ -330,6 +379,9 @@ class Audit:
         counts, kind = self.counts, (statement.taken_for, outcome)
         counts.statements[kind] = counts.statements.get(kind, 0) + 1
         counts.statement_seconds.add(seconds)
+        kept = statement.kept(outcome, seconds)
+        self.recent.add(kept)
+        self.ended.tell(kept)
         if self._write is not None:
             self._write(statement.line(outcome, seconds, self.characters), statement.unread())
 

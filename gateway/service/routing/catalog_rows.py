@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gateway.errors import NotAllowed
 from gateway.loops import Turn
+from gateway.service.answers.activity_tables import ActivityTables
 from gateway.service.answers.catalog_tables import About, CatalogTables, Table
 from gateway.service.answers.members import Members
 from gateway.service.clients.bounds import spliced
@@ -21,11 +22,12 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """`about` describes the gateway, `members` all over this metastore."""
+    """`about` describes the gateway, `members` all over this metastore, `activity` what happens at this one."""
 
     tables: CatalogTables
     about: Callable[[], About]
     members: Members
+    activity: ActivityTables
 
     async def with_functions(self, session: Session, known: Understood) -> str:
         """The text with the rows of the functions that it calls."""
@@ -66,6 +68,10 @@ class CatalogRows:
             return self.tables.rewrites(session.who)
         if name == "suggested_views":
             return await self.tables.suggested_views(session.who)
+        if name == "statements":
+            return await self.activity.statements(session.who)
+        if name == "reads":
+            return await self.activity.reads(session.who)
         if name == "gateway":
             return self.about().table
         if name == "gateways":

@@ -10,6 +10,7 @@ from gateway.errors import NotAllowed
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
+from gateway.mv.model.view import WrittenBy
 from gateway.service.clients.session import Session
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.long_texts import LONG_CHARACTERS
@@ -22,6 +23,8 @@ from sql.understood import Understood
 
 NAMED_MAX = 20
 """The maximum number of views in a warning."""
+WRITER_CHARACTERS_MAX = 200
+"""How much of a statement's text is kept to tell later what made a view stale."""
 _OF_COLUMNS = frozenset({"rename", "column", "columns", "change", "replace"})
 """Words of an ALTER after which a definition may fail, or mean something else."""
 _KEEPING_FILES = frozenset({"insert", "merge", "update", "delete", "truncate", "alter", "drop", "with", "from", "map"})
@@ -44,14 +47,17 @@ class Writes:
         anything = _writes_anything(facts) or (not statement.exact and moves_files(look))
         if anything:
             tables.update(self._catalog.tables())
-        return TablesWritten(look.words, frozenset(tables), anything) if tables or anything else None
+        if not tables and not anything:
+            return None
+        writer = _writer(facts.session, facts.known)
+        return TablesWritten(look.words, frozenset(tables), anything, writer=writer)
 
     def unread(self, session: Session, known: Understood) -> TablesWritten:
         """The write of a statement that concerns no view. It is read if a view is created meanwhile that it may
         concern."""
         namespace = None if session.namespace_doubtful else session.namespace
         targets = partial(self._targets, session, namespace, known)
-        return TablesWritten(known.look.words, None, moves_files(known.look), targets)
+        return TablesWritten(known.look.words, None, moves_files(known.look), targets, _writer(session, known))
 
     def _targets(self, session: Session, namespace: Namespace | None, known: Understood) -> frozenset[TableName] | None:
         if namespace is None or len(known.text) > LONG_CHARACTERS or known.composes:
@@ -149,3 +155,7 @@ def _writes_anything(facts: Facts) -> bool:
     if statement.writes_files or any("/" in target.table for target in facts.targets):
         return True
     return facts.composed and (statement.everything or bool(statement.writes))
+
+
+def _writer(session: Session, known: Understood) -> WrittenBy:
+    return WrittenBy(session.user, known.text[:WRITER_CHARACTERS_MAX])

@@ -1,0 +1,76 @@
+"""The statements that ended last: how each was answered, and what it waited for.
+
+Tests: `test_recent_statements`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sql.names import TableName
+
+STATEMENTS_MAX = 2_000
+CHARACTERS_MAX = 4_000_000
+"""Of their texts and errors together. The oldest statements are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedStatement:
+    """One statement. Times are milliseconds since the epoch; texts are as the client sent them, and may hold secrets
+    (`sql.redaction`)."""
+
+    number: int
+    """As in the log and the audit."""
+    user: str
+    account: str
+    """Who has logged in, if that is another user."""
+    peer: str
+    session: str
+    began: int
+    took_ms: int
+    waited_ms: int
+    """Of that, for refreshes."""
+    taken_for: str
+    outcome: str
+    sqlstate: str
+    error: str
+    views: frozenset[TableName]
+    """Materialized views that it names, directly or through other views."""
+    refreshed: tuple[TableName, ...]
+    answered_from: str | None
+    """The id of the view whose rows answered it although it does not name it."""
+    why_not: str
+    """Why no view answered a query on base tables of views that take part in rewriting."""
+    from_memory: bool
+    characters: int
+    text: str
+    """Its first characters, at most `TEXT_CHARACTERS_MAX`."""
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.text) < self.characters
+
+
+class RecentStatements:
+    """Keeps a bounded number of them."""
+
+    def __init__(self, most: int = STATEMENTS_MAX, characters: int = CHARACTERS_MAX) -> None:
+        self._most, self._characters_max = most, characters
+        self._kept = deque[EndedStatement]()
+        self._characters = 0
+
+    def add(self, ended: EndedStatement) -> None:
+        self._kept.append(ended)
+        self._characters += _size(ended)
+        while len(self._kept) > self._most or self._characters > self._characters_max:
+            self._characters -= _size(self._kept.popleft())
+
+    def __iter__(self) -> Iterator[EndedStatement]:
+        """The last one first."""
+        return reversed(self._kept)
+
+
+def _size(ended: EndedStatement) -> int:
+    return len(ended.text) + len(ended.error)
