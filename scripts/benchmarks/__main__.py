@@ -18,6 +18,7 @@ from benchmarks import (
     classification,
     contention,
     dashboards,
+    doors,
     fetch,
     haproxy,
     jobs,
@@ -56,6 +57,7 @@ MEASURES: Mapping[str, Measure] = {
     "drivers": transports.drivers,
     "transports": transports.transports,
     "relay": transports.relay,
+    "doors": doors.figures,
     "dashboards": dashboards.figures,
     "incremental": row_refreshes.figures,
     "repeated": repeated.figures,
@@ -94,8 +96,8 @@ def _all() -> list[str]:
     """All measures that are possible on this machine."""
     names = [*MEASURES, *ALONE]
     if haproxy.found() is None:
-        print("bench: HAProxy is not installed, so the measure 'relay' is skipped", file=sys.stderr)
-        names.remove("relay")
+        print("bench: HAProxy is not installed, so the measures 'relay' and 'doors' are skipped", file=sys.stderr)
+        names = [name for name in names if name not in ("relay", "doors")]
     return names
 
 

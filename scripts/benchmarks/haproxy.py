@@ -35,7 +35,7 @@ def haproxy(directory: Path, upstream: int) -> Iterator[int]:
     """Runs HAProxy in front of the port `upstream`; yields its port on 127.0.0.1."""
     program = found()
     if program is None:
-        raise SystemExit("bench: the measure 'relay' needs HAProxy; run apt-get install haproxy.")
+        raise SystemExit("bench: this measure needs HAProxy; run apt-get install haproxy.")
     port = free_port()
     conf = directory / "haproxy.cfg"
     conf.write_text(CONFIGURATION.format(port=port, upstream=upstream), encoding="utf-8")

@@ -74,7 +74,7 @@ def _of_spark(stand: Stand, servers: ThriftServers) -> Figure:
     """Spark's own two transports without a gateway, because a client that comes over HTTP and continues over SASL uses
     both."""
     by_http, by_sasl = (
-        _connect(VERSIONS[0], f"{HERE}:{servers.ports[mechanism]}/default{tail}")
+        connect(VERSIONS[0], f"{HERE}:{servers.ports[mechanism]}/default{tail}")
         for mechanism, tail in (("http", HTTP), ("sasl", ""))
     )
     turns = in_turn(by_http, by_sasl, stand.runs(CONNECTS), warm_up=WARM_UP)
@@ -133,21 +133,21 @@ def _ways(stand: Stand, directory: Path, certificates: Certificates, servers: Th
 def _measured(
     stand: Stand, name: str, version: str, direct: str, through: str, limit: float | None = LIMIT
 ) -> Iterator[Figure]:
-    turns = in_turn(_connect(version, direct), _connect(version, through), stand.runs(CONNECTS), warm_up=WARM_UP)
+    turns = in_turn(connect(version, direct), connect(version, through), stand.runs(CONNECTS), warm_up=WARM_UP)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
         sides = stack.enter_context(connected(version, direct)), stack.enter_context(connected(version, through))
-        short = _queries(sides, "SELECT 1", 1, 1)
+        short = queries(sides, "SELECT 1", 1, 1)
         turns = in_turn(*short, stand.runs(SHORT), warm_up=10)
         yield turns.ratio("transport", f"SELECT 1, {name}", limit)
-        many = _queries(sides, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
+        many = queries(sides, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
         yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", limit, "s")
-        wide = _queries(sides, WIDE, WIDE_ROWS, 20)
+        wide = queries(sides, WIDE, WIDE_ROWS, 20)
         turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
         yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
 
 
-def _connect(version: str, url: str) -> Work:
+def connect(version: str, url: str) -> Work:
     def once() -> None:
         with connected(version, url):
             pass
@@ -155,7 +155,7 @@ def _connect(version: str, url: str) -> Work:
     return once
 
 
-def _queries(sides: tuple[Any, Any], sql: str, expected: int, page: int) -> tuple[Work, Work]:
+def queries(sides: tuple[Any, Any], sql: str, expected: int, page: int) -> tuple[Work, Work]:
     """The same query over both connections."""
     direct, through = (_query(connection, sql, expected, page) for connection in sides)
     return direct, through
