@@ -146,13 +146,13 @@ from gateway.spark.plans import EnginePlans
 from gateway.spark.server_checks import OtherMetastore, ServerChecks
 from gateway.spark.servers import KnownServer, Link, Servers
 from gateway.spark.storage_guard import GuardState, StorageGuard
-from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.connection import NOSASL, ClientConnection
 from gateway.wire.cookies import COOKIE_SECONDS, Cookies
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.member import Member
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import GSSAPI, PLAIN, Login
 from sql.texts import maintenance, observation
 
 METASTORE_SESSIONS = 8
@@ -850,11 +850,18 @@ def wire_limits_of(settings: Settings) -> WireLimits:
     )
 
 
+def mechanisms_of(settings: Settings) -> frozenset[str]:
+    """How clients of the binary port may log in."""
+    transports = settings.listen.transports
+    tickets = {GSSAPI} if settings.kerberos.keytab and "sasl" in transports else set()
+    return frozenset({MECHANISMS[transport] for transport in transports} | tickets)
+
+
 def entrance_of(settings: Settings) -> Entrance:
     """The ports for clients. Raises FreshgateError for an unusable certificate, or a socket that systemd has opened for
     no port of the settings."""
     place, tls, limits = settings.listen, settings.tls, wire_limits_of(settings)
-    mechanisms = frozenset(MECHANISMS[transport] for transport in place.transports)
+    mechanisms = mechanisms_of(settings)
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
     ports = []
     if place.port != OFF:

@@ -47,7 +47,7 @@ LOCAL_MASTER = "local[*]"
 """This machine, with all of its cores."""
 HEALED = ("get_info", "key_calls", "star_patterns", "leaked_sessions", "lost_cancels", "show_tables")
 HEALINGS = (*HEALED, "show_tables_for_all", "early_metadata", "ddl_columns", "long_pages")
-METHODS = ("none", "file", "ldap", "jwt")
+METHODS = ("none", "file", "ldap", "jwt", "kerberos")
 JWT_ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)), "Ed25519")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -206,9 +206,9 @@ class Authentication:
     method: str = _setting(
         "none",
         "Who checks user names and passwords: none (only Spark), file (authentication.users_file), ldap (the table "
-        "[ldap]), or jwt: passwords are refused, and only tokens accepted (the table [jwt]). With file and ldap, too, "
-        'tokens are accepted if jwt.issuer is set. authentication = "file" is a short form for a file without this '
-        "table.",
+        "[ldap]), or jwt or kerberos: passwords are refused, and only tokens (the table [jwt]) or tickets ([kerberos]) "
+        "accepted. Whatever the method, tokens are accepted if jwt.issuer is set, and tickets if kerberos.keytab is. "
+        'authentication = "file" is a short form for a file without this table.',
         _one_of(*METHODS),
     )
     users_file: str = _setting(
@@ -228,7 +228,7 @@ class Authentication:
     )
     hand_on: str = _setting(
         "replay",
-        "How a user that file, ldap or jwt has accepted is logged in at Spark: replay (with the user's own name and "
+        "How a user whom the gateway has accepted is logged in at Spark: replay (with the user's own name and "
         "password) or proxy_user (upstream.user logs in, and names the user as hive.server2.proxy.user; Spark must "
         "allow that).",
         _one_of(*HAND_ON),
@@ -312,6 +312,29 @@ class Jwt:
         "", "The claim that lists the user's groups, such as groups, roles or realm_access.roles. Empty: none."
     )
     group_filter: tuple[str, ...] = _setting((), "Groups whose members may log in. Empty: everybody who has a token.")
+
+
+@dataclass(frozen=True, slots=True)
+class Kerberos:
+    """Tickets of Kerberos, which clients send in the place of passwords (docs/how-to/login.md)."""
+
+    keytab: str = _setting(
+        "",
+        "File of the keys of hive/HOST for the binary port and HTTP/HOST for the HTTP port, for each HOST that clients "
+        "use, that of a load balancer, too. It is read again after a change. Needs the extra freshgate[kerberos]. "
+        "Empty: no ticket is accepted.",
+    )
+    principals: tuple[str, ...] = _setting(
+        (),
+        "The services for which tickets are accepted, such as hive/gate.example@EXAMPLE. Empty: all that the keytab "
+        "has a key of.",
+    )
+    auth_to_local: str = _setting(
+        "",
+        "User names of principals, by Hadoop's rules (hadoop.security.auth_to_local), such as "
+        "RULE:[1:$1@$0](.*@B[.]EXAMPLE)s/@.*// DEFAULT. Empty, or DEFAULT: the first part of principals of this "
+        "machine's realm; those of other realms are refused.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -744,6 +767,7 @@ class Settings:
     authentication: Authentication = field(default_factory=Authentication)
     ldap: Ldap = field(default_factory=Ldap)
     jwt: Jwt = field(default_factory=Jwt)
+    kerberos: Kerberos = field(default_factory=Kerberos)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     gateways: Gateways = field(default_factory=Gateways)

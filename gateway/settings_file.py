@@ -225,9 +225,10 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if authentication.method == "none" and authentication.hand_on == "proxy_user":
         yield (
             "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
-            "so anybody could log in as any user. Set authentication.method to file, ldap or jwt."
+            "so anybody could log in as any user. Set authentication.method to file, ldap, jwt or kerberos."
         )
     yield from _jwt_contradictions(settings)
+    yield from _kerberos_contradictions(settings)
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         yield "ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither."
     if "long_pages" in settings.healing and (place := settings.upstream.place) and place.transport != "sasl":
@@ -268,6 +269,30 @@ def _jwt_contradictions(settings: Settings) -> Iterator[str]:
         )
     if "://" in (jwt.keys or jwt.issuer) and any(each.startswith("HS") for each in jwt.algorithms):
         yield "jwt.algorithms names HS, whose keys are secrets, but jwt.keys is an address. Set it to a file."
+
+
+def _kerberos_contradictions(settings: Settings) -> Iterator[str]:
+    """What accepting tickets needs."""
+    method = settings.authentication.method
+    if not settings.kerberos.keytab:
+        if method == "kerberos":
+            yield "authentication.method is kerberos, but kerberos.keytab is empty. Set it to the file of the keys."
+        return
+    if method == "none":
+        yield (
+            "kerberos.keytab is set, but authentication.method is none: passwords would not be checked. Set "
+            "authentication.method to kerberos, or to file or ldap if passwords are accepted, too."
+        )
+    if settings.upstream.address and settings.authentication.hand_on != "proxy_user":
+        yield (
+            "kerberos.keytab is set, but authentication.hand_on is replay: a ticket cannot be used again at Spark. Set "
+            "authentication.hand_on to proxy_user."
+        )
+    if "sasl" not in settings.listen.transports and settings.listen.http_port == OFF:
+        yield (
+            "kerberos.keytab is set, but listen.transports does not name sasl: clients send tickets with SASL or over "
+            "HTTP. Add sasl."
+        )
 
 
 def _gateways_contradictions(settings: Settings) -> Iterator[str]:

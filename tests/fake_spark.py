@@ -31,10 +31,9 @@ from gateway.mv.ports import Before, Function, Outlet, PlanUnavailable, Relation
 from gateway.service.operations.operation import TERMINAL_STATES, OperationState, new_handle
 from gateway.spark.servers import KnownServer, Servers
 from gateway.wire import message, reply
-from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from sql.names import FUNCTION, Namespace, TableName
 from sql.proof.plan import Plan
 

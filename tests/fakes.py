@@ -66,9 +66,8 @@ from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.results.store import ResultStore
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.wire import message
-from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
 from sql.rewriting.matching import Proposal

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
-from gateway.wire.http_connection import BEARER, HTTP
+from gateway.wire.http_connection import BEARER, HTTP, NEGOTIATE
 from gateway.wire.memory import Memory
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import TOKEN_BYTES_MAX, Exchange, Login
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +33,22 @@ class WrongLogin(Exception):
     """The name or the password is wrong, or the user may not log in here. The text is only for the log."""
 
 
+class WrongTicket(WrongLogin):
+    """The ticket is wrong. The client gets the text, too: it says nothing about who exists."""
+
+
 class Unavailable(Exception):
     """Passwords cannot be checked at the moment. The text is only for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a token names."""
+    """Whom a token or a ticket names."""
 
     user: str
     groups: frozenset[str]
     until: float
-    """When the token expires, in seconds since the epoch."""
+    """When it expires, in seconds since the epoch."""
 
 
 class Verifier(Protocol):
@@ -67,6 +71,14 @@ class TokenVerifier(Protocol):
 
     def identify(self, token: str) -> Identity:
         """Whom the token names. Raises WrongLogin or Unavailable."""
+        ...
+
+
+class TicketVerifier(Protocol):
+    """Knows whom tickets of Kerberos name. Its method blocks, and is called from several threads."""
+
+    def accept(self, exchange: Exchange) -> Identity:
+        """Whom the ticket names, and sets what the client gets in return. Raises WrongTicket or Unavailable."""
         ...
 
 
@@ -124,8 +136,8 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier of passwords, or one of tokens. A refusal takes `refusal_delay` seconds, so that guessing takes
-    time.
+    """Asks a verifier of passwords, of tokens, or of tickets. A refusal takes `refusal_delay` seconds, so that guessing
+    takes time.
 
     `memory` remembers passwords accepted over HTTP, because a client without cookies logs in with each request.
     """
@@ -139,10 +151,12 @@ class Checked:
         concurrent_checks: int,
         memory: Memory | None = None,
         tokens: TokenVerifier | None = None,
+        tickets: TicketVerifier | None = None,
     ) -> None:
-        """None: no password, or no token, is accepted."""
+        """None: no password, no token, or no ticket is accepted."""
         self._verifier = verifier
         self._tokens = tokens
+        self._tickets = tickets
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
@@ -155,6 +169,8 @@ class Checked:
         try:
             _check_form(login)
             return await self._in_thread(login)
+        except WrongTicket as refused:
+            reason, error = str(refused), _ticket_denied(refused)
         except WrongLogin as refused:
             reason, error = str(refused), _denied(login)
         except Unavailable as unavailable:
@@ -190,8 +206,10 @@ class Checked:
     def _verify(self, login: Login) -> Login:
         if login.mechanism == BEARER:
             return self._identify(login)
+        if login.exchange is not None:
+            return self._accept(login, login.exchange)
         if self._verifier is None:
-            raise WrongLogin("authentication.method is jwt, so no password is accepted")
+            raise WrongLogin("authentication.method says that no password is accepted")
         if login.mechanism != HTTP:
             self._verifier.verify(login.user, login.password)
             return login
@@ -208,6 +226,15 @@ class Checked:
             raise WrongLogin("jwt.issuer is not set, so no token is accepted")
         found = self._tokens.identify(login.password)
         return Login(found.user, "", HTTP, time.monotonic() + found.until - time.time(), found.groups)
+
+    def _accept(self, login: Login, exchange: Exchange) -> Login:
+        """The login of the user whom a ticket names. Nobody can hand it on: the gateway has no ticket for Spark in the
+        user's name."""
+        if self._tickets is None:
+            raise WrongTicket("this server accepts none")
+        found = self._tickets.accept(exchange)
+        mechanism = HTTP if login.mechanism == NEGOTIATE else login.mechanism
+        return Login(found.user, "", mechanism, time.monotonic() + found.until - time.time())
 
     def _seconds_left(self, passed: float) -> float:
         """Seconds until a whole multiple of the delay has passed. The duration of a check would reveal how far it
@@ -230,6 +257,10 @@ def _check_form(login: Login) -> None:
         if not 0 < len(login.password) <= TOKEN_CHARACTERS_MAX:
             raise WrongLogin(f"the token has {len(login.password)} characters, and may have {TOKEN_CHARACTERS_MAX}")
         return
+    if login.exchange is not None:
+        if not 0 < len(login.exchange.token) <= TOKEN_BYTES_MAX:
+            raise WrongTicket(f"it has {len(login.exchange.token)} bytes")
+        return
     if not login.user.strip():
         raise WrongLogin("the user name is missing")
     if not login.password.strip():
@@ -238,6 +269,10 @@ def _check_form(login: Login) -> None:
         raise WrongLogin("the user name or password contains the character NUL")
     if len(login.user) > USER_CHARACTERS_MAX or len(login.password) > PASSWORD_CHARACTERS_MAX:
         raise WrongLogin("the user name or password is too long")
+
+
+def _ticket_denied(refused: WrongTicket) -> FreshgateError:
+    return LoginDenied(f"The ticket of Kerberos is not accepted: {refused}.")
 
 
 def _denied(login: Login) -> FreshgateError:
@@ -252,11 +287,15 @@ def _denied(login: Login) -> FreshgateError:
 
 
 def _unavailable(login: Login) -> FreshgateError:
-    what = "The token" if login.mechanism == BEARER else f"The password of user {_shown(login.user)}"
+    what = "The ticket of Kerberos" if login.exchange is not None else f"The password of user {_shown(login.user)}"
+    if login.mechanism == BEARER:
+        what = "The token"
     return LoginUnchecked(f"{what} cannot be checked at the moment; the gateway's log says why. Try again.")
 
 
 def _who(login: Login) -> str:
+    if login.exchange is not None:
+        return "a ticket"
     return "a token" if login.mechanism == BEARER else _shown(login.user)
 
 

@@ -7,13 +7,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.config import Jwt, Ldap, Settings
+from gateway.config import Jwt, Kerberos, Ldap, Settings
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import (
     CHECKED_TOGETHER,
     REFUSAL_SECONDS,
     Authenticator,
     Checked,
+    TicketVerifier,
     TokenVerifier,
     Unavailable,
     Unchecked,
@@ -22,10 +23,12 @@ from gateway.login.authenticator import (
 from gateway.login.directory import LdapDirectory
 from gateway.login.exposure import host_of, is_local
 from gateway.login.ldap import LdapUsers
+from gateway.login.principals import BadRules
 from gateway.login.user_file import UserFile
 from gateway.wire.memory import Memory
 
 if TYPE_CHECKING:
+    from gateway.login.kerberos import Tickets
     from gateway.login.tokens import Tokens
 
 log = logging.getLogger(__name__)
@@ -50,7 +53,25 @@ def authenticator(settings: Settings) -> Authenticator:
     elif chosen.method == "ldap":
         verifier = _ldap(settings.ldap)
     tokens = _tokens(settings.jwt) if settings.jwt.issuer else None
-    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory, tokens)
+    tickets = _tickets(settings.kerberos) if settings.kerberos.keytab else None
+    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory, tokens, tickets)
+
+
+def _tickets(settings: Kerberos) -> TicketVerifier:
+    try:
+        # It needs an extra, and a library of C.
+        tickets: Tickets = import_module(".kerberos", __package__).Tickets(settings)
+        tickets.start()
+    except ImportError as error:
+        raise FreshgateError(
+            f"kerberos.keytab is set, which needs more packages ({error}). Install freshgate[kerberos]."
+        ) from error
+    except BadRules as error:
+        raise FreshgateError(f"kerberos.auth_to_local cannot be read: {error}.") from error
+    except Unavailable as error:
+        text = str(error)
+        raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check kerberos.keytab and kerberos.principals.") from error
+    return tickets
 
 
 def _tokens(settings: Jwt) -> TokenVerifier:

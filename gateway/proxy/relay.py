@@ -27,7 +27,7 @@ from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import UpstreamRefused, UpstreamSocket, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
 from gateway.wire.chunks import TICKET_BYTES_MAX, Chunk, chunk
-from gateway.wire.connection import NOSASL, PLAIN, ClientEnd, DirectReply
+from gateway.wire.connection import NOSASL, ClientEnd, DirectReply
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
 from gateway.wire.reading import Ahead
@@ -154,7 +154,7 @@ class Relay(asyncio.Protocol):
         dispatcher = self._dispatcher = self._open_dispatcher()
         try:
             login = dispatcher.moving.arrive(ticket)
-            self._wire.resume(framed=login.mechanism == PLAIN)
+            self._wire.resume(framed=login.mechanism != NOSASL)
         except WireError as error:
             log.error("client %s, which another gateway has served, is closed: %s", self._peer(), error)
             self._close()

@@ -7,6 +7,7 @@ Partially received messages are kept only here.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,13 +19,24 @@ from gateway.wire.frame import (
     WireLimits,
     frame,
 )
+from gateway.wire.gssapi import Layer, LayerServer, Seal
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
-from gateway.wire.sasl import COMPLETE, START, Login, PlainClient, PlainServer, negotiation, refusal
+from gateway.wire.sasl import (
+    COMPLETE,
+    GSSAPI,
+    PLAIN,
+    START,
+    Exchange,
+    Login,
+    PlainClient,
+    SaslServer,
+    negotiation,
+    refusal,
+)
 from gateway.wire.scanner import CALL, MessageScanner
 from gateway.wire.shapes import Shapes
 
-PLAIN = "PLAIN"
 NOSASL = "NOSASL"
 
 
@@ -175,10 +187,17 @@ class ClientConnection:
     pending = False
     closing = False
 
-    def __init__(self, transports: frozenset[str], limits: WireLimits) -> None:
+    def __init__(
+        self, transports: frozenset[str], limits: WireLimits, layers: Collection[Layer] = (Layer.AUTH,)
+    ) -> None:
+        """`transports`: the mechanisms that clients may use. `layers`: how frames may be protected, with GSSAPI."""
         self._transports = transports
         self._limits = limits
-        self._server: PlainServer | None = None
+        self._layers = layers
+        self._server: SaslServer | None = None
+        self._exchange: Exchange | None = None
+        self._layer_server: LayerServer | None = None
+        self.protection: Seal | None = None
         self._frames: FrameReader | None = None
         self._held = b""
         self._ready = False
@@ -192,7 +211,9 @@ class ClientConnection:
 
     @property
     def partial(self) -> bool:
-        """Part of a request has been received."""
+        """Part of a request has been received, or of what follows an accepted login."""
+        if self._layer_server is not None:
+            return True
         return self._ready and not (self._requests.at_border and self._frame_at_border)
 
     @property
@@ -203,15 +224,34 @@ class ClientConnection:
         """Returns the events that these bytes complete, in order."""
         if self._ready:
             return self._messages(data)
+        if self._layer_server is not None:
+            return self._agree(self._layer_server, data)
         if self._known:
             self._hold(data)
             return []
         return self._login(data)
 
+    def _agree(self, server: LayerServer, data: bytes) -> list[Event]:
+        """Goes on with a handshake whose login was accepted."""
+        if self._held:
+            data, self._held = self._held + data, b""
+        events: list[Event] = []
+        while answer := server.receive(data):
+            events.append(DirectReply(answer))
+            data = b""
+        if server.done:
+            self.protection, self._layer_server = server.protection, None
+            self._ready = True
+            events += self._messages(server.rest)
+        return events
+
     def accept_login(self, identity: Login | None = None) -> bytes:
         """Returns the bytes that accept the login; empty for NOSASL. Requests may have full length from here on."""
-        self._ready = True
         self._requests.limit(self._limits.request_bytes_max)
+        if self._exchange is not None:
+            self._layer_server, self._exchange = LayerServer(self._exchange, self._layers), None
+            return self._layer_server.start()
+        self._ready = True
         return negotiation(COMPLETE) if self.framed else b""
 
     def resume(self, *, framed: bool) -> None:
@@ -250,17 +290,17 @@ class ClientConnection:
                 return self._without_login(data)
             if data[0] != START:
                 raise _wrong_protocol(data)
-            if PLAIN not in self._transports:
+            if not {PLAIN, GSSAPI} & self._transports:
                 message = "This server accepts only connections without SASL: connect with auth=noSasl."
                 raise WireError(message, refusal(message))
-            self._server = PlainServer(self._limits.login_bytes_max)
+            self._server = SaslServer(self._limits.login_bytes_max, self._transports & {PLAIN, GSSAPI})
         login = self._server.receive(data)
         if login is None:
             return []
         self._frames = FrameReader(self._limits.request_bytes_max)
         self._known = True
         self._hold(self._server.rest)
-        self._server = None
+        self._server, self._exchange = None, login.exchange
         return [login]
 
     def _without_login(self, data: bytes) -> list[Event]:

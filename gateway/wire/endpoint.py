@@ -5,10 +5,10 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-from gateway.wire.connection import PLAIN, UpstreamConnection, UpstreamEnd
+from gateway.wire.connection import UpstreamConnection, UpstreamEnd
 from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HTTP, HttpUpstreamConnection
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 
 
 @dataclass(frozen=True, slots=True)

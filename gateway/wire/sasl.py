@@ -1,13 +1,16 @@
-"""Thrift's SASL handshake, both roles, for the mechanism PLAIN (RFC 4616).
+"""Thrift's SASL handshake: both roles for the mechanism PLAIN (RFC 4616), the server's for GSSAPI (`gssapi`).
 
 A handshake message is a status byte, a 4-byte length, and the payload. The client sends the mechanism with START, and
-the credentials with OK (pure-sasl) or COMPLETE (Java). The server ends with COMPLETE, or with BAD and a text.
+the credentials, or its first token, with OK (pure-sasl) or COMPLETE (Java). The server ends with COMPLETE, or with BAD
+and a text.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.wire.frame import OTHER_BEGINNINGS, WireError, check_protocol
 
@@ -17,10 +20,17 @@ MECHANISM_BYTES_MAX = 20
 """RFC 4422, section 3.1."""
 
 
+PLAIN = "PLAIN"
+GSSAPI = "GSSAPI"
+TOKEN_BYTES_MAX = 64 * 1024
+"""Longest token of Kerberos. Active Directory writes a user's groups into tickets, which makes them 48 KiB at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The identity that a client claims. `mechanism`: "PLAIN", or "NOSASL" (then OpenSession has the credentials), or
-    over HTTP one of `http_connection`'s. `until`: when it ends, by time.monotonic()."""
+    """The identity that a client claims. `mechanism`: "PLAIN", "GSSAPI" (then `exchange` has the client's ticket), or
+    "NOSASL" (then OpenSession has the credentials), or over HTTP one of `http_connection`'s. `until`: when it ends, by
+    time.monotonic()."""
 
     user: str
     password: str = field(repr=False)
@@ -28,6 +38,32 @@ class Login:
     until: float = math.inf
     groups: frozenset[str] = frozenset()
     """The user's groups, as far as what checked the login has named them."""
+    exchange: Exchange | None = field(default=None, repr=False, compare=False)
+
+
+class SecurityContext(Protocol):
+    """What a client and a server have in common after a ticket was accepted (RFC 2743)."""
+
+    def wrap(self, data: bytes, *, confidential: bool) -> bytes:
+        """Protects data for the other end, which only that can read if `confidential`."""
+        ...
+
+    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
+        """Returns the other end's data, and whether only this end could read it. Raises WireError if it was
+        changed."""
+        ...
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A client's token, and what comes of it: `login.kerberos` sets the other fields."""
+
+    token: bytes
+    answer: bytes = b""
+    """The server's token, by which the client knows the server; empty if it has not asked for one."""
+    context: SecurityContext | None = None
+    names: frozenset[str] = frozenset()
+    """What the client may call itself: its principal, and its user name."""
 
 
 class LoginRefused(Exception):
@@ -74,14 +110,17 @@ class NegotiationReader:
         return status, payload
 
 
-class PlainServer:
-    """The server's role: reads START and the credentials. `WireError.answer` holds the BAD reply for the client."""
+class SaslServer:
+    """The server's role until there is a login: reads START and the credentials, or the first token. `WireError.answer`
+    holds the BAD reply for the client."""
 
-    __slots__ = ("_reader", "_started")
+    __slots__ = ("_mechanisms", "_reader", "_started")
 
-    def __init__(self, bytes_max: int) -> None:
-        self._reader = NegotiationReader(bytes_max)
-        self._started = False
+    def __init__(self, bytes_max: int, mechanisms: Collection[str] = (PLAIN,)) -> None:
+        """`mechanisms`: PLAIN, GSSAPI or both."""
+        self._reader = NegotiationReader(max(bytes_max, TOKEN_BYTES_MAX) if GSSAPI in mechanisms else bytes_max)
+        self._mechanisms = mechanisms
+        self._started = ""
 
     @property
     def rest(self) -> bytes:
@@ -94,7 +133,7 @@ class PlainServer:
         try:
             while (message := self._reader.next()) is not None:
                 if self._started:
-                    return _plain_login(*message)
+                    return _plain_login(*message) if self._started == PLAIN else _ticket_login(*message)
                 self._start(*message)
         except WireError as error:
             raise WireError(str(error), refusal(str(error))) from None
@@ -103,10 +142,20 @@ class PlainServer:
     def _start(self, status: int, payload: bytes) -> None:
         if status != START:
             raise WireError("the SASL handshake must begin with START")
-        if payload != b"PLAIN":
-            mechanism = payload[:MECHANISM_BYTES_MAX].decode("ascii", "replace")
-            raise WireError(f"Unsupported mechanism type {mechanism}: connect with PLAIN, with user name and password.")
-        self._started = True
+        mechanism = payload[:MECHANISM_BYTES_MAX].decode("ascii", "replace")
+        if mechanism not in self._mechanisms or len(payload) > MECHANISM_BYTES_MAX:
+            ways = " or ".join(_WAYS[each] for each in (PLAIN, GSSAPI) if each in self._mechanisms)
+            raise WireError(f"Unsupported mechanism type {mechanism}: connect with {ways}.")
+        self._started = mechanism
+
+
+_WAYS = {PLAIN: "PLAIN, with user name and password", GSSAPI: "GSSAPI, with a ticket of Kerberos (principal=...)"}
+
+
+def _ticket_login(status: int, payload: bytes) -> Login:
+    if status not in (OK, COMPLETE):
+        raise WireError("the client aborted the SASL handshake")
+    return Login("", "", GSSAPI, exchange=Exchange(payload))
 
 
 def _plain_login(status: int, payload: bytes) -> Login:
@@ -123,7 +172,7 @@ def _plain_login(status: int, payload: bytes) -> Login:
         raise WireError("No user name was provided.")
     if identity not in ("", user):
         raise WireError(f"User {user} cannot log in as another user, {identity}.")
-    return Login(user, password, "PLAIN")
+    return Login(user, password, PLAIN)
 
 
 class PlainClient:

@@ -30,10 +30,10 @@ from gateway.proxy.listener import Listener
 from gateway.proxy.upstream import UpstreamSocket, connect
 from gateway.service.dispatch import Dispatch
 from gateway.service.routing import long_texts
-from gateway.wire.connection import PLAIN, ClientConnection
+from gateway.wire.connection import ClientConnection
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
-from gateway.wire.sasl import COMPLETE, Login, PlainServer, negotiation
+from gateway.wire.sasl import COMPLETE, PLAIN, Login, SaslServer, negotiation
 from sql.texts.rewrite import REWRITTEN_CHARACTERS_MAX
 
 SIZES = tuple(int(size) for size in os.environ.get("BENCH_TURNS_SIZES", "8000000 450000 3900").split())
@@ -203,7 +203,7 @@ def _accept(listening: socket.socket, site: Site) -> None:
 
 def _answer(connection: socket.socket, site: Site) -> None:
     with connection, connection.makefile("rb") as source:
-        server, login = PlainServer(10_000), None
+        server, login = SaslServer(10_000), None
         while login is None:
             login = server.receive(source.read1())
         connection.sendall(negotiation(COMPLETE))

@@ -26,7 +26,7 @@ from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_PRIOR, Handle, peek
 from gateway.wire.rowset import ResultColumn, row_set
-from gateway.wire.sasl import COMPLETE, PlainServer, negotiation
+from gateway.wire.sasl import COMPLETE, SaslServer, negotiation
 from gateway.wire.scanner import MessageScanner
 
 QUERY = re.compile(r"SELECT '([^']*)' AS token, CAST\(id AS STRING\) AS number FROM range\((\d{1,6})\)")
@@ -114,7 +114,7 @@ class Spark:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         opened: list[bytes] = []
         try:
-            handshake = PlainServer(1 << 14)
+            handshake = SaslServer(1 << 14)
             while (found := handshake.receive(await _some(reader))) is None:
                 pass
             writer.write(negotiation(COMPLETE))

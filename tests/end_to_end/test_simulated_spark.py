@@ -30,8 +30,8 @@ from gateway.mv.model.partitions import stored_partition
 from gateway.mv.ports import Relation, RelationKind
 from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
-from gateway.wire.connection import PLAIN
 from gateway.wire.endpoint import Endpoint
+from gateway.wire.sasl import PLAIN
 from sql.names import Namespace, TableName
 from sql.texts import descriptions, maintenance, observation
 from sql.texts.epochs import create_epoch, epoch_view

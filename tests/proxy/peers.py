@@ -16,14 +16,14 @@ from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import UpstreamSocket, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
-from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
+from gateway.wire.connection import NOSASL, ClientConnection, ClientEnd
 from gateway.wire.cookies import Cookies
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import error
-from gateway.wire.sasl import COMPLETE, START, PlainServer, negotiation, refusal
+from gateway.wire.sasl import COMPLETE, PLAIN, START, SaslServer, negotiation, refusal
 
 BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(login_seconds=10, buffer_bytes_max=256 * 1024)
@@ -109,7 +109,7 @@ class ScriptedServer:
                 await writer.wait_closed()
 
     async def _login(self, peer: Peer) -> bool:
-        server = PlainServer(10_000)
+        server = SaslServer(10_000)
         login = None
         while login is None:
             data = await peer.reader.read(1000)

@@ -18,13 +18,13 @@ from gateway.proxy.listener import Listener
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
-from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.connection import NOSASL, ClientConnection
 from gateway.wire.cookies import Cookies
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
-from gateway.wire.sasl import refusal
+from gateway.wire.sasl import PLAIN, refusal
 from tests.proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 

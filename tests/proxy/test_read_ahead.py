@@ -10,11 +10,12 @@ import pytest
 from gateway.proxy import read_ahead
 from gateway.proxy.relay import Relay
 from gateway.service.decision import Decision, Forward
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL
 from gateway.wire.frame import frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, fetch_call, peek, reply_status
 from gateway.wire.reading import Ahead, ResultReading
 from gateway.wire.reply import closed
+from gateway.wire.sasl import PLAIN
 from tests.proxy.peers import Gateway, Peer, Script, ScriptedServer, Service, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
 from tests.wire import calls

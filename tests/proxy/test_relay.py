@@ -12,11 +12,11 @@ import pytest
 
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import ResultColumn, row_set
-from gateway.wire.sasl import COMPLETE, negotiation, refusal
+from gateway.wire.sasl import COMPLETE, PLAIN, negotiation, refusal
 from tests.proxy.peers import LIMITS, Peer, ScriptedServer, Service, echo, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 

@@ -16,9 +16,9 @@ from gateway.errors import FreshgateError
 from gateway.login.impersonation import Impersonation
 from gateway.service.clients.handover import ANONYMOUS, PROXY_USER_KEY, Handover
 from gateway.wire import message
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL
 from gateway.wire.message import OpenCall
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from tests.wire import calls
 
 EVE = Login("eve", "secret", PLAIN)

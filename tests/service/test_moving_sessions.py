@@ -18,9 +18,8 @@ from gateway.service.operations.operation import ForwardedOperation
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.ways import Send
 from gateway.wire import message
-from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from tests.service.test_opening import Gateway, Opener, Side, run, until
 from tests.wire import calls
 

@@ -36,12 +36,12 @@ from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.ways import Send, TemporaryViewsChanged
 from gateway.wire import message, reply
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL
 from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from tests.wire import calls
 
 DEADLINE_SECONDS = 60.0

@@ -12,9 +12,8 @@ import pytest
 from gateway.mv.ports import SqlSession
 from gateway.service.clients import sides as service_sides
 from gateway.service.clients.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, SPARE_MAX, Sides
-from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 
 ADA = Login("ada", "her word", PLAIN)
 

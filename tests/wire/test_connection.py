@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire import reply as replies
-from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, Event, UpstreamConnection
+from gateway.wire.connection import NOSASL, ClientConnection, Event, UpstreamConnection
 from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.message import peek, reply_status, with_seqid
 from gateway.wire.rowset import ResultColumn, row_set
-from gateway.wire.sasl import COMPLETE, OK, START, Login, LoginRefused, negotiation, refusal
+from gateway.wire.sasl import COMPLETE, OK, PLAIN, START, Login, LoginRefused, negotiation, refusal
 from tests.wire import calls
 from tests.wire.calls import pieces_of
 

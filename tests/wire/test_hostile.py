@@ -20,13 +20,13 @@ from gateway.service.answers import healing
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire import rowset
-from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, UpstreamConnection
+from gateway.wire.connection import NOSASL, ClientConnection, UpstreamConnection
 from gateway.wire.frame import FrameReader, WireError, WireLimits, frame
 from gateway.wire.http_connection import HTTP, HttpUpstreamConnection
 from gateway.wire.message import Head, ValuePlace
 from gateway.wire.repeat import Repeat
 from gateway.wire.rowset import ResultColumn, row_set
-from gateway.wire.sasl import COMPLETE, START, Login, LoginRefused, NegotiationReader, negotiation
+from gateway.wire.sasl import COMPLETE, PLAIN, START, Login, LoginRefused, NegotiationReader, negotiation
 from gateway.wire.scanner import MessageScanner, message_end
 from scripts.fuzzing.mutation import mutated, pieces, reordered
 from tests.wire import calls

@@ -16,7 +16,7 @@ from gateway.wire.sasl import (
     Login,
     LoginRefused,
     PlainClient,
-    PlainServer,
+    SaslServer,
     negotiation,
     refusal,
 )
@@ -33,7 +33,7 @@ def handshake(status: int = COMPLETE, names: bytes = "\0ada\0pässwort".encode()
 @pytest.mark.parametrize("status", [OK, COMPLETE])
 @given(cuts=st.lists(st.integers(0, 100), max_size=40), trailing=st.binary(max_size=8))
 def test_a_server_reads_a_login_in_any_pieces(status: int, cuts: list[int], trailing: bytes) -> None:
-    server = PlainServer(LIMIT)
+    server = SaslServer(LIMIT)
     data = handshake(status)
     logins = [server.receive(piece) for piece in pieces_of(data, cuts)[:-1]]
     assert not any(logins)
@@ -42,7 +42,7 @@ def test_a_server_reads_a_login_in_any_pieces(status: int, cuts: list[int], trai
 
 
 def test_a_server_accepts_an_equal_authorization_identity() -> None:
-    assert PlainServer(LIMIT).receive(handshake(OK, b"ada\0ada\0x")) == Login("ada", "x", "PLAIN")
+    assert SaslServer(LIMIT).receive(handshake(OK, b"ada\0ada\0x")) == Login("ada", "x", "PLAIN")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_server_accepts_an_equal_authorization_identity() -> None:
 )
 def test_a_server_refuses_with_a_reason_for_the_client(data: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=reason) as caught:
-        PlainServer(LIMIT).receive(data)
+        SaslServer(LIMIT).receive(data)
     assert caught.value.answer == refusal(str(caught.value))
 
 
@@ -71,14 +71,14 @@ def test_a_server_refuses_with_a_reason_for_the_client(data: bytes, reason: str)
 def test_a_server_refuses_garbage(data: bytes) -> None:
     answer = refusal("")
     try:
-        PlainServer(LIMIT).receive(data)
+        SaslServer(LIMIT).receive(data)
     except WireError as error:
         answer = error.answer
     assert answer[0] == BAD
 
 
 def test_client_and_server_understand_each_other() -> None:
-    client, server = PlainClient(ADA, LIMIT), PlainServer(LIMIT)
+    client, server = PlainClient(ADA, LIMIT), SaslServer(LIMIT)
     assert server.receive(client.start()) == ADA
     assert not client.receive(negotiation(COMPLETE)[:3])
     assert client.receive(negotiation(COMPLETE)[3:] + b"more")

@@ -27,9 +27,8 @@ from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects
 from gateway.service.routing.ways import RepeatableRead
-from gateway.wire.connection import PLAIN
 from gateway.wire.message import OpenCall
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from sql.names import Namespace, TableName
 from world.loop import WHO
 from world.oracle import Read

@@ -12,8 +12,7 @@ from fake_spark import Answer, FakeSide, FakeSqlSession, MetastorePort
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import Outlet
 from gateway.spark.servers import KnownServer, Servers
-from gateway.wire.connection import PLAIN
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from sql.names import Namespace
 from world.spark import SimulatedSession, SimulatedSpark
 from world.storage import Metastore
