@@ -80,6 +80,8 @@ def several(stand: Stand, name: str, **settings: object) -> Iterator[tuple[Gatew
         "storage.database": f"storage_{secrets.token_hex(4)}",
         "result_cache.bytes": 0,
         "limits.drain_seconds": 1,
+        # A client waits for the next leader, instead of trying again.
+        "gateways.wait_seconds": LONGEST_SECONDS,
         **settings,
     }
     with contextlib.ExitStack() as stack:
