@@ -809,7 +809,8 @@ def serve(
     spark.spark.servers.lost.append(lambda server: sessions.lose_at(server.name))
     audit.ended.add(ReadsOfViews(views.catalog).count)
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
-    logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
+    checking = methods.of(settings)
+    logins = Logins(handover(settings, spark.spark.mechanism), checking.authenticator, checking.groups)
     return Service(
         views.catalog,
         routing.router,
@@ -834,7 +835,7 @@ def handover(settings: Settings, mechanism: str) -> Handover:
     if authentication.hand_on == "proxy_user":
         # Spark's PLAIN refuses an empty password even if it checks none.
         account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
-    checked = authentication.method != "none"
+    checked = bool(authentication.methods)
     # The embedded Spark lets anybody act as any user; another one applies its own rules for proxy users.
     substitutes, access = not (checked and not upstream_settings.address), settings.access
     impersonation = Impersonation(map(Impersonator.parse, access.impersonators), AccessList.of(access.administrators))

@@ -47,7 +47,9 @@ LOCAL_MASTER = "local[*]"
 """This machine, with all of its cores."""
 HEALED = ("get_info", "key_calls", "star_patterns", "leaked_sessions", "lost_cancels", "show_tables")
 HEALINGS = (*HEALED, "show_tables_for_all", "early_metadata", "ddl_columns", "long_pages")
-METHODS = ("none", "file", "ldap", "jwt", "kerberos")
+METHODS = ("none", "file", "ldap", "jwt", "kerberos", "custom")
+GROUP_SOURCES = ("file", "ldap", "custom")
+NESTED_GROUPS = ("none", "matching_rule", "search")
 JWT_ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)), "Ed25519")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -151,6 +153,24 @@ def _is_host(text: str) -> bool:
     return ":" not in text or (text.startswith("[") and text.endswith("]"))
 
 
+def _methods(value: Any) -> str | None:
+    """Several methods, except for none, may be separated by commas."""
+    named = names_in(value)
+    fits = named and all(each in METHODS for each in named) and (len(named) == 1 or "none" not in named)
+    several = "" if len(named) < 2 else ", or several without none and with commas"
+    return None if fits else f"must be one of {', '.join(METHODS)}{several}"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a text, separated by commas."""
+    return tuple(filter(None, (each.strip() for each in text.split(","))))
+
+
+def _options(value: Any) -> str | None:
+    fits = all(each.partition("=")[0].strip().isidentifier() and "=" in each for each in value)
+    return None if fits else "must have the form NAME=VALUE, such as url=https://id.example"
+
+
 def _setting(default: Any, why: str, check: Check | None = None) -> Any:
     return field(default=default, metadata={"why": why, "check": check})
 
@@ -206,10 +226,11 @@ class Authentication:
     method: str = _setting(
         "none",
         "Who checks user names and passwords: none (only Spark), file (authentication.users_file), ldap (the table "
-        "[ldap]), or jwt or kerberos: passwords are refused, and only tokens (the table [jwt]) or tickets ([kerberos]) "
-        "accepted. Whatever the method, tokens are accepted if jwt.issuer is set, and tickets if kerberos.keytab is. "
-        'authentication = "file" is a short form for a file without this table.',
-        _one_of(*METHODS),
+        "[ldap]), custom (authentication.verifier), or jwt or kerberos: passwords are refused, and only tokens (the "
+        'table [jwt]) or tickets ([kerberos]) accepted. Several are separated by commas: "file, ldap". Whatever the '
+        "method, tokens are accepted if jwt.issuer is set, and tickets if kerberos.keytab is. authentication = "
+        '"file" is a short form for a file without this table.',
+        _methods,
     )
     users_file: str = _setting(
         "freshgate-users",
@@ -226,6 +247,14 @@ class Authentication:
         "with the same user name and password. Clients with cookies send none for an hour, unless this is 0.",
         _at_least(0),
     )
+    verifier: str = _setting(
+        "",
+        "For the method custom: the name of a company's own verifier, an entry point of freshgate.verifiers that a "
+        "package beside the gateway has (docs/how-to/login.md).",
+    )
+    verifier_options: tuple[str, ...] = _setting(
+        (), "What that verifier is made with: NAME=VALUE, such as url=https://id.example.", _options
+    )
     hand_on: str = _setting(
         "replay",
         "How a user whom the gateway has accepted is logged in at Spark: replay (with the user's own name and "
@@ -233,6 +262,11 @@ class Authentication:
         "allow that).",
         _one_of(*HAND_ON),
     )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods in the order in which they are asked; empty if only Spark checks passwords."""
+        return tuple(each for each in names_in(self.method) if each != "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +303,12 @@ class Ldap:
         "Attribute of a group that lists its members, such as uniqueMember or memberUid (groupMembershipKey), or "
         "memberOf: then the groups are those that the user's entry lists.",
         _attribute_name,
+    )
+    nested_groups: str = _setting(
+        "none",
+        "Whether the groups count that a user's groups are in: none, matching_rule (Active Directory finds them), or "
+        "search (any directory, one search for each level).",
+        _one_of(*NESTED_GROUPS),
     )
     custom_ldap_query: str = _setting(
         "",
@@ -334,6 +374,28 @@ class Kerberos:
         "User names of principals, by Hadoop's rules (hadoop.security.auth_to_local), such as "
         "RULE:[1:$1@$0](.*@B[.]EXAMPLE)s/@.*// DEFAULT. Empty, or DEFAULT: the first part of principals of this "
         "machine's realm; those of other realms are refused.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSources:
+    """Where the groups of users are found, besides in tokens (docs/how-to/login.md)."""
+
+    sources: tuple[str, ...] = _setting(
+        (),
+        "Where to look: file (groups.file), ldap (the groups of [ldap]; without ldap.bind_dn only at a user's own "
+        "login), custom (authentication.verifier). A user is in the groups of all of them.",
+        _each_of(*GROUP_SOURCES),
+    )
+    file: str = _setting(
+        "freshgate-groups",
+        "File of groups: a line GROUP: USER, USER for each. The gateway reads it again after a change.",
+        _filled,
+    )
+    keep_seconds: float = _setting(
+        300.0,
+        "How long groups from ldap and custom are kept: as long, new sessions may not see a change.",
+        _at_least(0),
     )
 
 
@@ -768,6 +830,7 @@ class Settings:
     ldap: Ldap = field(default_factory=Ldap)
     jwt: Jwt = field(default_factory=Jwt)
     kerberos: Kerberos = field(default_factory=Kerberos)
+    groups: GroupSources = field(default_factory=GroupSources)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     gateways: Gateways = field(default_factory=Gateways)

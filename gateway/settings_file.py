@@ -220,12 +220,11 @@ def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
 def _contradictions(settings: Settings) -> Iterator[str]:
     """What is wrong with the combination of settings."""
     authentication = settings.authentication
-    if authentication.method == "ldap" and not settings.ldap.url.strip():
-        yield "authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL."
-    if authentication.method == "none" and authentication.hand_on == "proxy_user":
+    yield from _method_contradictions(settings)
+    if not authentication.methods and authentication.hand_on == "proxy_user":
         yield (
             "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
-            "so anybody could log in as any user. Set authentication.method to file, ldap, jwt or kerberos."
+            "so anybody could log in as any user. Set authentication.method to another one."
         )
     yield from _jwt_contradictions(settings)
     yield from _kerberos_contradictions(settings)
@@ -243,17 +242,35 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _tls_contradictions(settings)
 
 
+def _method_contradictions(settings: Settings) -> Iterator[str]:
+    """What methods of checking logins need, and what sources of groups need."""
+    authentication, sources = settings.authentication, settings.groups.sources
+    asked = {
+        **dict.fromkeys(sources, "groups.sources names"),
+        **dict.fromkeys(authentication.methods, "authentication.method is"),
+    }
+    if "ldap" in asked and not settings.ldap.url.strip():
+        yield f"{asked['ldap']} ldap, but ldap.url is empty. Set it to the directory's URL."
+    if "custom" in asked and not authentication.verifier:
+        yield f"{asked['custom']} custom, but authentication.verifier is empty. Set it to the name of an entry point."
+    if "ldap" in sources and "ldap" not in authentication.methods and not settings.ldap.bind_dn:
+        yield (
+            "groups.sources names ldap, but ldap.bind_dn is empty, and nobody else binds to the directory: "
+            "authentication.method is not ldap. Set ldap.bind_dn and ldap.bind_password."
+        )
+
+
 def _jwt_contradictions(settings: Settings) -> Iterator[str]:
     """What checking tokens needs."""
-    method, jwt = settings.authentication.method, settings.jwt
+    methods, jwt = settings.authentication.methods, settings.jwt
     if not jwt.issuer:
-        if method == "jwt":
+        if "jwt" in methods:
             yield "authentication.method is jwt, but jwt.issuer is empty. Set it to the provider of the tokens."
         return
-    if method == "none":
+    if not methods:
         yield (
             "jwt.issuer is set, but authentication.method is none: passwords would not be checked. Set "
-            "authentication.method to jwt, or to file or ldap if passwords are accepted, too."
+            "authentication.method to jwt, or to file, ldap or custom if passwords are accepted, too."
         )
     if not jwt.audience:
         yield (
@@ -273,12 +290,12 @@ def _jwt_contradictions(settings: Settings) -> Iterator[str]:
 
 def _kerberos_contradictions(settings: Settings) -> Iterator[str]:
     """What accepting tickets needs."""
-    method = settings.authentication.method
+    methods = settings.authentication.methods
     if not settings.kerberos.keytab:
-        if method == "kerberos":
+        if "kerberos" in methods:
             yield "authentication.method is kerberos, but kerberos.keytab is empty. Set it to the file of the keys."
         return
-    if method == "none":
+    if not methods:
         yield (
             "kerberos.keytab is set, but authentication.method is none: passwords would not be checked. Set "
             "authentication.method to kerberos, or to file or ldap if passwords are accepted, too."

@@ -31,7 +31,9 @@ def settings_schema() -> dict[str, Any]:
     schema = _table(Settings())
     tables = schema["properties"]
     # The short form authentication: file.
-    tables["authentication"] = {"anyOf": [{"enum": list(METHODS)}, tables["authentication"]]}
+    one = f"({'|'.join(METHODS)})"
+    short = {"type": "string", "pattern": f"^ *{one}( *, *{one})* *$"}
+    tables["authentication"] = {"anyOf": [short, tables["authentication"]]}
     schema["required"] = ["listen", "metrics"]
     listen, metrics = tables["listen"], tables["metrics"]
     listen["required"] = ["host", "port", "http_port"]

@@ -106,6 +106,17 @@ cn: analysts
 member: uid=ada,{PEOPLE}
 member: uid=o\\,d\\+d,{PEOPLE}
 
+dn: cn=staff,{GROUPS}
+objectClass: groupOfNames
+cn: staff
+member: cn=analysts,{GROUPS}
+member: cn=company,{GROUPS}
+
+dn: cn=company,{GROUPS}
+objectClass: groupOfNames
+cn: company
+member: cn=staff,{GROUPS}
+
 dn: cn=others,{GROUPS}
 objectClass: groupOfNames
 cn: others

@@ -127,7 +127,7 @@ def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) 
         ("limits.idle_seconds=inf", "must be at least"),
         ("listen.port", "write name=value"),
         ("engine.spark=1", "there is no setting 'engine.spark'"),
-        ("authentication=ntlm", "'authentication.method' must be one of none, file, ldap"),
+        ("authentication=pam", "'authentication.method' must be one of none, file, ldap"),
         ("ldap.url=http://x", "must be URLs such as ldaps://"),
         ("ldap.url=ldap://a ldap://b/dc=x", "must be URLs such as ldaps://"),
         ("ldap.url=ldap://a:b", "must be URLs such as ldaps://"),

@@ -81,4 +81,5 @@ def _authentication(settings: Settings, transport: str) -> str:
     """HiveServer2's name of it. The drivers only distinguish NOSASL."""
     if transport == "binary" and "sasl" not in settings.listen.transports:
         return "NOSASL"
-    return {"none": "NONE", "ldap": "LDAP", "file": "CUSTOM"}[settings.authentication.method]
+    first = settings.authentication.methods[:1]
+    return {(): "NONE", ("ldap",): "LDAP"}.get(first, "CUSTOM")

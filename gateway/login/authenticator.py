@@ -1,85 +1,36 @@
-"""Checks logins in a bounded number of threads, and delays refusals."""
+"""Checks logins, each by what its client offers, and delays refusals."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Hashable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
+from gateway.login.passwords import Passwords
+from gateway.login.threads import LoginThreads
+from gateway.login.verifier import (
+    USER_CHARACTERS_MAX,
+    TicketVerifier,
+    TokenVerifier,
+    Unavailable,
+    Verifier,
+    WrongLogin,
+    WrongTicket,
+)
 from gateway.wire.http_connection import BEARER, HTTP, NEGOTIATE
 from gateway.wire.memory import Memory
 from gateway.wire.sasl import TOKEN_BYTES_MAX, Exchange, Login
 
 log = logging.getLogger(__name__)
 
-USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
 TOKEN_CHARACTERS_MAX = 16_384
 """Longer names and passwords are refused unhashed, because hashing megabytes would let anybody overload the gateway."""
 REFUSAL_SECONDS = 1.0
 """A refused login is answered so late, so that guessing passwords takes time. No other login waits."""
-CHECKED_TOGETHER = 8
-"""Passwords that are checked at the same time. An argon2 hash takes 64 MiB of memory, a directory one connection."""
-WAITING_MAX = 64
-"""Logins that wait per thread; further ones are refused for now. A hash takes a twentieth of a second."""
-
-
-class WrongLogin(Exception):
-    """The name or the password is wrong, or the user may not log in here. The text is only for the log."""
-
-
-class WrongTicket(WrongLogin):
-    """The ticket is wrong. The client gets the text, too: it says nothing about who exists."""
-
-
-class Unavailable(Exception):
-    """Passwords cannot be checked at the moment. The text is only for the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Whom a token or a ticket names."""
-
-    user: str
-    groups: frozenset[str]
-    until: float
-    """When it expires, in seconds since the epoch."""
-
-
-class Verifier(Protocol):
-    """Knows users and passwords. Its methods block, and are called from several threads."""
-
-    def verify(self, user: str, password: str) -> None:
-        """Returns if the password is right; it is never empty. Raises Refused or Unavailable."""
-        ...
-
-    def version(self) -> Hashable:
-        """Returns a value that changes whenever something changes that affects `verify`.
-
-        Raises Unavailable.
-        """
-        ...
-
-
-class TokenVerifier(Protocol):
-    """Knows whom tokens name. Its methods block, and are called from several threads."""
-
-    def identify(self, token: str) -> Identity:
-        """Whom the token names. Raises WrongLogin or Unavailable."""
-        ...
-
-
-class TicketVerifier(Protocol):
-    """Knows whom tickets of Kerberos name. Its method blocks, and is called from several threads."""
-
-    def accept(self, exchange: Exchange) -> Identity:
-        """Whom the ticket names, and sets what the client gets in return. Raises WrongTicket or Unavailable."""
-        ...
 
 
 class Authenticator(Protocol):
@@ -136,7 +87,7 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier of passwords, of tokens, or of tickets. A refusal takes `refusal_delay` seconds, so that guessing
+    """Asks what checks passwords, tokens, or tickets. A refusal takes `refusal_delay` seconds, so that guessing
     takes time.
 
     `memory` remembers passwords accepted over HTTP, because a client without cookies logs in with each request.
@@ -146,29 +97,32 @@ class Checked:
 
     def __init__(
         self,
-        verifier: Verifier | None,
+        verifiers: Sequence[Verifier],
         refusal_delay: float,
         concurrent_checks: int,
         memory: Memory | None = None,
         tokens: TokenVerifier | None = None,
         tickets: TicketVerifier | None = None,
     ) -> None:
-        """None: no password, no token, or no ticket is accepted."""
-        self._verifier = verifier
+        """Without verifiers no password, and without `tokens` or `tickets` none of these is accepted."""
+        memory = memory if memory is not None else Memory(0.0)
+        self._passwords = Passwords(verifiers, memory, concurrent_checks)
         self._tokens = tokens
+        self._token_threads = LoginThreads(concurrent_checks)
         self._tickets = tickets
-        self._memory = memory if memory is not None else Memory(0.0)
+        self._ticket_threads = LoginThreads(concurrent_checks)
         self._refusal_delay = refusal_delay
-        self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
-        self._running = 0
-        self._running_max = (1 + WAITING_MAX) * concurrent_checks
 
     async def check(self, login: Login, peer: str = "") -> Login:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             _check_form(login)
-            return await self._in_thread(login)
+            if login.mechanism == BEARER:
+                return await self._identified(login)
+            if login.exchange is not None:
+                return await self._accepted(login, login.exchange)
+            return await self._passwords.check(login)
         except WrongTicket as refused:
             reason, error = str(refused), _ticket_denied(refused)
         except WrongLogin as refused:
@@ -185,15 +139,6 @@ class Checked:
         await _refuse(login, peer, reason, self._seconds_left(loop.time() - began))
         raise error
 
-    async def _in_thread(self, login: Login) -> Login:
-        if self._running >= self._running_max:
-            raise Unavailable(f"{self._running} logins are already being checked or waiting")
-        self._running += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, login)
-        finally:
-            self._running -= 1
-
     def vouches(self, login: Login) -> bool:
         return True
 
@@ -203,36 +148,21 @@ class Checked:
     async def refused(self, login: Login, peer: str, reason: str) -> None:
         await _refuse(login, peer, reason, self._refusal_delay)
 
-    def _verify(self, login: Login) -> Login:
-        if login.mechanism == BEARER:
-            return self._identify(login)
-        if login.exchange is not None:
-            return self._accept(login, login.exchange)
-        if self._verifier is None:
-            raise WrongLogin("authentication.method says that no password is accepted")
-        if login.mechanism != HTTP:
-            self._verifier.verify(login.user, login.password)
-            return login
-        # Read first, because a change during the check may not be included in it.
-        version = self._verifier.version()
-        if not self._memory.knows(login, version):
-            self._verifier.verify(login.user, login.password)
-            self._memory.keep(login, version)
-        return login
-
-    def _identify(self, login: Login) -> Login:
+    async def _identified(self, login: Login) -> Login:
         """The login of the user whom a token names. Spark never gets the token: who has it can log in elsewhere."""
-        if self._tokens is None:
+        tokens = self._tokens
+        if tokens is None:
             raise WrongLogin("jwt.issuer is not set, so no token is accepted")
-        found = self._tokens.identify(login.password)
+        found = await self._token_threads.run(lambda: tokens.identify(login.password))
         return Login(found.user, "", HTTP, time.monotonic() + found.until - time.time(), found.groups)
 
-    def _accept(self, login: Login, exchange: Exchange) -> Login:
+    async def _accepted(self, login: Login, exchange: Exchange) -> Login:
         """The login of the user whom a ticket names. Nobody can hand it on: the gateway has no ticket for Spark in the
         user's name."""
-        if self._tickets is None:
+        tickets = self._tickets
+        if tickets is None:
             raise WrongTicket("this server accepts none")
-        found = self._tickets.accept(exchange)
+        found = await self._ticket_threads.run(lambda: tickets.accept(exchange))
         mechanism = HTTP if login.mechanism == NEGOTIATE else login.mechanism
         return Login(found.user, "", mechanism, time.monotonic() + found.until - time.time())
 

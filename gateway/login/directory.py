@@ -13,8 +13,8 @@ from ldap3 import NO_ATTRIBUTES, NONE, SIMPLE, SUBTREE, SYNC, Connection, Server
 from ldap3.core.exceptions import LDAPExceptionError, LDAPInvalidFilterError
 
 from gateway.config import Ldap
-from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.ldap import LdapEntry
+from gateway.login.verifier import Unavailable, WrongLogin
 
 log = logging.getLogger(__name__)
 

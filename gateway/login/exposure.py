@@ -58,9 +58,9 @@ def _refuse_forgeable_keys(jwt: Jwt) -> None:
 def _refuse_shared_engine(settings: Settings) -> None:
     if settings.upstream.address or settings.engine.accept_user_code:
         return
-    method = settings.authentication.method
-    everybody = "everybody who reaches the port" if method == "none" else "every user who can log in"
-    own = f", {settings.authentication.users_file} included" if method == "file" else ""
+    checked = settings.authentication.methods
+    everybody = "everybody who reaches the port" if not checked else "every user who can log in"
+    own = f", {settings.authentication.users_file} included" if "file" in checked else ""
     raise FreshgateError(
         f"listen.host is {settings.listen.host}, which other machines can reach, and the engine is the embedded Spark: "
         f"{everybody} could run programs as the gateway's account, and read and write all its files{own}. "
@@ -70,7 +70,7 @@ def _refuse_shared_engine(settings: Settings) -> None:
 
 
 def _warn_of_plain_passwords(settings: Settings) -> None:
-    if not settings.upstream.address and settings.authentication.method == "none":
+    if not settings.upstream.address and not settings.authentication.methods:
         return  # Nobody checks passwords then, and the log already says so.
     listen, tls = settings.listen, settings.tls
     for name, port, kind in (

@@ -19,9 +19,9 @@ from gssapi.exceptions import GSSError
 
 from gateway.config import Kerberos
 from gateway.login import keytab
-from gateway.login.authenticator import Identity, Unavailable, WrongTicket
 from gateway.login.keytab import BadKeytab, KeytabKey
 from gateway.login.principals import LocalNames, NoName
+from gateway.login.verifier import Identity, Unavailable, WrongTicket
 from gateway.wire.frame import WireError
 from gateway.wire.sasl import Exchange
 

@@ -18,13 +18,17 @@ from typing import Protocol
 
 from gateway.config import Ldap
 from gateway.login import ldap_text as texts
-from gateway.login.authenticator import Unavailable, WrongLogin
+from gateway.login.verifier import NO_GROUPS, Unavailable, WrongLogin
 
 log = logging.getLogger(__name__)
 
 DEFAULT_KEY = "member"
 MEMBER_OF = "memberof"
 """The value of `ldap.group_membership_key` with which users' entries name groups, in lower case."""
+NESTED_MAX = 20
+"""Groups in groups in groups are followed so far."""
+LISTED_TOGETHER = 50
+"""Groups in one filter."""
 FOUND_MAX = 2
 """If exactly one entry must match, finding two is enough to know."""
 
@@ -57,10 +61,18 @@ class LdapService(Protocol):
 
 
 class LdapUsers:
-    """Checks passwords against a directory. Implements `Verifier`."""
+    """Checks passwords against a directory. Implements `Verifier` and `GroupSource`."""
 
-    def __init__(self, settings: Ldap, directory: LdapService) -> None:
+    name = "ldap"
+    knows_its_users = False
+
+    is_cheap = False
+
+    def __init__(self, settings: Ldap, directory: LdapService, *, finds_groups: bool = False) -> None:
+        """`finds_groups`: whether `verify` returns the groups of a user who searches the directory for herself. With a
+        search account, `groups_of` finds them."""
         self._settings = settings
+        self._finds_groups = finds_groups and not settings.bind_dn
         self._directory = directory
         base = settings.base_dn
         self._user_patterns = texts.patterns(settings.user_dn_pattern, base)
@@ -69,16 +81,30 @@ class LdapUsers:
         self._users = frozenset(user.lower() for user in settings.user_filter)
         self._groups = frozenset(group.lower() for group in settings.group_filter)
 
-    def verify(self, user: str, password: str) -> None:
+    def verify(self, user: str, password: str) -> frozenset[str]:
         try:
             if self._settings.bind_dn:
                 self._verify_by_search(user, password)
-            else:
-                with self._bind(user, password) as (search, principal):
-                    self._filter(search, user, principal)
+                return NO_GROUPS
+            with self._bind(user, password) as (search, principal):
+                self._filter(search, user, principal)
+                if not self._finds_groups:
+                    return NO_GROUPS
+                dn = principal if texts.is_dn(principal) else self._find_certainly(search, user)
+                return self._groups_at(search, dn)
         except ValueError as error:
             # Only the user's input can be invalid: the settings were checked.
             raise WrongLogin(str(error)) from error
+
+    def groups_of(self, user: str) -> frozenset[str]:
+        """The groups of the entry that has exactly this name, found by the search account; none without one."""
+        if not self._settings.bind_dn:
+            return NO_GROUPS
+        try:
+            with self._bind_to_search() as search:
+                return self._groups_at(search, self._find_certainly(search, user))
+        except ValueError:
+            return NO_GROUPS  # No entry can have such a name.
 
     def version(self) -> None:
         """Always None: changes in a directory cannot be detected from here."""
@@ -141,23 +167,49 @@ class LdapUsers:
 
     def _custom_query(self, search: Search, user: str) -> None:
         settings = self._settings
-        # A user whose entry names a group is not listed by it.
-        key = DEFAULT_KEY if self._names_groups else settings.group_membership_key
-        for entry in search.search(settings.base_dn, settings.custom_ldap_query, key):
+        for entry in search.search(settings.base_dn, settings.custom_ldap_query, self._member_key):
             for name in (entry.dn, *entry.values):
                 if user.lower() in (name.lower(), _short(name).lower()):
                     return
         raise WrongLogin("ldap.custom_ldap_query does not find this user")
 
     def _check_groups(self, search: Search, dn: str) -> None:
-        groups = self._named_groups(search, dn) if self._names_groups else self._listing_groups(search, dn)
-        if not any(_short(group).lower() in self._groups for group in groups):
+        if not any(_short(group).lower() in self._groups for group in self._all_groups(search, dn)):
             raise WrongLogin("this user is in no group of ldap.group_filter")
+
+    def _groups_at(self, search: Search, dn: str | None) -> frozenset[str]:
+        """The names of the groups of an entry."""
+        return NO_GROUPS if dn is None else frozenset(_short(group) for group in self._all_groups(search, dn))
+
+    def _all_groups(self, search: Search, dn: str) -> list[str]:
+        """The DNs of the groups of an entry, with those that these are in, if nested groups count."""
+        if self._settings.nested_groups == "matching_rule":
+            return self._search(search, self._group_bases, texts.groups_around(self._member_key, dn))
+        found = self._named_groups(search, dn) if self._names_groups else self._listing_groups(search, dn)
+        return self._with_outer_groups(search, found) if self._settings.nested_groups == "search" else found
+
+    def _with_outer_groups(self, search: Search, groups: Sequence[str]) -> list[str]:
+        found, inner = dict.fromkeys(groups), list(groups)
+        for _ in range(NESTED_MAX):
+            outer: list[str] = []
+            for start in range(0, len(inner), LISTED_TOGETHER):
+                listed = texts.groups_of_any(self._member_key, inner[start : start + LISTED_TOGETHER])
+                outer += self._search(search, self._group_bases, listed)
+            inner = [group for group in dict.fromkeys(outer) if group not in found]
+            if not inner:
+                break
+            found.update(dict.fromkeys(inner))
+        return list(found)
 
     @property
     def _names_groups(self) -> bool:
         """Whether a user's entry names groups, instead of groups their members."""
         return self._settings.group_membership_key.lower() == MEMBER_OF
+
+    @property
+    def _member_key(self) -> str:
+        """The attribute by which groups list their members, who may name their groups as well."""
+        return DEFAULT_KEY if self._names_groups else self._settings.group_membership_key
 
     def _listing_groups(self, search: Search, dn: str) -> list[str]:
         """The groups that list the user, whatever their class: only groups have members."""
@@ -181,6 +233,19 @@ class LdapUsers:
             if not found:
                 found = self._search(search, self._user_bases, texts.person_named(user), FOUND_MAX)
         return found[0] if len(found) == 1 else None
+
+    def _find_certainly(self, search: Search, user: str) -> str | None:
+        """The DN of the entry that a name means without a password that proves it: `ada@example.com` is not `ada` of
+        another domain."""
+        if texts.is_dn(user) or not texts.has_domain(user):
+            return self._find_user(search, user)
+        found = self._search(search, self._user_bases, texts.person_with_principal(user), FOUND_MAX)
+        if len(found) == 1:
+            return found[0]
+        name, domain = texts.without_domain(user), self._settings.domain.strip()
+        if domain and user.lower() == f"{name}@{domain}".lower():
+            return self._find_user(search, name)
+        return None
 
     def _find_by_patterns(self, search: Search, user: str) -> list[str]:
         for pattern in self._user_patterns:

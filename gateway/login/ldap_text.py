@@ -174,6 +174,21 @@ def person_named(user: str) -> str:
     return f"(&{PERSON}(|(uid={name})(sAMAccountName={name})))"
 
 
+def person_with_principal(user: str) -> str:
+    return f"(&{PERSON}(userPrincipalName={escaped_in_filter(user)}))"
+
+
+def groups_around(membership_key: str, dn: str) -> str:
+    """A filter for groups that list an entry, or list groups that list it: Active Directory follows them
+    (LDAP_MATCHING_RULE_IN_CHAIN)."""
+    return f"({membership_key}:1.2.840.113556.1.4.1941:={escaped_in_filter(dn)})"
+
+
+def groups_of_any(membership_key: str, dns: Sequence[str]) -> str:
+    """A filter for groups that list one of these entries."""
+    return f"(|{''.join(f'({membership_key}={escaped_in_filter(dn)})' for dn in dns)})"
+
+
 def groups_with(membership_key: str, user_dn: str, user: str) -> str:
     """A filter for groups that list a user, by DN or by name."""
     dn, name = escaped_in_filter(user_dn), escaped_in_filter(user)

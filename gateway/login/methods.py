@@ -1,30 +1,27 @@
-"""Builds the authenticator that the settings ask for."""
+"""Builds what the settings ask for to check logins, and to find the groups of users."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.config import Jwt, Kerberos, Ldap, Settings
+from gateway.config import Jwt, Kerberos, Settings
 from gateway.errors import FreshgateError
-from gateway.login.authenticator import (
-    CHECKED_TOGETHER,
-    REFUSAL_SECONDS,
-    Authenticator,
-    Checked,
-    TicketVerifier,
-    TokenVerifier,
-    Unavailable,
-    Unchecked,
-    Verifier,
-)
+from gateway.login import own_verifier
+from gateway.login.authenticator import REFUSAL_SECONDS, Authenticator, Checked, Unchecked
 from gateway.login.directory import LdapDirectory
 from gateway.login.exposure import host_of, is_local
+from gateway.login.group_file import GroupFile
+from gateway.login.groups import GroupSource, UserGroups
 from gateway.login.ldap import LdapUsers
+from gateway.login.own_verifier import CustomMethod
 from gateway.login.principals import BadRules
+from gateway.login.threads import CHECKED_TOGETHER
 from gateway.login.user_file import UserFile
+from gateway.login.verifier import TicketVerifier, TokenVerifier, Unavailable, Verifier
 from gateway.wire.memory import Memory
 
 if TYPE_CHECKING:
@@ -34,11 +31,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def authenticator(settings: Settings) -> Authenticator:
-    """Raises FreshgateError if a file named in the settings cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """How logins are checked, and groups of users found."""
+
+    authenticator: Authenticator
+    groups: UserGroups
+
+
+def of(settings: Settings) -> Checking:
+    """Raises FreshgateError if a file named in the settings cannot be read, or a package is missing."""
+    shared = _Shared(settings)
+    return Checking(_authenticator(settings, shared), _groups(settings, shared))
+
+
+class _Shared:
+    """Methods that check passwords, and some of which find groups."""
+
+    def __init__(self, settings: Settings) -> None:
+        chosen = settings.authentication
+        asked = {*chosen.methods, *settings.groups.sources}
+        self.ldap = _ldap(settings) if "ldap" in asked else None
+        self.custom: CustomMethod | None = None
+        if "custom" in asked:
+            options = dict(each.split("=", 1) for each in chosen.verifier_options)
+            found = own_verifier.named(chosen.verifier, {name.strip(): value for name, value in options.items()})
+            self.custom = CustomMethod(found)
+
+
+def _authenticator(settings: Settings, shared: _Shared) -> Authenticator:
     chosen = settings.authentication
     memory = Memory(chosen.remember_seconds)
-    if chosen.method == "none":
+    if not chosen.methods:
         if not is_local(settings.listen.host):
             log.warning(
                 "the gateway listens on %s for other machines, and checks %s; set authentication.method, or let only "
@@ -47,14 +71,18 @@ def authenticator(settings: Settings) -> Authenticator:
                 "passwords only if Spark does" if settings.upstream.address else "no passwords",
             )
         return Unchecked(memory, REFUSAL_SECONDS)
-    verifier: Verifier | None = None
-    if chosen.method == "file":
-        verifier = _users_file(Path(chosen.users_file))
-    elif chosen.method == "ldap":
-        verifier = _ldap(settings.ldap)
+    verifiers: list[Verifier] = []
+    passwords = [each for each in chosen.methods if each not in ("jwt", "kerberos")]
+    for method in passwords:
+        if method == "file":
+            verifiers.append(_users_file(Path(chosen.users_file), alone=len(passwords) == 1))
+        elif method == "ldap" and shared.ldap is not None:
+            verifiers.append(shared.ldap)
+        elif method == "custom" and shared.custom is not None:
+            verifiers.append(shared.custom)
     tokens = _tokens(settings.jwt) if settings.jwt.issuer else None
     tickets = _tickets(settings.kerberos) if settings.kerberos.keytab else None
-    return Checked(verifier, REFUSAL_SECONDS, CHECKED_TOGETHER, memory, tokens, tickets)
+    return Checked(verifiers, REFUSAL_SECONDS, CHECKED_TOGETHER, memory, tokens, tickets)
 
 
 def _tickets(settings: Kerberos) -> TicketVerifier:
@@ -74,6 +102,18 @@ def _tickets(settings: Kerberos) -> TicketVerifier:
     return tickets
 
 
+def _groups(settings: Settings, shared: _Shared) -> UserGroups:
+    sources: list[GroupSource] = []
+    for source in dict.fromkeys(settings.groups.sources):
+        if source == "file":
+            sources.append(_groups_file(Path(settings.groups.file)))
+        elif source == "ldap" and shared.ldap is not None and settings.ldap.bind_dn:
+            sources.append(shared.ldap)
+        elif source == "custom" and shared.custom is not None:
+            sources.append(shared.custom)
+    return UserGroups(sources, settings.groups.keep_seconds)
+
+
 def _tokens(settings: Jwt) -> TokenVerifier:
     try:
         # It needs an extra, which takes a tenth of a second to load.
@@ -90,8 +130,18 @@ def _tokens(settings: Jwt) -> TokenVerifier:
     return tokens
 
 
-def _users_file(path: Path) -> Verifier:
-    users = UserFile(path)
+def _groups_file(path: Path) -> GroupSource:
+    groups = GroupFile(path)
+    try:
+        groups.check()
+    except Unavailable as error:
+        text = str(error)
+        raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check groups.file.") from error
+    return groups
+
+
+def _users_file(path: Path, *, alone: bool) -> Verifier:
+    users = UserFile(path, alone=alone)
     try:
         users.check()
     except Unavailable as error:
@@ -102,7 +152,8 @@ def _users_file(path: Path) -> Verifier:
     return users
 
 
-def _ldap(settings: Ldap) -> Verifier:
+def _ldap(all_settings: Settings) -> LdapUsers:
+    settings = all_settings.ldap
     if settings.ca:
         try:
             Path(settings.ca).read_bytes()
@@ -111,4 +162,4 @@ def _ldap(settings: Ldap) -> Verifier:
     for url in settings.url.split():
         if url.startswith("ldap:") and not settings.start_tls and not is_local(host_of(url)):
             log.warning("passwords are sent to %s unencrypted; use ldaps:// or set ldap.start_tls", url)
-    return LdapUsers(settings, LdapDirectory(settings))
+    return LdapUsers(settings, LdapDirectory(settings), finds_groups="ldap" in all_settings.groups.sources)

@@ -21,8 +21,8 @@ from urllib.error import URLError
 from joserfc.errors import JoseError
 from joserfc.jwk import Key, OctKey, import_key
 
-from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.exposure import host_of, is_local, is_trusted
+from gateway.login.verifier import Unavailable, WrongLogin
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from joserfc.errors import ClaimError, JoseError
 from joserfc.jwk import Key
 
 from gateway.config import Jwt
-from gateway.login.authenticator import USER_CHARACTERS_MAX, Identity, WrongLogin
 from gateway.login.signing_keys import DISCOVERY, SigningKeys
+from gateway.login.verifier import USER_CHARACTERS_MAX, Identity, WrongLogin
 
 LEEWAY_SECONDS = 60
 """By how much the provider's clock may differ from this machine's."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import Argon2Error, HashingError, InvalidHashError
 
-from gateway.login.authenticator import USER_CHARACTERS_MAX, Unavailable, WrongLogin
+from gateway.login.verifier import NO_GROUPS, USER_CHARACTERS_MAX, Unavailable, UnknownUser, WrongLogin
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ class Users:
 
     hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
     problems: tuple[str, ...] = ()
+    named: frozenset[str] = field(default=frozenset(), compare=False)
+    """All names, also those of ignored lines."""
 
 
 def name_problem(name: str) -> str | None:
@@ -76,7 +78,7 @@ def parse(text: str) -> Users:
                 hashes[name] = text_of_hash
             else:
                 problems.append(f"line {number}: {name!r} has no argon2 hash; create one with `freshgate user add`")
-    return Users(hashes, tuple(problems))
+    return Users(hashes, tuple(problems), frozenset(lines))
 
 
 def _is_hash(text: str) -> bool:
@@ -119,8 +121,13 @@ def _edited(text: str, name: str, replacement: str | None) -> str:
 class UserFile:
     """Checks passwords against a file, which is read again after a change. Implements `Verifier`."""
 
-    def __init__(self, path: Path) -> None:
+    name = "file"
+    knows_its_users = True
+
+    def __init__(self, path: Path, *, alone: bool = True) -> None:
+        """`alone`: no other method checks passwords."""
         self._path = path
+        self._alone = alone
         self._lock = threading.Lock()
         self._stamp: _Stamp | None = None
         self._users = Users()
@@ -128,9 +135,11 @@ class UserFile:
         self._nobody = ""
         """A hash that belongs to no user and costs as much to check."""
 
-    def verify(self, user: str, password: str) -> None:
+    def verify(self, user: str, password: str) -> frozenset[str]:
         users, nobody, _ = self._current()
         found = users.hashes.get(user)
+        if found is None and user not in users.named and not self._alone:
+            raise UnknownUser("the users file does not have this user")
         try:
             # Checking an unknown user takes as long as a wrong password; otherwise the time would tell who exists.
             self._hasher.verify(found or nobody, password)
@@ -140,6 +149,7 @@ class UserFile:
             raise WrongLogin("the users file has a hash that argon2 cannot read") from None
         if found is None:
             raise WrongLogin("unknown user")
+        return NO_GROUPS
 
     def version(self) -> _Stamp:
         return self._current()[2]

@@ -104,8 +104,7 @@ class Dispatch:
         self._opening = Opening(
             service.sessions,
             service.sides,
-            service.logins.handover,
-            service.logins.authenticator,
+            service.logins,
             service.audit,
             service.background,
             service.leadership.stands if service.leadership is not None else None,

@@ -26,17 +26,21 @@ class Memory:
         self._seconds = seconds
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._logins: OrderedDict[bytes, tuple[float, Hashable]] = OrderedDict()
+        self._logins: OrderedDict[bytes, tuple[float, Hashable, frozenset[str]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def knows(self, login: Login, version: Hashable) -> bool:
         """Whether the login was kept with the same version and has not expired."""
+        return self.groups_of(login, version) is not None
+
+    def groups_of(self, login: Login, version: Hashable) -> frozenset[str] | None:
+        """The groups with which the login was kept; None if it is not known."""
         mark = self._mark(login)
         with self._lock:
-            until, kept = self._logins.get(mark, (0.0, None))
-        return until > self._clock() and kept == version
+            until, kept, groups = self._logins.get(mark, (0.0, None, frozenset()))
+        return groups if until > self._clock() and kept == version else None
 
-    def keep(self, login: Login, version: Hashable) -> None:
+    def keep(self, login: Login, version: Hashable, groups: frozenset[str] = frozenset()) -> None:
         """Records that the password is right. `version` identifies the data that it was checked against."""
         if not self._seconds:
             return
@@ -44,11 +48,11 @@ class Memory:
         with self._lock:
             self._logins.pop(mark, None)
             while self._logins:
-                oldest, (until, _) = next(iter(self._logins.items()))
+                oldest, (until, *_) = next(iter(self._logins.items()))
                 if until > now and len(self._logins) < LOGINS_MAX:
                     break
                 del self._logins[oldest]
-            self._logins[mark] = (now + self._seconds, version)
+            self._logins[mark] = (now + self._seconds, version, groups)
 
     def _mark(self, login: Login) -> bytes:
         parts = login.user.encode(), login.password.encode()

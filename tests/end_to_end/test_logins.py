@@ -277,8 +277,11 @@ def test_a_session_configuration_may_name_its_own_user(proxied: Site) -> None:
 
 def test_an_account_acts_in_the_name_of_its_users(engine: Engine, tmp_path: Path) -> None:
     audit = tmp_path / "audit"
-    rules = '["eve: * from 127.0.0.1", "ada: eve from 192.0.2.1"]'
+    groups = tmp_path / "groups"
+    groups.write_text("staff: zoe, root\nadmins: ada\n")
+    rules = '["eve: group:staff from 127.0.0.1", "ada: eve from 192.0.2.1"]'
     settings = {"access.impersonators": rules, "storage.database": "storage_acting", "log.audit": audit}
+    settings |= {"groups.sources": "file", "groups.file": groups, "access.administrators": "root,group:admins"}
     site = Site(engine, tmp_path, **settings, **{"listen.http_port": 0})
     try:
         with site.connect("eve", configuration={PROXY_USER: "zoe"}) as cursor:
@@ -288,7 +291,7 @@ def test_an_account_acts_in_the_name_of_its_users(engine: Engine, tmp_path: Path
             cursor.execute("CREATE MATERIALIZED VIEW acting.mv AS SELECT count(*) n FROM acting.t")
         with site.connect("eve") as cursor, pytest.raises(OperationalError, match="zoe"):
             cursor.execute("DROP MATERIALIZED VIEW acting.mv")
-        for user, other in (("eve", "root"), ("ada", "eve")):
+        for user, other in (("eve", "root"), ("eve", "yan"), ("ada", "eve")):
             message = f"User '{user}' cannot open a session as '{other}'.*access.impersonators does not allow it"
             with pytest.raises(OperationalError, match=message), site.connect(user, configuration={PROXY_USER: other}):
                 pass
@@ -296,8 +299,10 @@ def test_an_account_acts_in_the_name_of_its_users(engine: Engine, tmp_path: Path
             caller.path = "/cliservice?doAs=zoe"
             session = caller.open_session()
             assert caller.select(session, "SELECT current_user()") == ["zoe"]
-            caller.select(session, "DROP MATERIALIZED VIEW acting.mv")
             caller.call("CloseSession", TCloseSessionReq(session))
+        # An administrator by her group.
+        with site.connect("ada") as cursor:
+            cursor.execute("DROP MATERIALIZED VIEW acting.mv")
         with site.connect("eve") as cursor:
             cursor.execute("DROP DATABASE acting CASCADE")
     finally:

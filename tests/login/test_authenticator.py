@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gateway.errors import LoginDenied, LoginUnchecked
-from gateway.login.authenticator import WAITING_MAX, Checked, Unavailable, Unchecked, WrongLogin
+from gateway.login.authenticator import Checked, Unchecked
+from gateway.login.threads import WAITING_MAX
+from gateway.login.verifier import NO_GROUPS, Unavailable, WrongLogin
 from gateway.wire.http_connection import HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
@@ -18,6 +20,9 @@ from gateway.wire.sasl import Login
 
 class Book:
     """A verifier that knows one user, and records the users that it checks."""
+
+    name = "book"
+    knows_its_users = False
 
     def __init__(self, before: Callable[[], object] = bool) -> None:
         self.asked: list[str] = []
@@ -27,7 +32,7 @@ class Book:
     def version(self) -> int:
         return self.edition
 
-    def verify(self, user: str, password: str) -> None:
+    def verify(self, user: str, password: str) -> frozenset[str]:
         self.asked.append(user)
         self._before()
         if user == "down":
@@ -36,6 +41,7 @@ class Book:
             raise ZeroDivisionError
         if (user, password) != ("ada", "right"):
             raise WrongLogin("wrong password")
+        return NO_GROUPS
 
 
 def plain(user: str, password: str = "right") -> Login:
@@ -52,7 +58,7 @@ def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> li
     """The outcomes of logins that begin simultaneously."""
 
     async def all_of_them() -> list[BaseException | None]:
-        checked = Checked(book, delay, count)
+        checked = Checked([book], delay, count)
         return await outcomes(*(checked.check(login, "10.0.0.1:5") for login in logins))
 
     return asyncio.run(all_of_them())
@@ -99,7 +105,7 @@ def test_a_client_that_leaves_before_the_answer_is_logged(caplog: pytest.LogCapt
         ends.wait(20)
 
     async def leave() -> None:
-        checking = asyncio.ensure_future(Checked(Book(hold), 0.0, 1).check(plain("ada", "oops"), "10.0.0.1:5"))
+        checking = asyncio.ensure_future(Checked([Book(hold)], 0.0, 1).check(plain("ada", "oops"), "10.0.0.1:5"))
         await asyncio.to_thread(reached.wait, 20)
         checking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -114,7 +120,7 @@ def test_too_many_simultaneous_logins_are_refused(caplog: pytest.LogCaptureFixtu
     ends = threading.Event()
 
     async def flood() -> list[BaseException | None]:
-        checked = Checked(Book(lambda: ends.wait(20)), 0.0, 1)
+        checked = Checked([Book(lambda: ends.wait(20))], 0.0, 1)
         waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
         # Tasks start in the order of their creation.
         late = await outcomes(checked.check(plain("ada")))
@@ -141,7 +147,7 @@ def test_delayed_refusals_hold_no_thread(monkeypatch: pytest.MonkeyPatch) -> Non
     async def run() -> list[str]:
         ended: list[str] = []
         all_wait = asyncio.Event()
-        checked = Checked(Book(), 0.25, 1)
+        checked = Checked([Book()], 0.25, 1)
 
         async def sleep(seconds: float) -> None:
             """Replaces asyncio.sleep, so that the test does not sleep."""
@@ -208,7 +214,7 @@ def in_turn(checked: Checked, *logins: Login) -> list[bool]:
 
 def test_an_accepted_login_over_http_is_remembered_for_a_while() -> None:
     book, now = Book(), [100.0]
-    checked = Checked(book, 0.0, 2, Memory(60.0, lambda: now[0]))
+    checked = Checked([book], 0.0, 2, Memory(60.0, lambda: now[0]))
     assert in_turn(checked, *[over_http("ada")] * 3) == [True] * 3
     assert book.asked == ["ada"]
     # The time counts from the check, not from the last use.
@@ -219,7 +225,7 @@ def test_an_accepted_login_over_http_is_remembered_for_a_while() -> None:
 
 def test_a_remembered_login_applies_only_to_the_same_user_password_and_transport() -> None:
     book = Book()
-    checked = Checked(book, 0.0, 2, Memory(60.0))
+    checked = Checked([book], 0.0, 2, Memory(60.0))
     logins = [over_http("ada"), over_http("ada", "righ"), over_http("adar", "ight"), plain("ada"), plain("ada", "oops")]
     assert in_turn(checked, *logins) == [True, False, False, True, False]
     assert book.asked == ["ada", "ada", "adar", "ada", "ada"]
@@ -227,7 +233,7 @@ def test_a_remembered_login_applies_only_to_the_same_user_password_and_transport
 
 def test_a_refusal_is_not_remembered() -> None:
     book = Book()
-    checked = Checked(book, 0.0, 2, Memory(60.0))
+    checked = Checked([book], 0.0, 2, Memory(60.0))
     assert in_turn(checked, *[over_http("eve")] * 2, *[over_http("down")] * 2) == [False] * 4
     assert len(book.asked) == 4
 
@@ -235,7 +241,7 @@ def test_a_refusal_is_not_remembered() -> None:
 def test_a_changed_user_file_invalidates_remembered_logins() -> None:
     """This holds for a change during a check, too."""
     book = Book()
-    checked = Checked(book, 0.0, 2, Memory(60.0))
+    checked = Checked([book], 0.0, 2, Memory(60.0))
     assert in_turn(checked, *[over_http("ada")] * 2) == [True] * 2
     book.edition += 1
     assert in_turn(checked, over_http("ada")) == [True]
@@ -245,7 +251,7 @@ def test_a_changed_user_file_invalidates_remembered_logins() -> None:
         book.edition += 1
 
     book = Book(change)
-    checked = Checked(book, 0.0, 2, Memory(60.0))
+    checked = Checked([book], 0.0, 2, Memory(60.0))
     assert in_turn(checked, *[over_http("ada")] * 3) == [True] * 3
     assert len(book.asked) == 3
 
@@ -253,7 +259,7 @@ def test_a_changed_user_file_invalidates_remembered_logins() -> None:
 @pytest.mark.parametrize("memory", [None, Memory(0.0)], ids=["none", "of no seconds"])
 def test_without_a_memory_each_login_is_checked(memory: Memory | None) -> None:
     book = Book()
-    assert in_turn(Checked(book, 0.0, 2, memory), *[over_http("ada")] * 3) == [True] * 3
+    assert in_turn(Checked([book], 0.0, 2, memory), *[over_http("ada")] * 3) == [True] * 3
     assert len(book.asked) == 3
 
 

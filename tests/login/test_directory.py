@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PARTNERS, PASSWORDS, PEOPLE, SUFFIX, Slapd
 
 from gateway.config import Ldap
-from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.directory import LdapDirectory
-from gateway.login.ldap import LdapUsers
+from gateway.login.ldap import LdapEntry, LdapUsers
+from gateway.login.verifier import Unavailable, WrongLogin
 
 PATTERNS = {"user_dn_pattern": f"uid=%s,{PEOPLE}", "group_dn_pattern": f"cn=%s,{GROUPS}"}
 ACCOUNT = {"bind_dn": ADMINISTRATOR, "bind_password": ADMINISTRATOR_PASSWORD}
@@ -22,6 +24,10 @@ SOFT_HYPHEN = "\u00ad"
 def users(slapd: Slapd, answer_seconds: int = 5, **settings: Any) -> LdapUsers:
     chosen = Ldap(**{"url": slapd.url, "base_dn": PEOPLE, **settings})
     return LdapUsers(chosen, LdapDirectory(chosen, answer_seconds))
+
+
+def directory_of(slapd: Slapd) -> LdapDirectory:
+    return LdapDirectory(Ldap(url=slapd.url), 5)
 
 
 def lets_in(found: LdapUsers, user: str, password: str | None = None) -> bool:
@@ -114,6 +120,75 @@ def test_a_custom_query_selects_users(slapd: Slapd, query: str, who: set[str]) -
     # The query takes precedence over the lists. It finds users, or groups with their members.
     found = users(slapd, **PATTERNS, **{"base_dn": SUFFIX}, custom_ldap_query=query, user_filter=("nobody",))
     assert {user for user in ("ada", "eve") if lets_in(found, user)} == who
+
+
+@pytest.mark.parametrize("key", [{}, BY_NAME], ids=["members of groups", "groups of users"])
+def test_groups_of_users_are_found_with_and_without_a_search_account(slapd: Slapd, key: dict[str, str]) -> None:
+    settings = {**PATTERNS, **key}
+    found = users(slapd, **settings, **ACCOUNT)
+    assert found.groups_of("ada") == found.groups_of("o,d+d") == {"analysts"}
+    assert found.groups_of("eve") == {"others"}
+    for nobody in ("svc", "zoe", "*", "ad*", "", "\\", "=", "ada,", "uid=ada,ou=nowhere", "ada@example.com", "ada/x"):
+        assert found.groups_of(nobody) == set()
+    assert found.verify("ada", PASSWORDS["ada"]) == set()
+    own = LdapUsers(Ldap(url=slapd.url, base_dn=PEOPLE, **settings), directory_of(slapd), finds_groups=True)
+    assert own.verify("ada", PASSWORDS["ada"]) == {"analysts"}
+    assert own.verify(f"uid=ada,{PEOPLE}", PASSWORDS["ada"]) == {"analysts"}
+    assert own.verify("svc", PASSWORDS["svc"]) == set()
+    assert own.groups_of("ada") == set()
+
+
+def test_a_name_with_a_domain_has_no_groups_of_another_domain(slapd: Slapd) -> None:
+    """slapd has no userPrincipalName, by which Active Directory would find ada@other."""
+    found = users(slapd, **PATTERNS, **ACCOUNT, domain="Example.com")
+    assert found.groups_of("ada@example.COM") == found.groups_of("ada") == {"analysts"}
+    assert found.groups_of("ada@other.example") == set()
+    # Two entries have this name, and the password of one must not give the groups of the other.
+    two = {"user_dn_pattern": f"uid=%s,{PARTNERS}:uid=%s,{PEOPLE}", "group_dn_pattern": f"cn=%s,{GROUPS}"}
+    assert users(slapd, **two, **ACCOUNT).groups_of("ada") == set()
+    own = LdapUsers(Ldap(url=slapd.url, base_dn=PEOPLE, **two), directory_of(slapd), finds_groups=True)
+    assert own.verify("ada", "another ada's secret") == set()
+    assert own.verify("ada", PASSWORDS["ada"]) == {"analysts"}
+
+
+@pytest.mark.parametrize("key", [{}, BY_NAME], ids=["members of groups", "groups of users"])
+def test_groups_in_groups_count_if_asked_for(slapd: Slapd, key: dict[str, str]) -> None:
+    """Two of these groups contain each other."""
+    settings = {**PATTERNS, **key, **ACCOUNT, "nested_groups": "search"}
+    assert users(slapd, **settings).groups_of("ada") == {"analysts", "staff", "company"}
+    assert users(slapd, **settings).groups_of("eve") == {"others"}
+    assert lets_in(users(slapd, **settings, group_filter=("company",)), "ada")
+    assert not lets_in(users(slapd, **{**settings, "nested_groups": "none"}, group_filter=("company",)), "ada")
+
+
+def test_active_directory_follows_groups_in_groups_itself() -> None:
+    asked: list[str] = []
+
+    class Recorder:
+        """A directory that has an entry for everything, and records what is searched for."""
+
+        @contextlib.contextmanager
+        def bind(self, principal: str, password: str) -> Iterator[Recorder]:
+            yield self
+
+        def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> list[LdapEntry]:
+            asked.append(text)
+            return [LdapEntry("cn=Ada (1),dc=example")]
+
+    settings = Ldap(
+        url="ldap://ad", base_dn="dc=example", nested_groups="matching_rule", group_membership_key="memberOf", **ACCOUNT
+    )
+    found = LdapUsers(settings, Recorder()).groups_of("ada@example")
+    assert found == {"Ada (1)"}
+    assert "(userPrincipalName=ada@example)" in asked[0]
+    assert asked[1] == r"(member:1.2.840.113556.1.4.1941:=cn=Ada\20\281\29,dc=example)"
+
+
+def test_a_directory_that_does_not_answer_knows_no_groups(slapd: Slapd) -> None:
+    with pytest.raises(Unavailable):
+        users(slapd, **PATTERNS, bind_dn=ADMINISTRATOR, bind_password="wrong").groups_of("ada")
+    with pytest.raises(Unavailable):
+        users(slapd, url="ldap://127.0.0.1:1", **PATTERNS, **ACCOUNT).groups_of("ada")
 
 
 def test_the_directory_is_reached_over_tls(slapd: Slapd) -> None:

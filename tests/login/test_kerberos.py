@@ -19,7 +19,8 @@ from gateway import settings_file
 from gateway.config import Kerberos
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
 from gateway.login import methods
-from gateway.login.authenticator import Checked, Unavailable, WrongTicket
+from gateway.login.authenticator import Checked
+from gateway.login.verifier import Unavailable, WrongTicket
 from gateway.wire.connection import ClientConnection, DirectReply
 from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.gssapi import Layer
@@ -125,7 +126,7 @@ WRONG: dict[str, Callable[[Realm], bytes]] = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_wrong_ticket_is_refused_with_a_reason(realm: Realm, kind: str) -> None:
-    checked = Checked(None, 0.0, 1, tickets=Tickets(realm.settings()))
+    checked = Checked([], 0.0, 1, tickets=Tickets(realm.settings()))
     login = Login("", "", GSSAPI, exchange=Exchange(WRONG[kind](realm)))
     with pytest.raises(LoginDenied, match=r"^The ticket of Kerberos is not accepted: .+\.$"):
         asyncio.run(checked.check(login))
@@ -153,7 +154,7 @@ def test_an_expired_ticket_is_refused(realm: Realm) -> None:
 
 
 def test_without_notes_of_used_tickets_none_is_accepted(realm: Realm) -> None:
-    checked = Checked(None, 0.0, 1, tickets=Tickets(realm.settings()))
+    checked = Checked([], 0.0, 1, tickets=Tickets(realm.settings()))
     login = Login("", "", GSSAPI, exchange=Exchange(realm.token()))
     with kdc.variables({"KRB5RCACHEDIR": "/proc/nowhere"}), pytest.raises(LoginUnchecked, match="ticket of Kerberos"):
         asyncio.run(checked.check(login))
@@ -226,7 +227,7 @@ class Client:
         token = bytes(self.context.step())
         (login,) = self.send(negotiation(START, b"GSSAPI") + negotiation(OK, token))
         assert login == Login("", "", GSSAPI)
-        identity = asyncio.run(Checked(None, 0.0, 1, tickets=self.tickets).check(login))
+        identity = asyncio.run(Checked([], 0.0, 1, tickets=self.tickets).check(login))
         assert (identity.user, identity.mechanism, identity.exchange) == ("ada", GSSAPI, None)
         ((status, answer),) = messages(self.wire.accept_login(identity))
         assert status == OK
@@ -323,4 +324,4 @@ def test_a_client_that_asks_for_nothing_in_return_gets_the_offer(realm: Realm) -
 def test_a_gateway_does_not_start_with_wrong_settings(realm: Realm, settings: dict[str, str], said: str) -> None:
     given = {"authentication": "kerberos", "kerberos.keytab": str(realm.keytab), **settings}
     with pytest.raises(FreshgateError, match=said):
-        methods.authenticator(settings_file.load(None, [f"{name}={value}" for name, value in given.items()]))
+        methods.of(settings_file.load(None, [f"{name}={value}" for name, value in given.items()]))

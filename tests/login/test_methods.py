@@ -38,7 +38,7 @@ def test_unchecked_or_unencrypted_passwords_are_a_warning(
     overrides: list[str], said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        methods.authenticator(settings_file.load(None, overrides))
+        methods.of(settings_file.load(None, overrides))
     assert len(caplog.messages) == len(said)
     for message, text in zip(caplog.messages, said, strict=True):
         assert message.startswith(text)
@@ -48,7 +48,7 @@ def test_a_gateway_without_the_keys_of_its_tokens_does_not_start(tmp_path: Path)
     given = ["authentication=jwt", "jwt.issuer=https://id.example", "jwt.audience=freshgate", "listen.http_port=0"]
     missing = tmp_path / "keys.json"
     with pytest.raises(FreshgateError, match=r"Cannot read the keys from .*keys.json: No such file.*Check jwt.keys"):
-        methods.authenticator(settings_file.load(None, [*given, f"jwt.keys={missing}"]))
+        methods.of(settings_file.load(None, [*given, f"jwt.keys={missing}"]))
 
 
 @pytest.mark.parametrize(

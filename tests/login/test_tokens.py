@@ -20,9 +20,9 @@ from processes import wait_until
 
 from gateway.config import Jwt
 from gateway.login import signing_keys
-from gateway.login.authenticator import Unavailable, WrongLogin
 from gateway.login.signing_keys import DISCOVERY, SigningKeys
 from gateway.login.tokens import Tokens
+from gateway.login.verifier import Unavailable, WrongLogin
 
 ISSUER = "https://id.example"
 NOW = 1_800_000_000.0

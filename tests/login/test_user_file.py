@@ -22,8 +22,9 @@ from processes import environment
 from gateway.__main__ import main
 from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login import command, user_file
-from gateway.login.authenticator import Checked, Unavailable, WrongLogin
+from gateway.login.authenticator import Checked
 from gateway.login.user_file import BadUser, UserFile, Users
+from gateway.login.verifier import Unavailable, WrongLogin
 from gateway.wire.http_connection import HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
@@ -151,7 +152,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 def test_a_change_applies_immediately_to_remembered_logins(tmp_path: Path) -> None:
     path = file_of(tmp_path, f"ada:{HASH}\neve:{HASH}\n")
-    checked = Checked(UserFile(path), 0.0, 2, Memory(1000.0))
+    checked = Checked([UserFile(path)], 0.0, 2, Memory(1000.0))
 
     def outcome(user: str, password: str = "right") -> str:
         try:

@@ -15,15 +15,19 @@ import pytest
 from kept_lines import KeptLines
 from TCLIService import ttypes
 
+from gateway.access_list import Principal
+from gateway.config import Impersonator
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.login.groups import UserGroups
+from gateway.login.impersonation import Impersonation
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.service.clients import opening as service_opening
 from gateway.service.clients import session as service_session
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import Handover, Logins
+from gateway.service.clients.handover import PROXY_USER_KEY, Handover, Logins
 from gateway.service.clients.opening import OPEN_BYTES_MAX
 from gateway.service.clients.session import FETCHING_SECONDS, Session, Sessions
 from gateway.service.clients.sides import Sides
@@ -646,6 +650,57 @@ class Everybody:
 
     async def refused(self, login: Login, peer: str, reason: str) -> None:
         raise AssertionError("Spark was asked")
+
+
+class Book:
+    """Groups of users."""
+
+    name = "book"
+    is_cheap = True
+
+    def groups_of(self, user: str) -> frozenset[str]:
+        return {"ada": frozenset({"analysts"}), "hue": frozenset({"servers"})}.get(user, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("user", "named", "groups"),
+    [
+        ("ada", "", {"analysts", "from the login"}),
+        ("ada", "ada", {"analysts", "from the login"}),
+        ("hue", "", {"servers", "from the login"}),
+        ("hue", "ada", {"analysts"}),
+        ("hue", "eve", None),
+        ("ada", "eve", None),
+    ],
+)
+def test_a_session_has_the_groups_of_its_user_not_of_the_account(
+    user: str, named: str, groups: set[str] | None
+) -> None:
+    """An account may act for analysts, and what its own login has brought is not theirs."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        rules = Impersonation([Impersonator.parse("hue: group:analysts, group:servers")])
+        logins = Logins(Handover(PLAIN, substitutes=False, impersonation=rules), groups=UserGroups([Book()]))
+        client = Dispatch(replace(gateway.service, logins=logins))
+        client.login(Login(user, "x", PLAIN, groups=frozenset({"from the login"})))
+        await client.admit()
+        payload = calls.open_session()
+        if named:
+            payload = message.with_configuration(payload, {PROXY_USER_KEY: named})
+        decision = await decided(client.request(payload))
+        if groups is None:
+            assert isinstance(decision, Answer)
+            assert message.reply_status(decision.payload).sqlstate == "42501"
+            return
+        assert isinstance(decision, Forward)
+        answer = ttypes.TOpenSessionResp(ttypes.TStatus(0), 9, calls.session(), {})
+        replied(decision, calls.reply("OpenSession", answer))
+        session = gateway.sessions.find(calls.HANDLE, [user])
+        assert session is not None
+        assert session.who == Principal(named or user, frozenset(groups))
+
+    run(check)
 
 
 @pytest.mark.parametrize(

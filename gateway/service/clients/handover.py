@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gateway.access_list import Principal
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.login.groups import NO_SOURCES, UserGroups
 from gateway.login.impersonation import NOBODY, Impersonation
 from gateway.wire import message
 from gateway.wire.connection import NOSASL
@@ -44,16 +45,31 @@ class Handover:
             return self.account
         return Login(login.user or ANONYMOUS, login.password or ANONYMOUS, self.mechanism)
 
-    def user_of(self, login: Login, call: OpenCall, joined_as: str | None, peer: str = "", do_as: str = "") -> str:
+    def names_another(self, login: Login, call: OpenCall, do_as: str = "") -> str:
+        """The user in whose name an account of `access.impersonators` wants to act, if it names one; "" otherwise."""
+        named = _named_in(call) | {do_as}
+        others = named - {login.user, ""}
+        return others.pop() if len(others) == 1 and self.impersonation.concerns(login.user) else ""
+
+    def user_of(
+        self,
+        login: Login,
+        call: OpenCall,
+        joined_as: str | None,
+        peer: str = "",
+        do_as: str = "",
+        groups: frozenset[str] = frozenset(),
+    ) -> str:
         """As whom the session runs. Raises FreshgateError if Spark would run it as another user than the gateway
         assumes, or the login may not act in the name of the user that it names.
 
         `joined_as`: the user whose login opened the connection to Spark; None if there is no connection yet. `peer`:
         the client's address. `do_as`: whom the URL of the HTTP transport names.
+        `groups`: those of the user that `names_another` has returned.
         """
         user, named = login.user, _named_in(call)
         if self.impersonation.concerns(user) and (named or do_as):
-            user = self._named(user, named | ({do_as} if do_as else set()), peer)
+            user = self._named(user, named | ({do_as} if do_as else set()), peer, groups)
         elif do_as not in ("", user):
             raise _not_allowed(user, do_as, "access.impersonators has no rule for it")
         elif (others := named - {user}) and (self.account is not None or not self.substitutes):
@@ -66,12 +82,12 @@ class Handover:
             )
         return user
 
-    def _named(self, account: str, named: set[str], peer: str) -> str:
+    def _named(self, account: str, named: set[str], peer: str, groups: frozenset[str]) -> str:
         """Whom an account of `access.impersonators` names."""
         for other in sorted(named - {account}):
             if len(named) > 1:
                 raise _not_allowed(account, other, "it names more than one user")
-            if not self.impersonation.allows(account, Principal(other), peer):
+            if not self.impersonation.allows(account, Principal(other, groups), peer):
                 raise _not_allowed(account, other, f"access.impersonators does not allow it from {peer or 'anywhere'}")
         return named.pop()
 
@@ -94,6 +110,8 @@ class Logins:
 
     handover: Handover
     authenticator: Authenticator = field(default_factory=Unchecked)
+    groups: UserGroups = NO_SOURCES
+    """Where the groups of users are found besides in tokens."""
 
 
 def _not_allowed(user: str, other: str, why: str) -> FreshgateError:

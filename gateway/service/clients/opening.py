@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
-from gateway.login.authenticator import Authenticator
 from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import ANONYMOUS, Handover
+from gateway.service.clients.handover import ANONYMOUS, Logins
 from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
@@ -45,8 +44,7 @@ class Opening:
         self,
         sessions: Sessions,
         sides: Sides,
-        handover: Handover,
-        authenticator: Authenticator,
+        logins: Logins,
         audit: Audit,
         background: BackgroundTasks,
         stands: Callable[[], Awaitable[bool]] | None,
@@ -55,8 +53,9 @@ class Opening:
     ) -> None:
         self._sessions = sessions
         self._sides = sides
-        self._handover = handover
-        self._authenticator = authenticator
+        self._handover = logins.handover
+        self._authenticator = logins.authenticator
+        self._groups_of_users = logins.groups
         self._audit = audit
         self._background = background
         self._stands = stands
@@ -77,6 +76,8 @@ class Opening:
         """The last login: without SASL, each session of a connection may belong to another user."""
         self._user = ""
         """As whom the last session was requested: the login's user, or another one in whose name that acts."""
+        self._groups: frozenset[str] = frozenset()
+        """That user's."""
         self.users: set[str] = set()
         """The logins whose handles work on this connection."""
         self._mine: list[Session] = []
@@ -165,12 +166,30 @@ class Opening:
         return await decided(self._open_as(login, call, payload))
 
     def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
+        other = self._handover.names_another(login, call, self.do_as)
+        if self._groups_of_users.has_sources:
+            return self._find_groups_and_open(login, other, call, payload)
+        return self._open_in(login, frozenset() if other else login.groups, call, payload)
+
+    async def _find_groups_and_open(self, login: Login, other: str, call: OpenCall, payload: bytes) -> Forward | Answer:
+        """What the login has brought are not the groups of the user in whose name it acts."""
         try:
-            user = self._handover.user_of(login, call, self._joined_as, self.peer, self.do_as)
+            groups = await self._groups_of_users.of(other or login.user)
+        except asyncio.CancelledError:
+            if login.mechanism == NOSASL:
+                self._without_session(login, LoginAbandoned())
+            raise
+        if not other:
+            groups |= login.groups
+        return await decided(self._open_in(login, groups, call, payload))
+
+    def _open_in(self, login: Login, groups: frozenset[str], call: OpenCall, payload: bytes) -> Decision:
+        try:
+            user = self._handover.user_of(login, call, self._joined_as, self.peer, self.do_as, groups)
             _check_length(payload)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
-        self.login, self._user = login, user
+        self.login, self._user, self._groups = login, user, groups
         payload = self._handover.open_session(login, payload, user)
         if self._over_http or self._handover.mechanism == HTTP or self.moves:
             return self._open_apart(call, payload)
@@ -318,7 +337,7 @@ class Opening:
         elsewhere = self._sessions.leads_elsewhere
         session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
-        session.groups = self.login.groups if self._user == self.login.user else frozenset()
+        session.groups = self._groups
         session.continuity.came_as, session.continuity.moves = self.login, self.moves
         session.tied = session.continuity.ties = self._handover.mechanism != HTTP
         session.at = self._at or ""
