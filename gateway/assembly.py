@@ -47,6 +47,7 @@ from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.observer import Observer
@@ -75,6 +76,7 @@ from gateway.mv.rewriting.consistency import Standing
 from gateway.mv.rewriting.partly_stale import PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.readers_rights import ReadersRights
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
@@ -129,6 +131,7 @@ from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
 from gateway.service.routing.examiner import Examiner
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.invokers import Invokers
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.reads import Reads
@@ -153,6 +156,7 @@ from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.member import Member
 from gateway.wire.sasl import GSSAPI, PLAIN, Login
+from sql.statement import Security
 from sql.texts import maintenance, observation
 
 METASTORE_SESSIONS = 8
@@ -629,6 +633,7 @@ def own_statements(
         metastore,
         spark.refreshes,
         rewrite_enabled=settings.rewrite.new_views,
+        security=Security.INVOKER if settings.access.security == "invoker" else None,
     )
     creation = Creation(
         catalog,
@@ -674,6 +679,7 @@ class Rewriting:
     prover: Prover
     partly_stale: PartlyStale
     sessions: ProofSessions
+    rights: ReadersRights
 
 
 def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Rewriting:
@@ -687,9 +693,14 @@ def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Re
         enabled=settings.rewrite.partly_stale,
     )
     refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
-    prover = Prover(spark.plans, refreshes.surroundings, refreshers)
+    rights = ReadersRights(spark.plans, refreshers, refreshes.surroundings, settings.access.rights_seconds)
+
+    def below(view: MaterializedView) -> list[MaterializedView]:
+        return views.catalog.invoking(view.views)
+
+    prover = Prover(spark.plans, refreshes.surroundings, refreshers, rights, below)
     candidates = Candidates(views.catalog, views.schemas)
-    return Rewriting(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans))
+    return Rewriting(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans), rights)
 
 
 def routed(
@@ -706,9 +717,11 @@ def routed(
 ) -> Routing:
     catalog, readers = views.catalog, versions.readers
     scope = ViewScope(catalog, views.relations)
+    directories = Directories(catalog, views.fence)
+    invokers = Invokers(catalog, rewriting.rights, refreshes.surroundings, directories)
     gatekeeper = Gatekeeper(
         catalog,
-        Directories(catalog, views.fence),
+        directories,
         views.confirmation,
         guarded=lambda: spark.guard.state is GuardState.ACTIVE,
     )
@@ -721,7 +734,7 @@ def routed(
         refreshes.tasks,
         readers,
         views.inspector,
-        refreshes.surroundings,
+        invokers,
         version_reads,
         gatekeeper,
         answers,
@@ -732,7 +745,7 @@ def routed(
     canary = Canary(catalog, views.inspector, views.quarantine, usages.counts, every, tell, rewriting.sessions)
     rewrites = rewrites_of(settings, views, rewriting, scope, usages, canary)
     effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
-    router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects)
+    router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects, invokers)
     return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
 
 

@@ -52,6 +52,7 @@ GROUP_SOURCES = ("file", "ldap", "custom")
 NESTED_GROUPS = ("none", "matching_rule", "search")
 JWT_ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)), "Ed25519")
 HAND_ON = ("replay", "proxy_user")
+SECURITY = ("definer", "invoker")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMATS = ("text", "json")
 
@@ -535,8 +536,15 @@ class Access:
     rights_seconds: float = _setting(
         600.0,
         "How long a user may get the rows of a materialized view after losing the right to them without the gateway's "
-        "knowledge: as long, results are given again and proofs are used that a view answers a query.",
+        "knowledge: as long, results are given again, proofs are used that a view answers a query, and a user for whom "
+        "Spark has planned the definition of a view with SECURITY INVOKER as it is refreshed is shown its stored rows.",
         _at_least(1),
+    )
+    security: str = _setting(
+        "definer",
+        "The SECURITY of new materialized views whose CREATE names none: definer (every reader is shown the same rows) "
+        "or invoker (each reader is shown the rows that the definition has for that user).",
+        _one_of(*SECURITY),
     )
 
 

@@ -50,6 +50,7 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.partly_stale import Mixture
 from gateway.mv.rewriting.proving import Reader
+from gateway.mv.rewriting.readers_rights import OpenReader
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
@@ -168,6 +169,7 @@ class FakeProver:
     """Replaces `mv.rewriting.proving`: believes every proposal, except those of the views in `refuted`."""
 
     def __init__(self) -> None:
+        self.rights = FakeReadersRights()
         self.refuted: dict[str, str] = {}
         """By the view's name, the reason."""
         self.ready = asyncio.Event()
@@ -185,7 +187,31 @@ class FakeProver:
             raise UpstreamLost("The session has ended.")
         return self.refuted.get(str(view.name))
 
-    def forget(self, named: Mentioned) -> None: ...
+    def forget(self, named: Mentioned) -> None:
+        self.rights.forget(named)
+
+
+class FakeReadersRights:
+    """Replaces `mv.rewriting.readers_rights`: rows differ as the test says, once that was asked."""
+
+    def __init__(self) -> None:
+        self.differing: dict[tuple[str, str], str] = {}
+        """By the view's name and the user, the reason."""
+        self.asked: list[tuple[str, str]] = []
+        self._known: dict[tuple[str, str], str] = {}
+
+    def known(self, view: MaterializedView, user: str) -> str | None:
+        return self._known.get((str(view.name), user))
+
+    async def difference(self, view: MaterializedView, user: str, _: OpenReader) -> str:
+        key = str(view.name), user
+        if key not in self._known:
+            self.asked.append(key)
+            self._known[key] = self.differing.get(key, "")
+        return self._known[key]
+
+    def forget(self, named: Mentioned) -> None:
+        self._known.clear()
 
 
 class FakePartlyStale:
@@ -288,7 +314,10 @@ class Site:
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))
-        rewriting = cast(Any, assembly.Rewriting)(candidates, FakeMeasures(), self.prover, self.partly_stale, sessions)
+        self.rights = self.prover.rights
+        rewriting = cast(Any, assembly.Rewriting)(
+            candidates, FakeMeasures(), self.prover, self.partly_stale, sessions, self.rights
+        )
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
         self.usages, self.unanswered = Usages(100), Unanswered(counted if settings.rewrite.advice else 0)
         routing = assembly.routed(

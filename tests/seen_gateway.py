@@ -44,7 +44,8 @@ class Seen:
         )
 
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
+        written, _, _ = self.audit.read_text(encoding="utf-8").rpartition("\n")  # The last line may not be complete.
+        return [json.loads(line) for line in written.splitlines()]
 
     def line_of(self, part: str) -> dict[str, Any]:
         """The audit line of the only statement whose text contains this part."""

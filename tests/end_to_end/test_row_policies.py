@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from clients import pyhive, rows
 from processes import Gateway, free_port, wait_until
+from pyhive.exc import OperationalError
 from row_policies import SETTINGS, RowPolicies
 from seen_gateway import Seen, start
 
@@ -38,6 +39,11 @@ class Place:
     ends: contextlib.ExitStack
     direct: dict[str, Any] = field(default_factory=dict)
     """Connections to Spark, by user."""
+
+    @property
+    def own(self) -> str:
+        """The view that shows each user what its definition shows, which is that of `view`."""
+        return f"rows.own_{self.table}"
 
     def connect(self, user: str) -> Any:
         return pyhive(self.seen.gateway.host, self.seen.gateway.port, user=user)
@@ -107,6 +113,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     policies, port = RowPolicies(directory), free_port()
     settings: dict[str, Any] = {"rewrite.canary": 0, "rewrite.partly_stale": "true"}
     settings |= {"access.rights_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
+    settings["versions.retention"] = 3600
     spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
     spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
     log, audit = directory / "gateway.log", directory / "audit.jsonl"
@@ -147,6 +154,11 @@ def place(
             bob,
             f"CREATE MATERIALIZED VIEW {made.view} PARTITION BY (day) ENABLE QUERY REWRITE AS SELECT item, "
             f"sum(amount) AS amount, day FROM rows.{made.table} GROUP BY item, day",
+        )
+        rows(
+            bob,
+            f"CREATE MATERIALIZED VIEW {made.own} SECURITY INVOKER WHEN STALE SERVE AS SELECT item, sum(amount) AS "
+            f"amount, day FROM rows.{made.table} GROUP BY item, day",
         )
         yield made
 
@@ -203,3 +215,104 @@ def test_a_policy_that_is_new_ends_the_answers_in_time(place: Place) -> None:
     assert place.verdict(FREE, query) == "NOT PROVED: rights differ"
     place.restrict()
     wait_until(lambda: place.ask(FREE, query)[1], CHANGE_SECONDS, "the answer from the view")
+
+
+# --- SECURITY INVOKER ----------------------------------------------------------------------------------------
+
+NAMED = "SELECT item, day, amount FROM {} ORDER BY item, day"
+DEFINED = "SELECT item, day, sum(amount) FROM rows.{} GROUP BY item, day ORDER BY item, day"
+USERS = ("ada", "cleo", FREE)
+
+
+@pytest.fixture
+def stored(place: Place) -> list[tuple[Any, ...]]:
+    """The stored rows of the view of SECURITY INVOKER, of which no base table has the like any more."""
+    with place.connect("bob") as bob:
+        rows(bob, f"REFRESH MATERIALIZED VIEW {place.own}")
+        before = place.truth(FREE, DEFINED.format(place.table))
+        rows(bob, f"INSERT INTO rows.{place.table} PARTITION (day = 2) VALUES (1, 1, 7), (2, 2, 7)")
+    assert before != place.truth(FREE, DEFINED.format(place.table))
+    return before
+
+
+def refusal(place: Place, user: str, *texts: str) -> str:
+    """Spark's or the gateway's error for the last text."""
+    with place.connect(user) as cursor:
+        for text in texts[:-1]:
+            rows(cursor, text)
+        with pytest.raises(OperationalError) as caught:
+            rows(cursor, texts[-1])
+    return str(caught.value)
+
+
+def test_each_user_is_shown_the_rows_of_the_definition(place: Place, stored: list[tuple[Any, ...]]) -> None:
+    """Whether the answer is in memory or not, and in whatever order they ask."""
+    named = NAMED.format(place.own)
+    for user in (*USERS, *reversed(USERS)):
+        shown = stored if user == FREE else place.truth(user, DEFINED.format(place.table))
+        assert place.ask(user, named)[0] == shown, user
+    with place.connect("ada") as ada:
+        rows(ada, f"CREATE TABLE rows.copy_{place.table} USING parquet AS {named}")
+        assert rows(ada, f"SELECT sum(amount) FROM rows.copy_{place.table}") == place.truth(
+            "ada", f"SELECT sum(amount) FROM rows.{place.table}"
+        )
+        assert rows(ada, f"SHOW MATERIALIZED VIEWS IN rows LIKE 'own_{place.table}'")[0][8] == "INVOKER"
+
+
+WAYS = (
+    ("CREATE TEMPORARY VIEW t AS SELECT * FROM {own}", "SELECT * FROM t"),
+    ("CREATE OR REPLACE VIEW rows.over_{table} AS SELECT * FROM {own}", "SELECT * FROM rows.over_{table}"),
+    (
+        "CREATE OR REPLACE FUNCTION rows.total_{table}() RETURNS BIGINT RETURN SELECT sum(amount) FROM {own}",
+        "SELECT rows.total_{table}()",
+    ),
+    ("SELECT * FROM {own} VERSION AS OF 1",),
+    ("BEGIN TRANSACTION", "SELECT * FROM {own}"),
+    ("EXECUTE IMMEDIATE 'SELECT * FROM ' || '{own}'",),
+    ("BEGIN SELECT * FROM {own}; END",),
+)
+"""Reads of a view in which its definition cannot take the place of its name."""
+
+
+def test_stored_rows_are_shown_in_no_other_way(place: Place, stored: list[tuple[Any, ...]]) -> None:
+    for texts in WAYS:
+        written = [text.format(own=place.own, table=place.table) for text in texts]
+        with place.connect(FREE) as free:
+            for text in written:
+                found = rows(free, text)
+        assert found, texts
+        assert "has SECURITY INVOKER" in refusal(place, "ada", *written), texts
+
+
+def test_stored_rows_are_not_shown_by_the_name_of_their_table(place: Place) -> None:
+    with place.connect(FREE) as free:
+        ((storage,),) = rows(
+            free, f"SELECT storage_table FROM freshgate.materialized_views WHERE name = 'own_{place.table}'"
+        )
+        ((location,),) = [row[1:2] for row in rows(free, f"DESCRIBE EXTENDED {storage}") if row[0] == "Location"]
+    database, table = storage.split(".")[-2:]
+    for texts in (
+        [f"SELECT * FROM {storage}"],
+        [f"USE {database}", f"SELECT * FROM {table}"],
+        [f"SELECT * FROM parquet.`{location}`"],
+        [f"CREATE TEMPORARY VIEW past AS SELECT * FROM {storage}"],
+    ):
+        assert "SECURITY INVOKER" in refusal(place, "ada", *texts), texts
+
+
+def test_a_new_policy_withholds_the_stored_rows_in_time(place: Place, stored: list[tuple[Any, ...]]) -> None:
+    named = NAMED.format(place.own)
+    assert place.ask(FREE, named)[0] == stored
+    place.restrict(f"{FREE} filter {place.table} region 2")
+    shown = place.truth(FREE, DEFINED.format(place.table))
+    wait_until(lambda: place.ask(FREE, named)[0] == shown, CHANGE_SECONDS, "the rows of the definition")
+    place.restrict()
+    wait_until(lambda: place.ask(FREE, named)[0] == stored, CHANGE_SECONDS, "the stored rows")
+
+
+def test_a_view_above_is_not_read_past_the_rights(place: Place, stored: list[tuple[Any, ...]]) -> None:
+    above = f"rows.above_{place.table}"
+    with place.connect("bob") as bob:
+        rows(bob, f"CREATE MATERIALIZED VIEW {above} SECURITY INVOKER AS SELECT item, amount FROM {place.own}")
+    assert len(place.ask(FREE, f"SELECT * FROM {above}")[0]) == len(stored)
+    assert "has SECURITY INVOKER" in refusal(place, "ada", f"SELECT * FROM {above}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,11 +11,12 @@ from fake_spark import Answer, FakeMetastore, FakePlans
 from record_plans import recorded
 from views import view_of
 
-from gateway.mv.model.view import Version
+from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import Plans, SqlSession
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.proving import RIGHTS_DIFFER, Prover, Reader
+from gateway.mv.rewriting.proving import Prover, Reader
+from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, ReadersRights
 from gateway.mv.rewriting.refreshers_plans import KEPT_SECONDS, RefreshersPlans
 from sql.mentioned import Mentioned
 from sql.names import Namespace, TableName
@@ -63,6 +64,8 @@ class PlansByUser:
         self.all = plan_json.read(known["SELECT g, sum(x) s FROM t GROUP BY g"])
         filtered = plan_json.read(known["SELECT g, sum(x) s FROM t WHERE x > 0 GROUP BY g"])
         self.of_user = {b"ada": filtered, b"bob": self.all}
+        self.below: dict[bytes, Plan] = {}
+        """Of the definition of another view."""
         self.asked: list[bytes] = []
         """By the refreshing account: the sessions' names."""
 
@@ -74,13 +77,17 @@ class PlansByUser:
         if session == b"refresher":
             self.asked.append(session)
             return self.all
-        return self.of_user[session]
+        return self.below.get(session, self.of_user[session]) if "below" in text else self.of_user[session]
 
 
-def prover_of(plans: Plans, habits: Habits, now: list[float] | None = None) -> Prover:
+def prover_of(
+    plans: Plans, habits: Habits, now: list[float] | None = None, below: Sequence[MaterializedView] = ()
+) -> Prover:
     surroundings = Surroundings("pool", habits, FakeMetastore())
     times = now or [0.0]
-    return Prover(plans, surroundings, RefreshersPlans(plans, OwnSessions(), surroundings, lambda: times[0]))
+    refreshers = RefreshersPlans(plans, OwnSessions(), surroundings, lambda: times[0])
+    rights = ReadersRights(plans, refreshers, surroundings, 100.0)
+    return Prover(plans, surroundings, refreshers, rights, lambda _: below)
 
 
 def proposal() -> Proposal:
@@ -138,6 +145,17 @@ async def test_a_view_answers_nobody_who_is_shown_other_rows_than_whoever_refres
     assert await refuted(prover, b"bob") is None
     assert await refuted(prover, b"ada") == RIGHTS_DIFFER
     assert await refuted(prover, b"bob") is None
+
+
+async def test_a_view_answers_nobody_from_whom_the_rows_of_a_view_below_are_withheld() -> None:
+    """The plan of its own definition only shows the table in which the rows of the view below are stored."""
+    below = replace(view_of(Version.whole(1, 1, 1, {})), id="below", definition=TableName("storage", "below"))
+    plans = PlansByUser()
+    plans.of_user[b"ada"] = plans.all
+    plans.below = {b"ada": plan_json.read(recorded()["SELECT g, sum(x) s FROM t WHERE x > 0 GROUP BY g"])}
+    prover = prover_of(plans, utc(), below=[below])
+    assert await refuted(prover, b"bob") is None
+    assert await refuted(prover, b"ada") == RIGHTS_DIFFER
 
 
 async def test_the_plan_of_whoever_refreshes_is_asked_for_once_in_a_while() -> None:

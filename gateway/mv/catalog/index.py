@@ -27,6 +27,7 @@ from gateway.mv.model.history import History
 from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
+from sql.statement import Security
 from sql.words import Words
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,9 @@ class Catalog:
         self.damaged: dict[TableName, Damage] = {}
         """Views with missing parts, until they are dropped."""
         self.revision = 0
-        """Increases whenever a view is added, removed or moved, or reads other tables."""
+        """Increases whenever a view is added, removed or moved, reads other tables, or gets another security."""
+        self._invokers: tuple[int, frozenset[str]] = (0, frozenset())
+        """Computed for a revision."""
         self.name_locks = NameLocks()
         self.news = News()
         self.building: set[str] = set()
@@ -228,6 +231,30 @@ class Catalog:
                 found.add(current)
                 pending.extend(entry.view.views)
         return frozenset(found)
+
+    @property
+    def invokers(self) -> frozenset[str]:
+        """The ids of the views with SECURITY INVOKER."""
+        revision, found = self._invokers
+        if revision != self.revision:
+            entries = self._entries.values()
+            found = frozenset(each.view.id for each in entries if each.view.security is Security.INVOKER)
+            self._invokers = self.revision, found
+        return found
+
+    def invoking(self, views: Iterable[str]) -> list[MaterializedView]:
+        """The views with SECURITY INVOKER that reading these views reads, as each reader may. The rows of a view
+        without it are shown to every reader, whatever it reads."""
+        if not (invokers := self.invokers):
+            return []
+        found: dict[str, MaterializedView] = {}
+        pending = [each for each in views if each in invokers]
+        while pending:
+            view = self._entries[pending.pop()].view
+            if view.id not in found:
+                found[view.id] = view
+                pending += [each for each in view.views if each in invokers]
+        return list(found.values())
 
     # --- changing ----------------------------------------------------------------------------------
 

@@ -367,5 +367,6 @@ class Entry:
         now = self._view
         # Properties exclude some of what the view reads.
         changed = (now.tables, now.views, now.properties) != (before.tables, before.views, before.properties)
+        changed = changed or now.security is not before.security
         if changed and self._changed is not None:
             self._changed(self, before)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, ReadersRights
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
 from sql.mentioned import Mentioned
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
-
-RIGHTS_DIFFER = (
-    "rights differ: Spark plans the view's definition otherwise for this user than for the account that refreshes the "
-    "view, as a filter of rows or a mask of columns does"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +31,20 @@ class Reader:
 class Prover:
     """Proves in sessions of clients."""
 
-    def __init__(self, plans: Plans, surroundings: Surroundings, refreshers: RefreshersPlans) -> None:
+    def __init__(
+        self,
+        plans: Plans,
+        surroundings: Surroundings,
+        refreshers: RefreshersPlans,
+        rights: ReadersRights,
+        below: Callable[[MaterializedView], Iterable[MaterializedView]],
+    ) -> None:
+        """`below`: the views below a view whose rows are shown by the rights of each reader."""
         self._plans = plans
         self._surroundings = surroundings
         self._refreshers = refreshers
+        self._rights = rights
+        self._below = below
 
     async def refutation(self, reader: Reader, shape: Shape, proposal: Proposal, view: MaterializedView) -> str | None:
         """Why it is not proved that the proposal answers all queries of the shape; None if it is. Raises
@@ -57,15 +63,19 @@ class Prover:
     async def _stored_otherwise(self, reader: Reader, view: MaterializedView) -> str | None:
         """Why the definition may have other rows for the reader than those that are stored, which the account that
         refreshes the view was shown; None if it has the same. Raises PlanUnavailable, and what Spark raises."""
-        refreshed = await self._refreshers.of(view)
-        if refreshed.unlike:
-            return refreshed.unlike
-        read = await self._plans.optimized(reader.name, all_of(view.definition.quoted))
-        return RIGHTS_DIFFER if isinstance(await asyncio.to_thread(prove, read, refreshed.plan), NotProved) else None
+        for each in (view, *self._below(view)):
+            refreshed = await self._refreshers.of(each)
+            if refreshed.unlike:
+                return refreshed.unlike
+            read = await self._plans.optimized(reader.name, all_of(each.definition.quoted))
+            if isinstance(await asyncio.to_thread(prove, read, refreshed.plan), NotProved):
+                return RIGHTS_DIFFER
+        return None
 
     def forget(self, named: Mentioned) -> None:
         """As in `RefreshersPlans`."""
         self._refreshers.forget(named)
+        self._rights.forget(named)
 
 
 async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:

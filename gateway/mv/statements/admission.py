@@ -10,7 +10,7 @@ from gateway.mv.ports import Relation
 from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, OPTIMIZED, SAMPLE, UNSEEDED
 from sql.grammar import view_properties
 from sql.names import TableName
-from sql.statement import CreateClauses, CreateMaterializedView, Security
+from sql.statement import CreateClauses, CreateMaterializedView
 from sql.texts.storage_layout import PARTITION_COLUMN, VERSION_COLUMN
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
@@ -69,19 +69,8 @@ def check_column(view: TableName, column: str, type_json: str) -> None:
         )
 
 
-def check_security(view: TableName, security: Security) -> None:
-    if security is Security.INVOKER:
-        raise DefinitionRefused(
-            f"The materialized view {view} cannot have SECURITY INVOKER: all its readers are shown the same rows. Use "
-            f"SECURITY DEFINER, or a view of Spark's.",
-            sqlstate="0A000",
-        )
-
-
 def check_clauses(view: TableName, clauses: CreateClauses, definition: Relation) -> None:
     """The columns that clauses name must be columns of the view, with suitable types."""
-    if clauses.security is not None:
-        check_security(view, clauses.security)
     types = {name.lower(): json.loads(kind).get("name", "") for name, kind in definition.columns}
     named: list[tuple[str, tuple[str, ...]]] = []
     if clauses.partitioning is not None:

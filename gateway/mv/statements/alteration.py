@@ -21,7 +21,6 @@ from gateway.mv.model.contents import Contents
 from gateway.mv.model.layout import storage_layout
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
-from gateway.mv.statements import admission
 from gateway.mv.statements.free_names import Names
 from gateway.mv.statements.renaming import Renaming, show_properties
 from gateway.mv.statements.rights import Caller, Rights, log_change
@@ -229,7 +228,6 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
         case SetComment(comment):
             return replace(view, comment=comment)
         case SetSecurity(security):
-            admission.check_security(view.name, security)
             return replace(view, clauses=replace(view.clauses, security=security))
         case SetRefreshers(grantees, granted):
             return replace(view, refreshers=_refreshers(view, frozenset(grantees), granted=granted))

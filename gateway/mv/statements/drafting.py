@@ -37,7 +37,7 @@ from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
 from sql.names import TableName
 from sql.spark_settings import is_kept
-from sql.statement import CreateMaterializedView
+from sql.statement import CreateMaterializedView, Security
 from sql.texts import maintenance
 from sql.texts.storage_layout import PLACE, UNPARTITIONED
 
@@ -112,15 +112,18 @@ class Drafting:
         sessions: ServiceSessions,
         *,
         rewrite_enabled: bool = False,
+        security: Security | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`rewrite_enabled`: whether views take part in query rewriting whose CREATE does not say it."""
+        """`rewrite_enabled`: whether views take part in query rewriting whose CREATE does not say it. `security`: of
+        views whose CREATE does not say it."""
         self._catalog = catalog
         self._relations = relations
         self._inspector = inspector
         self._jobs = jobs
         self._metastore = metastore
         self._sessions = sessions
+        self._security = security
         self._defaults = {view_properties.REWRITE: "true"} if rewrite_enabled else {}
         self._now_ms = now_ms
 
@@ -177,7 +180,7 @@ class Drafting:
             namespace=stored_view.namespace,
             columns=tuple(column for column, _ in stored_view.columns),
             listed=statement.columns,
-            clauses=statement.clauses,
+            clauses=replace(statement.clauses, security=statement.clauses.security or self._security),
             owner=caller.user,
             created_at=now,
             tables=sources.tables,

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import both
 from gateway.mv.freshness.ledger import TablesWritten
-from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
+from gateway.mv.model.view import Cause, TriggerMode
 from gateway.mv.observation.inspection import Inspector
-from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
-from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.invokers import Invokers
 from gateway.service.routing.known_answers import KnownAnswers
 from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.scope import ViewScope
@@ -51,7 +50,7 @@ class Reads:
         tasks: Tasks,
         readers: Readers,
         inspector: Inspector,
-        surroundings: Surroundings,
+        invokers: Invokers,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
         known: KnownAnswers,
@@ -62,7 +61,7 @@ class Reads:
         self._tasks = tasks
         self._readers = readers
         self._inspector = inspector
-        self._surroundings = surroundings
+        self._invokers = invokers
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
         self._known = known
@@ -71,7 +70,7 @@ class Reads:
 
     def must_wait(self, first: RefreshFirst) -> bool:
         """Whether the statement must be prepared before it can be sent."""
-        if self.is_watched(first.read):
+        if self.is_watched(first.read) or self._invokers.must_ask(first.facts.session, first.read.all):
             return True
         if first.transaction is not None and self._version_reads.due(first.facts.session.transaction, first.read):
             return True
@@ -92,6 +91,7 @@ class Reads:
         while True:
             named = first.read
             first = await self.exactly(first)
+            first = replace(first, withheld=await self._invokers.withheld(session, first.read.all))
             await self._readers.admission(first.read.all)
             await self._gatekeeper.confirm(first.read.sure)
             await self._ask_for_writes(first.unpinned)
@@ -99,15 +99,17 @@ class Reads:
                 self._tasks.note_unchanged(unchanged, _cause(first))
             if first.transaction is not None:
                 await self._version_reads.look(session.transaction, first.read)
-            if inlined := self._wanted(first).inlined:
-                first = replace(first, foreign=first.foreign | await self._foreign(inlined, await session.sql()))
+            inlined = [view for view in self._wanted(first).inlined if view.id not in first.withheld]
+            if inlined:
+                first = replace(first, foreign=first.foreign | await self._invokers.foreign(session, inlined))
             now = self._wanted(first)
             await self._make_fresh(first, now, report)
             facts = await _where_it_is_now(first)
             read = await self._scope.views_read(facts)
             # The refresh may have taken long.
             await self._gatekeeper.confirm(read.sure)
-            if read == named and not self._readers.is_held(first.read.all):
+            same = first.withheld == await self._invokers.withheld(session, first.read.all)
+            if same and read == named and not self._readers.is_held(first.read.all):
                 return self.depart(first, now)
             first = replace(first, facts=facts, read=read, guessed=facts.composed)
 
@@ -115,7 +117,8 @@ class Reads:
         """The same with what the statement reads according to Spark, which is asked only if the statement may read
         views that are not fresh. If the text is understood, Spark is asked only about views that it does not name."""
         unsure = mattering(self._catalog, first.read.perhaps)
-        if not unsure or not (first.transaction is not None or self._may_want(unsure)):
+        needed = unsure and (first.transaction is not None or self._may_want(unsure))
+        if not needed and not self._invokers.must_ask(first.facts.session, first.read.perhaps):
             return first
         facts, exact = first.facts, first.facts.statement.exact
         asked = first.read.perhaps if exact else first.read.all
@@ -147,11 +150,6 @@ class Reads:
         others = read.all.difference(views)
         unchanged, _ = await both(self._inspector.check(views), self._inspector.check_storage(others))
         return unchanged
-
-    async def _foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
-        """The ids of those views whose definitions would read other rows in this session than in their creators': the
-        rows of files depend on its time zone and other settings."""
-        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, session)])
 
     def _may_miss_writes(self, read: ViewsRead) -> bool:
         """Whether pending writes to the views' base tables may have ended unnoticed."""
@@ -234,9 +232,18 @@ class Reads:
         return replace(
             send,
             effects=(*send.effects, *self._hold(first.read.all)),
-            notes=(*send.notes, *notes(self._catalog, first.read.sure)),
+            notes=(
+                *send.notes,
+                *notes(self._catalog, first.read.sure.difference(first.withheld)),
+                *self._inlined(first),
+            ),
             repeatable=self._repeatable(first, send),
         )
+
+    def _inlined(self, first: RefreshFirst) -> Iterator[str]:
+        """Tells which views are not read as they are stored."""
+        for view_id, name in self._catalog.names_of(first.withheld).items():
+            yield f"The materialized view {name} is not read as it is stored: {first.withheld[view_id]}"
 
     def _repeatable(self, first: RefreshFirst, send: Send) -> RepeatableRead | None:
         written = any(isinstance(effect, TablesWritten) for effect in send.effects)

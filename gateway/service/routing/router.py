@@ -33,6 +33,7 @@ from gateway.service.routing.catalog_rows import CatalogRows
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.first_words import READING, ROW_CHANGES, may_write
 from gateway.service.routing.gatekeeper import CHANGING, Gatekeeper, takes_temporary
+from gateway.service.routing.invokers import Invokers
 from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.reads import Reads
 from gateway.service.routing.rewrites import FIRST_WORDS, Rewrites
@@ -113,6 +114,7 @@ class Router:
         rows: CatalogRows,
         unanswered: Unanswered,
         effects: Effects,
+        invokers: Invokers,
     ) -> None:
         """`unanswered` counts the queries for which views are suggested."""
         self._catalog = catalog
@@ -124,6 +126,7 @@ class Router:
         self._rows = rows
         self._unanswered = unanswered
         self._effects = effects
+        self._invokers = invokers
         self._writes = Writes(catalog, scope)
         self._texts = gatekeeper.texts
 
@@ -149,6 +152,7 @@ class Router:
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
             or self._rewrites.concerns(session, look)
+            or self._invokers.may_bypass(look.words)
             or known.composes
             or (writes and self._gatekeeper.may_hide(known))
             or (writes and (moves_files(look) or may_hold_path(look.words)))
@@ -314,6 +318,7 @@ class Router:
         try:
             await self._settle(travel.known)
             splices = travel.splices()
+            await self._invokers.check(session, travel.ids, "A version of it is read as it is stored")
             way = await self._decided(facts.respelled(travel.rest()), splices, respelled=called)
         except BaseException:  # Including cancellation: the versions are not read.
             self._effects.drop(session, (travel.held,))
@@ -339,6 +344,7 @@ class Router:
                 "statement not understood (%s), so every name in it counts: %s", statement.reason, known.shown[:200]
             )
         await self._gatekeeper.protection.check(facts)
+        await self._invokers.check_names(facts)
         if look.keyword in SETTINGS and (said := _own_setting(known)) is not None:
             own_settings.check(said)
         splices = [*versions, *await self._rows.splices(session, known, changed=respelled)]
@@ -401,9 +407,10 @@ class Router:
             yield SettingsChanged(known.text, constant)
             if self._rewrites.active or self._effects.results.active:
                 yield MeaningsMove()
-        if self._rewrites.active and look.keyword not in ROW_CHANGES and may_write(look):
+        proves = self._rewrites.active or bool(self._catalog.invokers)
+        if proves and look.keyword not in ROW_CHANGES and may_write(look):
             yield MeaningsChanged(Mentioned(look.words, anything=known.composes))
-        if self._effects.results.active and may_change_rights(look):
+        if (proves or self._effects.results.active) and may_change_rights(look):
             yield RightsChanged()
 
     async def _settle(self, known: Understood) -> None:

@@ -110,9 +110,17 @@ class ViewScope:
         # A script that changes the database names it.
         chosen = {parts[0] for parts in _folded_reads(statement)} if elsewhere and not statement.exact else set()
         said = {name for name in elsewhere if name.database in chosen}
-        below = (await self._relations.sources_of(names | reads.surely | said)).views
+        sources = await self._relations.sources_of(names | reads.surely | said)
+        below = sources.views | self._invokers_stored_in(sources.tables)
         perhaps |= await self._views_behind(reads.perhaps | elsewhere, anything=reads.anything)
         return ViewsRead(frozenset(direct), below, frozenset(perhaps - direct - below))
+
+    def _invokers_stored_in(self, tables: Iterable[TableName]) -> frozenset[str]:
+        """The views with SECURITY INVOKER of which these tables are the storage: a Spark view may read it."""
+        if not (invokers := self._catalog.invokers):
+            return frozenset()
+        database = self._catalog.storage_database
+        return invokers & {table.table for table in tables if table.database == database}
 
     async def _views_behind(self, names: Iterable[TableName], *, anything: bool) -> frozenset[str]:
         """The views that names lead to if they mean these relations. Errors are ignored."""

@@ -1,4 +1,7 @@
-"""Decides what a read of stale views needs, by WHEN STALE and the grace period of each view."""
+"""Decides what a read of stale views needs, by WHEN STALE and the grace period of each view.
+
+Tests: `test_stale_notes`, `test_invokers`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.damage import changed
 from gateway.mv.model.view import MaterializedView
 from gateway.service.routing.facts import Facts
+from gateway.service.routing.invokers import refused
 from gateway.service.routing.ways import RefreshFirst
 from sql.names import TableName, quote
 from sql.statement import WhenStale
@@ -59,7 +63,9 @@ def wanted(catalog: Catalog, first: RefreshFirst, *, caches_listings: bool) -> W
     """
     facts, read, wanted = first.facts, first.unpinned, Wanted()
     surely, pinned = facts.statement.exact, first.transaction is not None
-    for view_id in mattering(catalog, read.all):
+    for view_id, reason in first.withheld.items():
+        _withhold(catalog.entry(view_id).view, reason, first, wanted, catalog, caches_listings=caches_listings)
+    for view_id in mattering(catalog, read.all.difference(first.withheld)):
         staleness = catalog.staleness(view_id) if catalog.is_stale(view_id) else None
         if staleness is None or catalog.is_tolerated(view_id, staleness):
             continue
@@ -71,10 +77,7 @@ def wanted(catalog: Catalog, first: RefreshFirst, *, caches_listings: bool) -> W
         inlined = policy is WhenStale.INLINE and view_id not in first.foreign
         if inlined and surely and view_id not in read.below and not pinned and (splices := _splices(view, facts)):
             # The definition replaces the view, so the views that it reads must be fresh.
-            wanted.splices.extend(splices)
-            wanted.inlined.append(view)
-            wanted.fresh.extend(base for base in sorted(view.views) if catalog.is_stale(base))
-            wanted.listings.extend([view.definition] if caches_listings else [])
+            _inline(view, splices, wanted, catalog, caches_listings=caches_listings)
             continue
         if damage and surely and policy in {WhenStale.FAIL, WhenStale.SERVE}:
             raise changed(view.name, damage)
@@ -83,6 +86,41 @@ def wanted(catalog: Catalog, first: RefreshFirst, *, caches_listings: bool) -> W
             raise _not_fresh(view, staleness.reason)
         wanted.fresh.append(view_id)
     return wanted
+
+
+def _inline(
+    view: MaterializedView,
+    splices: Iterable[rewrite.Splice],
+    wanted: Wanted,
+    catalog: Catalog,
+    *,
+    caches_listings: bool,
+) -> None:
+    wanted.splices.extend(splices)
+    wanted.inlined.append(view)
+    wanted.fresh.extend(base for base in sorted(view.views) if catalog.is_stale(base))
+    wanted.listings.extend([view.definition] if caches_listings else [])
+
+
+def _withhold(
+    view: MaterializedView,
+    reason: str,
+    first: RefreshFirst,
+    wanted: Wanted,
+    catalog: Catalog,
+    *,
+    caches_listings: bool,
+) -> None:
+    """The reader is not shown the stored rows of the view: its definition replaces it, stale or not. Raises NotAllowed
+    if it cannot."""
+    facts, read = first.facts, first.read
+    if first.transaction is not None:
+        raise refused(view, reason, "A transaction reads stored rows, which stay as they are")
+    if view.id not in read.direct - read.below or not facts.statement.exact:
+        raise refused(view, reason, "This statement reads it through a view or function, or by a name that is built")
+    if not (splices := _splices(view, facts)):
+        raise refused(view, reason, "A query cannot replace its name in this statement")
+    _inline(view, splices, wanted, catalog, caches_listings=caches_listings)
 
 
 def notes(catalog: Catalog, views: Iterable[str]) -> tuple[str, ...]:

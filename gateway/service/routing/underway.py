@@ -41,6 +41,9 @@ from gateway.service.routing.ways import (
     TemporaryViewsDoubted,
     VersionsHeld,
 )
+from sql.mentioned import Mentioned
+
+_ANYTHING = Mentioned(frozenset(), anything=True)
 
 
 class Effects:
@@ -224,9 +227,11 @@ class Underway:
 
     def _suspend_results(self, effect: RightsChanged) -> None:
         self._to.results.suspend(effect)
+        self._to.rewrites.forget(_ANYTHING)
 
     def _resume_results(self, effect: RightsChanged, _: End) -> None:
         self._to.results.resume(effect)
+        self._to.rewrites.forget(_ANYTHING)
 
     def _planned(self, effect: VersionsHeld, _: End) -> None:
         if effect.read.views:

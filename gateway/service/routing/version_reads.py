@@ -74,6 +74,11 @@ class TimeTravel:
         return found
 
     @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the views."""
+        return frozenset(view.id for _, view, _ in self.travels.values())
+
+    @property
     def views(self) -> frozenset[TableName]:
         return frozenset(view.name for _, view, _ in self.travels.values())
 

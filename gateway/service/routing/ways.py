@@ -9,7 +9,7 @@ Tests: `test_router`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from gateway.mv.freshness.ledger import TablesWritten
@@ -224,6 +224,8 @@ class RefreshFirst:
     """Whether it is composed and Spark does not tell what it reads."""
     foreign: frozenset[str] = frozenset()
     """The views whose definitions would read other rows in this session."""
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """The views whose stored rows its user is not shown, by id, each with the reason."""
 
     @property
     def unpinned(self) -> ViewsRead:

@@ -1,0 +1,103 @@
+"""Views with SECURITY INVOKER: which of them a session must not be shown as they are stored.
+
+A view whose definition has other rows for the session's user than those that are stored is withheld: its definition
+takes the place of its name. Where that is impossible, the statement is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gateway.errors import NotAllowed
+from gateway.loops import in_thread
+from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.readers_rights import ReadersRights
+from gateway.service.clients.session import Session
+from gateway.service.routing.facts import Facts
+from sql.names import TableName
+from sql.words import Words, may_hold_path
+
+ASKED_MAX = 50
+"""Of how many views a statement that may read any view is asked."""
+
+
+class Invokers:
+    """Decides for a session what it may be shown."""
+
+    def __init__(
+        self, catalog: Catalog, rights: ReadersRights, surroundings: Surroundings, directories: Directories
+    ) -> None:
+        self._catalog = catalog
+        self._rights = rights
+        self._surroundings = surroundings
+        self._directories = directories
+
+    # --- reads by the views' names -----------------------------------------------------------------
+
+    def must_ask(self, session: Session, views: Iterable[str]) -> bool:
+        """Whether one of these views is withheld, or may be."""
+        return any(self._rights.known(view, session.user) != "" for view in self._catalog.invoking(views))
+
+    async def withheld(self, session: Session, views: Iterable[str]) -> Mapping[str, str]:
+        """Those of these views, and of the views that they read, that are withheld, by id, each with the reason."""
+        found: dict[str, str] = {}
+        for number, view in enumerate(self._catalog.invoking(views)):
+            if number < ASKED_MAX:
+                reason = await self._rights.difference(view, session.user, session.twin)
+            else:
+                reason = "too many views with SECURITY INVOKER would have to be asked of"
+            if reason:
+                found[view.id] = reason
+        return found
+
+    async def check(self, session: Session, views: Iterable[str], what: str) -> None:
+        """Raises NotAllowed if one of these views is withheld. `what` cannot be had of its definition."""
+        for view_id, reason in (await self.withheld(session, views)).items():
+            raise refused(self._catalog.entry(view_id).view, reason, what)
+
+    async def foreign(self, session: Session, views: Iterable[MaterializedView]) -> frozenset[str]:
+        """The ids of those views whose definitions would read other rows in this session than in their creators': the
+        rows of files depend on its time zone and other settings."""
+        sql = await session.sql()
+        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, sql)])
+
+    # --- reads past the views' names ---------------------------------------------------------------
+
+    def may_bypass(self, words: Words) -> bool:
+        """Whether a statement with these words may read stored rows by another name than a view's. A cheap check."""
+        return bool(self._catalog.invokers) and (may_hold_path(words) or self._catalog.stores(words))
+
+    async def check_names(self, facts: Facts) -> None:
+        """Raises NotAllowed if the statement reads a storage table, or files, of a view with SECURITY INVOKER."""
+        invokers, statement, words = self._catalog.invokers, facts.statement, facts.look.words
+        if not invokers or not (statement.touches_rows or statement.creates_view is not None):
+            return
+        for view_id in sorted(each for each in invokers if each in words):
+            raise _bypassed(self._catalog.entry(view_id).view)
+        locations = {parts[-1] for parts in (each.parts for each in statement.reads) if "/" in parts[-1]}
+        for path in sorted(locations):
+            for directory, _ in await in_thread(len(path), self._directories.reached_by, path):
+                raise NotAllowed(
+                    f"The path {path[:200]} leads to {directory.location}, where rows of materialized views are "
+                    f"stored, some of which have SECURITY INVOKER. Read the views.",
+                    sqlstate="42501",
+                )
+
+
+def refused(view: MaterializedView, reason: str, what: str) -> NotAllowed:
+    return NotAllowed(
+        f"The materialized view {view.name} has SECURITY INVOKER, and its stored rows are not shown to you ({reason}). "
+        f"{what}. Name {view.name} in a query of its own, which runs its definition.",
+        sqlstate="42501",
+    )
+
+
+def _bypassed(view: MaterializedView) -> NotAllowed:
+    return NotAllowed(
+        f"{TableName(view.storage.database, view.storage.table)} holds the rows of the materialized view {view.name}, "
+        f"which has SECURITY INVOKER. Read {view.name}.",
+        sqlstate="42501",
+    )
