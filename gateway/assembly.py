@@ -29,6 +29,7 @@ from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
 from gateway.login import exposure, methods
 from gateway.login.impersonation import Impersonation
+from gateway.loops import BackgroundTasks
 from gateway.monitoring import metrics
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -120,6 +121,7 @@ from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
+from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.reads_of_views import ReadsOfViews
 from gateway.service.clients.session import Sessions
@@ -824,6 +826,12 @@ def serve(
     sides = Sides(spark.spark, settings.authentication.remember_seconds)
     checking = methods.of(settings)
     logins = Logins(handover(settings, spark.spark.mechanism), checking.authenticator, checking.groups)
+    leadership, loose = None, None
+    background = BackgroundTasks("work for a client that has gone")
+    if settings.gateways.enabled:
+        leadership = Leadership(views.fence)
+        sessions.stands = leadership.stands
+        loose = LooseSessions(sessions, sides, logins.handover, audit, background, limits.drain_seconds)
     return Service(
         views.catalog,
         routing.router,
@@ -837,8 +845,10 @@ def serve(
         sessions,
         audit,
         results,
+        background,
+        leadership,
+        loose,
         shares=spark.spark.servers.share,
-        leadership=Leadership(views.fence) if settings.gateways.enabled else None,
     )
 
 

@@ -20,6 +20,7 @@ from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.proxy.listener import Listener
 from gateway.service.clients.session import CLOSE_SECONDS
+from gateway.service.clients.ticket import TicketKeeper
 from gateway.wire.member import Member
 
 log = logging.getLogger(__name__)
@@ -293,11 +294,18 @@ class Server:
         if self._service.leadership is not None:
             self._service.leadership.acknowledged = acknowledged
         self._yielded = True
+        if self._service.loose is not None:
+            self._service.loose.hand_over()
         if quiet:
             with contextlib.suppress(FreshgateError, TimeoutError):
                 async with asyncio.timeout(TAKING_OVER_SECONDS):
                     await self._views.fence.hand_over()
         log.info("another gateway may lead now" if quiet else "another gateway may lead now: refreshes were cancelled")
+
+    async def go_on_with(self, tickets: Sequence[bytes], pen: TicketKeeper) -> None:
+        """Takes over the sessions of the leader before that belong to no connection."""
+        if self._service.loose is not None:
+            await self._service.loose.go_on_with(tickets, pen)
 
     async def heed(self) -> None:
         """What the gateway before has told ends now: whatever it has written counts as changed. Returns if this

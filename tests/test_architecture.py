@@ -97,7 +97,7 @@ ROOMS = {
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),
-        *("leadership", "recording", "executions", "elsewhere", "dispatch"),
+        *("leadership", "recording", "executions", "elsewhere", "repeats", "dispatch"),
     ),
 }
 SHARED_NAMES = {"client", "command", "dialect", "terms"}

@@ -15,8 +15,10 @@ from gateway.errors import FreshgateError
 from gateway.gateways.election import Leaving, Linked, Silent, Vacant
 from gateway.proxy.leader_link import Leader, LeaderLink, NotLeading, NotServing, Trust, Unreachable, connect
 from gateway.proxy.relay_gate import HEEDED, LEAVING, SUCCEED
+from gateway.proxy.ticket_book import TicketBook
+from gateway.wire.frame import WireError
 from gateway.wire.member import GatewayRole, Member
-from gateway.wire.preface import Preface, Role
+from gateway.wire.preface import NOTE, Preface, Role
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +41,14 @@ class ControlLink:
         trust: Trust,
         describe: Callable[[], Member],
         report: Callable[[Report], None],
+        book: TicketBook | None = None,
     ) -> None:
-        """`describe`: what the leader is told of this gateway."""
+        """`describe`: what the leader is told of this gateway. `book`: copies what the leader says of sessions."""
         self._leader = leader
         self._trust = trust
         self._describe = describe
         self._report = report
+        self._book = book if book is not None else TicketBook()
         self._task: asyncio.Task[None] | None = None
         self._link: LeaderLink | None = None
         self._answered = 0.0
@@ -98,6 +102,7 @@ class ControlLink:
         while True:
             try:
                 self._link = await connect(self._leader, self._trust, Preface(Role.CONTROL, self._leader.name))
+                self._book.begin_copy()
                 self._link.attach(self, 1 << 16)
             except NotLeading as error:
                 self._tell(str(error))
@@ -141,12 +146,25 @@ class ControlLink:
 
     def leader_data(self, data: bytes) -> None:
         self._answered = asyncio.get_running_loop().time()
-        for each in data:
-            if each == HEEDED[0] and self._asked:
-                if not (asked := self._asked.popleft()).done():
-                    asked.set_result(None)
-            elif each in LEAVING + SUCCEED:
-                self._report(Leaving(self._leader.mark, heir=each == SUCCEED[0]))
+        if self._link is None:
+            return
+        try:
+            for each in self._link.heard(data):
+                self._hear(each)
+        except WireError as error:
+            log.error("the connection to the leading gateway is closed: %s", error)
+            self._link.abort()
+            self.leader_gone()
+
+    def _hear(self, said: bytes) -> None:
+        """Raises WireError."""
+        if said.startswith(NOTE):
+            self._book.copy(said[len(NOTE) :])
+        elif said == HEEDED and self._asked:
+            if not (asked := self._asked.popleft()).done():
+                asked.set_result(None)
+        elif said in (LEAVING, SUCCEED):
+            self._report(Leaving(self._leader.mark, heir=said == SUCCEED))
 
     def leader_writable(self, writable: bool) -> None:
         """What is said is short; a leader that reads nothing of it is silent."""

@@ -27,6 +27,7 @@ from gateway.proxy.entrance import Entrance
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
+from gateway.proxy.ticket_book import Pen
 from gateway.wire.member import GatewayRole, Member
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,11 @@ class LeadingTerm(Protocol):
     async def hand_over(self, acknowledged: Callable[[], Awaitable[None]]) -> None:
         """Gives the epoch up; clients' statements go on. `acknowledged`: returns when the next leader takes for changed
         what they have written."""
+        ...
+
+    async def go_on_with(self, tickets: Sequence[bytes], pen: Pen) -> None:
+        """Takes over sessions that belong to no connection, whose tickets `pen` writes from now on. Called before
+        clients are served."""
         ...
 
     async def heed(self) -> None:
@@ -409,7 +415,8 @@ class GatewayNode:
             return
         log.info("following the gateway that leads at %s", leader.relay)
         self._premises.doorway.lead_to(leader)
-        self._control = ControlLink(leader, self._premises.doorway.trust, self.member, self._events.put_nowait)
+        trust, book = self._premises.doorway.trust, self._premises.gate.book
+        self._control = ControlLink(leader, trust, self.member, self._events.put_nowait, book)
         self._control.start()
         if self._premises.register is not None:
             self._premises.register.watch(leader.mark, partial(self._note_registered, leader.mark))
@@ -497,6 +504,7 @@ class GatewayNode:
             self._premises.gate.close()
             await term.stop()
             return OwnTerm.FAILED
+        await term.go_on_with(*self._premises.gate.book.opened())
         self._premises.gate.heed = term.heed
         self._premises.gate.open(term.listener)
         self._premises.doorway.hand_over(term.listener)
@@ -514,6 +522,7 @@ class GatewayNode:
         log.warning("another gateway leads now: this one passes its clients on")
         assert self._term is not None
         term, self._term = self._term, None
+        self._premises.gate.book.close()
         self._premises.entrance.host = self._premises.doorway
         self._premises.doorway.lead_to(None)
         self._premises.gate.close()

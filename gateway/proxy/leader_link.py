@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -102,6 +103,10 @@ class LeaderLink(asyncio.Protocol):
     def say(self, member: Member) -> None:
         """Tells the leader what this gateway is, over a connection by which it watches the leader."""
         self.send(self._end.said(member))
+
+    def heard(self, data: bytes) -> Iterator[bytes]:
+        """What the leader says over such a connection (`DoorEnd.heard`). Raises WireError."""
+        return self._end.heard(data)
 
     def end(self) -> bool:
         """Sends nothing more, after what was already sent. Returns False if only the whole connection can be closed."""

@@ -24,6 +24,7 @@ from gateway.proxy.entrance import Port
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay import Relay
+from gateway.proxy.ticket_book import TicketBook
 from gateway.proxy.upstream import set_socket_options
 from gateway.tally import Seldom
 from gateway.wire.chunks import TICKET_BYTES_MAX
@@ -41,6 +42,8 @@ _LENGTH_BYTES = 4
 STRANGER = "a connection to gateways.address"
 SILENT_SECONDS = 5.0
 """A door that has said nothing for so long is shown as silent. It says something every second."""
+UNSENT_BYTES_MAX = 16 * 1024 * 1024
+"""A door that takes so much less than it is told is cut off, and told everything when it comes back."""
 HEARD, HEEDED, LEAVING, SUCCEED = b"!", b"*", b"-", b"+"
 """What a leader says to doors that watch it: it has heard what they are; it has done what one that YIELDED asks for; it
 is being stopped; and the door is to take over."""
@@ -64,6 +67,10 @@ class RelayGate:
         """Set when a door has said something, or has gone."""
         self._heeding = loops.BackgroundTasks("heeding the gateway that led before")
         self._order = asyncio.Lock()
+        self._telling = loops.BackgroundTasks("telling a door of sessions")
+        self.book = TicketBook()
+        """What doors are told of sessions that belong to no connection."""
+        self.book.tell = self._tell
         self.heed: Callable[[], Awaitable[None]] | None = None
         """Takes for changed whatever statements of the leader before may have written; None while this gateway does not
         lead. Raises FreshgateError if it does not lead any more."""
@@ -132,7 +139,12 @@ class RelayGate:
         """A door watches this gateway from now on."""
         if self._leaving:
             each.say(LEAVING)
+        self._telling.begin(self.book.tell_all(each.note))
         self._news.set()
+
+    def _tell(self, note: bytes) -> None:
+        for each in self._watching():
+            each.note(note)
 
     def heard(self, each: Arrival, member: Member) -> None:
         """A door has said something."""
@@ -222,6 +234,15 @@ class Arrival(asyncio.Protocol):
     def say(self, what: bytes) -> None:
         if self._transport is not None:
             self._transport.write(what)
+
+    def note(self, note: bytes) -> None:
+        """Tells a door that watches this gateway of a session."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self._transport.abort()
+        else:
+            self._transport.write(self._end.note(note))
 
     def abort(self) -> None:
         if self._transport is not None:

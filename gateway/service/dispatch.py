@@ -20,9 +20,11 @@ from gateway.mv.refresh.progress import Lines
 from gateway.service import elsewhere
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
+from gateway.service.clients import own_settings
 from gateway.service.clients.audit import OTHER, Audit, Statement
 from gateway.service.clients.bounds import too_long, too_many
 from gateway.service.clients.handover import Logins
+from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
@@ -40,6 +42,7 @@ from gateway.service.operations.operation import (
     new_handle,
     timed_out,
 )
+from gateway.service.repeats import repeated
 from gateway.service.results.store import ResultStore
 from gateway.service.routing import one_server
 from gateway.service.routing.own_statements import OwnStatements
@@ -79,6 +82,8 @@ class Service:
     background: BackgroundTasks = field(default_factory=partial(BackgroundTasks, "work for a client that has gone"))
     leadership: Leadership | None = None
     """None: no other gateway waits to take over."""
+    loose: LooseSessions | None = None
+    """Those that go on at the next gateway; None if no other one waits."""
     shares: bool = False
     """Whether sessions are shared out over several Spark servers."""
 
@@ -201,6 +206,7 @@ class Dispatch:
         self._answered()
         if self._session is not None:
             self._session.touch()
+            self._sessions.changed(self._session)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """All sessions of this connection are gone at Spark, unless it uses HTTP; the client stays, and is told."""
@@ -292,7 +298,13 @@ class Dispatch:
     async def _after_arrival(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """The first request in a session that goes on here after another gateway has gone."""
         try:
-            await session.confirm()
+            recall = own_settings.recall if session.continuity.taken_over else None
+            await session.confirm(recall)
+            if session.lost and session.continuity.taken_over:
+                return await _never_again(self._sessions, session, head)
+            if session.lost and session.continuity.loose:
+                self._sessions.lose(session)
+            session.continuity.taken_over = False
             if session.continuity.interrupted and not session.lost and head.name == "ExecuteStatement":
                 session.continuity.interrupted = False
                 raise _interrupted()
@@ -323,7 +335,7 @@ class Dispatch:
         known = Understood(call.statement)
         statement = self._audit.begin(session, self._opening.peer, known)
         execution = Execution(session, head, call, payload, known, statement)
-        refusal = self._refusal(session, call)
+        refusal = self._refusal(session, call) or repeated(session, head, payload, self._reader)
         if refusal is None and self._service.shares:
             refusal = one_server.refusal(known)
         if refusal is not None:
@@ -370,6 +382,7 @@ class Dispatch:
         session = execution.session
         self._outstanding = session, underway, execution.statement
         session.outstanding += 1
+        self._sessions.changed(session)
         underway.sent(synchronous=not execution.call.run_async)
         payload = _at_spark(session, execution.with_text(underway.send.text))
         confirm, leadership = None, self._service.leadership
@@ -466,7 +479,7 @@ class Dispatch:
 
     def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
         found = self._sessions.find_operation(handle, self._users)
-        if found is None and self._opening.has_arrived:
+        if found is None and (self._opening.has_arrived or self._sessions.taken_over & self._users):
             return _gone(head)
         if found is None:
             user = self._opening.login.user
@@ -690,6 +703,13 @@ async def _metadata_when_ended(
 
 def _refused(head: Head, text: str) -> Answer:
     return Answer(reply.error(head.name, head.seqid, text, "HY000"))
+
+
+async def _never_again(sessions: Sessions, session: Session, head: Head) -> Answer:
+    """Spark does not have a session over HTTP that was opened at another gateway: its client may have closed it."""
+    sessions.remove(session)
+    await session.drop_side()
+    return _refused(head, "Invalid SessionHandle: Spark does not have this session any more. Connect again.")
 
 
 def _rows_lost() -> UpstreamLost:

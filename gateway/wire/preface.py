@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -23,6 +24,11 @@ _NONCE_BYTES = _PROOF_BYTES = 32
 _HEAD_BYTES = 2 + _NONCE_BYTES + _PROOF_BYTES
 _WELCOME_BYTES = 1 + _PROOF_BYTES
 _FRAME_HEAD_BYTES = 2 + _PROOF_BYTES
+NOTE = b"="
+"""Begins a note of the leader's: its length in four bytes, its proof, and then itself. What else the leader says to a
+door that watches it is a single byte."""
+NOTE_BYTES_MAX = 128 * 1024
+_NOTE_HEAD_BYTES = len(NOTE) + 4 + _PROOF_BYTES
 
 
 class Role(Enum):
@@ -117,7 +123,7 @@ class LeaderEnd:
         self._theirs = b""
         self._received = b""
         self._heard = b""
-        self._frames = 0
+        self._frames = self._notes = 0
         self.greeting = GREETING + self._nonce
 
     def receive(self, data: bytes) -> Preface | None:
@@ -163,6 +169,12 @@ class LeaderEnd:
             found.append(Member.decoded(body))
         return found
 
+    def note(self, body: bytes) -> bytes:
+        """What to send to a door that watches this gateway in order to tell it this."""
+        proof = _note_proof(self._secret, self._nonce, self._theirs, self._notes, body)
+        self._notes += 1
+        return NOTE + len(body).to_bytes(4, "big") + proof + body
+
     def _frame_proof(self, body: bytes) -> bytes:
         return _frame_proof(self._secret, self._nonce, self._theirs, self._frames, body)
 
@@ -176,7 +188,8 @@ class DoorEnd:
         self._nonce = secrets.token_bytes(_NONCE_BYTES)
         self._theirs = b""
         self._received = b""
-        self._frames = 0
+        self._heard = bytearray()
+        self._frames = self._notes = 0
         self.welcome: Welcome | None = None
         self.rest = b""
         """What followed the welcome."""
@@ -196,6 +209,42 @@ class DoorEnd:
         proof = _frame_proof(self._secret, self._theirs, self._nonce, self._frames, body)
         self._frames += 1
         return len(body).to_bytes(2, "big") + proof + body
+
+    def heard(self, data: bytes) -> Iterator[bytes]:
+        """What the leader says over a connection by which this gateway watches it: single bytes, and notes, which begin
+        with NOTE. Raises Distrust for a note that is not this leader's, in this order; WireError for a longer one than
+        NOTE_BYTES_MAX."""
+        self._heard += data
+        start = 0
+        try:
+            while start < len(self._heard):
+                if self._heard[start] != NOTE[0]:
+                    yield bytes(self._heard[start : start + 1])
+                    start += 1
+                    continue
+                end = self._note_end(start)
+                if end is None:
+                    break
+                proof = self._heard[start + len(NOTE) + 4 : start + _NOTE_HEAD_BYTES]
+                body = bytes(self._heard[start + _NOTE_HEAD_BYTES : end])
+                expected = _note_proof(self._secret, self._theirs, self._nonce, self._notes, body)
+                if not hmac.compare_digest(proof, expected):
+                    raise Distrust("what the leading gateway says was changed on its way")
+                self._notes += 1
+                start = end
+                yield NOTE + body
+        finally:
+            del self._heard[:start]
+
+    def _note_end(self, start: int) -> int | None:
+        """Where a note ends; None if it is not complete."""
+        if len(self._heard) < start + _NOTE_HEAD_BYTES:
+            return None
+        length = int.from_bytes(self._heard[start + len(NOTE) : start + len(NOTE) + 4], "big")
+        if length > NOTE_BYTES_MAX:
+            raise WireError("what the leading gateway says is too long")
+        end = start + _NOTE_HEAD_BYTES + length
+        return end if end <= len(self._heard) else None
 
     def _greeted(self) -> bytes:
         if not self._received.startswith(GREETING[: len(self._received)]):
@@ -228,6 +277,10 @@ def _refusal() -> bytes:
 def _frame_proof(secret: bytes, leaders: bytes, doors: bytes, number: int, body: bytes) -> bytes:
     """With its number, so that no frame can be left out or said again."""
     return _proof(secret, b"says", leaders, doors, number.to_bytes(8, "big") + body)
+
+
+def _note_proof(secret: bytes, leaders: bytes, doors: bytes, number: int, body: bytes) -> bytes:
+    return _proof(secret, b"notes", leaders, doors, number.to_bytes(8, "big") + body)
 
 
 def _proof(secret: bytes, end: bytes, leaders: bytes, doors: bytes, said: bytes) -> bytes:

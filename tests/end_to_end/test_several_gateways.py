@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
+import jpype
 import pytest
 from certificates import Certificates
 from clients import Jdbc, pyhive, rows, unclosed
+from http_caller import Caller
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
+from TCLIService import ttypes
 from thrift.transport.TTransport import TTransportException
 from zookeeper_server import ZooKeeperServer
 
@@ -205,6 +208,83 @@ def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) 
         assert rows(here, "SELECT * FROM totals") == [(6,)]
         rows(here, "DROP MATERIALIZED VIEW totals")
         rows(here, "DROP DATABASE outliving CASCADE")
+
+
+HTTP = {"listen.http_port": 0, "gateways.tls_ca": "", "tls.certificate": "", "tls.ports": "binary,http"}
+SLOW_INSERT = (
+    "BEGIN CREATE TABLE over_http.begun (a INT);"
+    " INSERT INTO over_http.rows SELECT java_method('java.lang.Thread', 'sleep', {}L) IS NULL; END"
+)
+
+
+def over_http(gateway: Gateway) -> Jdbc:
+    return Jdbc(f"jdbc:hive2://{gateway.http_address}".replace("/;", "/default;"))
+
+
+def sqlstate_of(jdbc: Jdbc, sql: str) -> str:
+    """That of the error with which a statement ends; "" if it succeeds."""
+    try:
+        jdbc.execute(sql)
+    except jpype.JClass("java.sql.SQLException") as error:
+        return str(error.getSQLState())
+    return ""
+
+
+@pytest.mark.parametrize(
+    "signal_sent",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGTERM, id="stopped", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) -> None:
+    """Sessions of clients of the door that takes over, of the other door, and of the leader itself: that one comes back
+    through another gateway."""
+    leader, door, third = (pair.gateway(name, **HTTP) for name in ("leader", "door", "third"))
+    options = {"scheme": "http", "auth": "BASIC", "password": "x"}
+    with (
+        over_http(door) as jdbc,
+        over_http(third) as writing,
+        pyhive("127.0.0.1", third.http_port, "ada", **options) as cursor,
+        ThreadPoolExecutor() as pool,
+    ):
+        jdbc.execute("CREATE DATABASE over_http")
+        jdbc.execute("CREATE TABLE over_http.rows (a BOOLEAN)")
+        for run in (jdbc.execute, partial(rows, cursor)):
+            run("USE over_http")
+            run("SET spark.sql.shuffle.partitions = 7")
+            run("CREATE TEMPORARY VIEW mine AS SELECT 42 AS x")
+            run("SET freshgate.rewrite = off")
+        direct = Caller(leader.http_port)
+        session = direct.open_session()
+        assert direct.select(session, "SET its_own = 5") == ["its_own"]
+        direct.close()
+
+        killed = signal_sent == signal.SIGKILL
+        slow = pool.submit(sqlstate_of, writing, SLOW_INSERT.format(30_000 if killed else 5_000))
+        wait_until(lambda: jdbc.query("SHOW TABLES LIKE 'begun'")[1], 60, "the statement to run")
+        leader.program.stop(signal_sent)
+
+        assert jdbc.query("SELECT x FROM mine")[1] == [(42,)]
+        assert rows(cursor, "SELECT x FROM mine") == [(42,)]
+        for sql, found in (
+            ("SELECT current_database()", ("over_http",)),
+            ("SET spark.sql.shuffle.partitions", ("spark.sql.shuffle.partitions", "7")),
+            ("SET freshgate.rewrite", ("freshgate.rewrite", "off")),
+        ):
+            assert jdbc.query(sql)[1] == rows(cursor, sql) == [found]
+        again = Caller(third.http_port)
+        assert again.select(session, "SELECT '${its_own}'") == ["5"]
+        again.call("CloseSession", ttypes.TCloseSessionReq(session))
+        other = Caller(door.http_port)
+        ended = other.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False))
+        assert "Invalid SessionHandle" in ended.status.errorMessage
+        for each in (again, other):
+            each.close()
+        assert slow.result(90) == ("08007" if killed else "")
+        assert sqlstate_of(writing, "INSERT INTO over_http.rows VALUES (true)") == ""
+        assert jdbc.query("SELECT count(*) FROM over_http.rows")[1] == [(1 if killed else 2,)]
+        jdbc.execute("DROP DATABASE over_http CASCADE")
 
 
 def test_a_gateway_with_another_secret_leaves_the_leader_alone(pair: Pair) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from gateway.proxy.entrance import Entrance, Port
 from gateway.proxy.leader_link import Leader, Trust
 from gateway.proxy.listener import Listener
 from gateway.proxy.relay_gate import RelayGate
+from gateway.proxy.ticket_book import Pen
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
 from gateway.wire.connection import NOSASL, ClientConnection
@@ -126,6 +127,11 @@ class FakeTerm:
         self.done.append("hand over")
         self.acknowledged = acknowledged
         self.database.end(self.mark)
+
+    async def go_on_with(self, tickets: Sequence[bytes], pen: Pen) -> None:
+        self.tickets, self.pen = tickets, pen
+        for number, ticket in enumerate(tickets):
+            pen.keep(bytes(15) + bytes([number]), ticket)
 
     async def heed(self) -> None:
         self.done.append("heed")
@@ -582,3 +588,59 @@ async def test_a_leader_that_answers_no_more_is_reported(monkeypatch: pytest.Mon
     with suppress(asyncio.CancelledError):
         assert link._task is not None
         await link._task
+
+
+async def test_each_door_has_the_tickets_of_sessions_that_belong_to_no_connection() -> None:
+    async with houses(3) as (_, (first, second, third)):
+        await first.node.start()
+        pen = first.terms[-1].pen
+        before, after = b"a" * 16, b"b" * 16
+        pen.keep(before, b"before")
+        for each in (second, third):
+            await each.node.start()
+        pen.keep(after, b"after")
+        for each in (second, third):
+            await until(lambda: each.premises.gate.book._tickets == {before: b"before", after: b"after"})  # noqa: B023
+        pen.drop(before)
+        pen.keep(after, b"newer")
+        await until(lambda: second.premises.gate.book._tickets == {after: b"newer"})
+        first.die()
+        await until(lambda: second.node.leads or third.node.leads)
+        leader, door = (second, third) if second.node.leads else (third, second)
+        assert leader.terms[-1].tickets == [b"newer"]
+        # The door keeps only what the next leader has told.
+        await until(lambda: door.premises.gate.book._tickets == {bytes(16): b"newer"})
+        pen.keep(before, b"late")
+        await asyncio.sleep(0)
+
+
+async def test_a_term_that_is_over_writes_no_tickets() -> None:
+    async with houses() as (database, (first, second)):
+        await first.node.start()
+        pen = first.terms[-1].pen
+        pen.keep(b"a" * 16, b"old")
+        served = await first.client()
+        await said(served)
+        database.found = None
+        await second.node.start()
+        second.terms[-1].pen.keep(b"a" * 16, b"new")
+        served.send(calls.open_session())
+        await served.closed()
+        await until(lambda: first.premises.gate.book._tickets == {b"a" * 16: b"new"})
+        pen.keep(b"a" * 16, b"late")
+        pen.drop(b"a" * 16)
+        assert first.premises.gate.book._tickets == {b"a" * 16: b"new"}
+        await served.end()
+
+
+async def test_a_door_closes_a_connection_by_which_it_is_told_what_is_none() -> None:
+    async with houses() as (_, (first, second)):
+        await first.node.start()
+        await second.node.start()
+        await until(lambda: second.node._election.linked)
+        (watching,) = first.premises.gate._opened
+        watching.note(b"?")
+        await until(lambda: watching not in first.premises.gate._opened)
+        # It comes back, and is told everything.
+        first.terms[-1].pen.keep(b"a" * 16, b"again")
+        await until(lambda: second.premises.gate.book._tickets == {b"a" * 16: b"again"})

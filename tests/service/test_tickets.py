@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.service.clients.ticket import SessionState, SessionTicket, Ticket
+from gateway.service.clients.ticket import LooseTicket, SessionState, SessionTicket, Ticket
 from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
@@ -40,3 +40,15 @@ def test_a_ticket_comes_back_as_it_was(each: Ticket) -> None:
 def test_anything_else_is_no_ticket(data: bytes) -> None:
     with pytest.raises(WireError):
         Ticket.decoded(data)
+
+
+@pytest.mark.parametrize(("busy", "yielded"), [(False, True), (True, False)])
+def test_the_ticket_of_a_session_over_http_comes_back_as_it_was(busy: bool, yielded: bool) -> None:
+    each = LooseTicket(ticket().sessions[0], "0123", busy, yielded)
+    assert LooseTicket.decoded(each.encoded()) == each
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"[1,2,3,4]", ticket().encoded(), b"[[],1,true,false]"])
+def test_anything_else_is_no_ticket_of_a_session(data: bytes) -> None:
+    with pytest.raises(WireError):
+        LooseTicket.decoded(data)

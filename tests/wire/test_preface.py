@@ -14,6 +14,8 @@ from gateway.wire.frame import WireError
 from gateway.wire.member import MEMBER_BYTES_MAX, TEXT_CHARACTERS_MAX, GatewayRole, Member
 from gateway.wire.preface import (
     GREETING,
+    NOTE,
+    NOTE_BYTES_MAX,
     PREFACE_BYTES_MAX,
     Distrust,
     DoorEnd,
@@ -220,3 +222,57 @@ def test_nothing_long_is_kept_or_believed() -> None:
 def test_other_values_are_refused(body: bytes) -> None:
     with pytest.raises(WireError):
         Member.decoded(body)
+
+
+def watched() -> tuple[LeaderEnd, DoorEnd]:
+    """A leader and a door that watches it."""
+    leader, door = LeaderEnd(SECRET), DoorEnd(SECRET, Preface(Role.CONTROL, "mark"))
+    leader.receive(preface_of(leader, door))
+    door.receive(leader.answer(Welcome.ACCEPTED))
+    return leader, door
+
+
+@given(st.lists(st.sampled_from([b"!", b"+"]) | st.binary(min_size=1, max_size=80).map(NOTE.__add__)), st.data())
+def test_what_a_leader_tells_arrives_however_it_is_cut(told: list[bytes], drawn: st.DataObject) -> None:
+    leader, door = watched()
+    sent = b"".join(leader.note(each[1:]) if each.startswith(NOTE) else each for each in told)
+    cuts = drawn.draw(st.lists(st.integers(0, len(sent)), max_size=5))
+    assert [heard for piece in pieces(sent, cuts) for heard in door.heard(piece)] == told
+
+
+@given(st.integers(5, 50), st.integers(1, 255))
+def test_a_changed_byte_of_a_note_is_never_believed(place: int, change: int) -> None:
+    leader, door = watched()
+    sent = bytearray(leader.note(b"a session's ticket"))
+    place %= len(sent)
+    sent[place] ^= change
+    heard: list[bytes] = []
+    with contextlib.suppress(WireError):
+        heard.extend(door.heard(bytes(sent)))
+    assert all(not each.startswith(NOTE) for each in heard)
+
+
+def test_no_note_is_left_out_said_again_or_said_to_another_door() -> None:
+    leader, door = watched()
+    first, second = leader.note(b"first"), leader.note(b"second")
+    for sent in (second, first + first):
+        with pytest.raises(Distrust):
+            list(watched_again(leader, door).heard(sent))
+    other, _ = watched()
+    with pytest.raises(Distrust):
+        list(watched_again(leader, door).heard(other.note(b"first")))
+    assert list(door.heard(first + second)) == [NOTE + b"first", NOTE + b"second"]
+
+
+def watched_again(leader: LeaderEnd, door: DoorEnd) -> DoorEnd:
+    """A door with the same nonces that has heard nothing."""
+    same = DoorEnd(SECRET, Preface(Role.CONTROL, "mark"))
+    same._nonce, same._theirs = door._nonce, door._theirs
+    return same
+
+
+def test_a_note_has_a_limit() -> None:
+    leader, door = watched()
+    assert list(door.heard(leader.note(bytes(NOTE_BYTES_MAX)))) == [NOTE + bytes(NOTE_BYTES_MAX)]
+    with pytest.raises(WireError, match="too long"):
+        list(door.heard(leader.note(bytes(NOTE_BYTES_MAX + 1))))

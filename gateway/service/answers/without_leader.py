@@ -24,7 +24,7 @@ def unanswered(request: bytes) -> bytes:
     head = message.peek(request)
     if head.name in _CLOSING:
         return reply.closed(head.name, head.seqid)
-    if head.name == "GetOperationStatus" or (head.name == "ExecuteStatement" and not _only_reads(request)):
+    if head.name == "GetOperationStatus" or (head.name == "ExecuteStatement" and not only_reads(request)):
         text = (
             "The gateway that led has gone, and it is unknown whether the statement took effect. Look whether what it "
             "changes is there before you run it once more; your session goes on."
@@ -40,7 +40,8 @@ def unserved(request: bytes, problem: str) -> bytes:
     return failure(head, FreshgateError(problem, "08001"))
 
 
-def _only_reads(request: bytes) -> bool:
+def only_reads(request: bytes) -> bool:
+    """Whether an ExecuteStatement certainly changes nothing."""
     try:
         text = message.statement(request).statement
     except WireError:

@@ -12,10 +12,11 @@ from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, Stateme
 from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Logins
+from gateway.service.clients.moving import arrived, end_operation, ticket_of
 from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
-from gateway.service.clients.ticket import SessionState, SessionTicket, Ticket
+from gateway.service.clients.ticket import Ticket
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.wire import message, reply, request
 from gateway.wire.connection import NOSASL
@@ -338,7 +339,8 @@ class Opening:
         session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
         session.groups = self._groups
-        session.continuity.came_as, session.continuity.moves = self.login, self.moves
+        session.continuity.came_as, session.continuity.loose = self.login, self._over_http
+        session.continuity.moves = self.moves or (self._over_http and self._stands is not None)
         session.tied = session.continuity.ties = self._handover.mechanism != HTTP
         session.at = self._at or ""
         return session
@@ -374,7 +376,7 @@ class Opening:
             return None
         self._told = now
         users = tuple(sorted(self.users))
-        sessions = tuple(_ticket(each, state) for each, state in zip(mine, states, strict=True))
+        sessions = tuple(ticket_of(each, state) for each, state in zip(mine, states, strict=True))
         return Ticket(self.login, users, sessions).encoded()
 
     def arrive(self, ticket: bytes) -> Login:
@@ -383,21 +385,14 @@ class Opening:
         self.login, self.has_arrived = found.login, True
         self.users |= set(found.users)
         for each in found.sessions:
-            call = message.open_session(each.open_payload)
-            login = self._handover.login(each.login)
-            elsewhere = self._sessions.leads_elsewhere
-            session = Session(
-                each.handle, each.protocol, each.user, login, call, each.open_payload, self._sides, elsewhere
-            )
-            session.peer, session.account, session.groups = each.peer, each.login.user, each.groups
-            session.continuity.came_as, session.continuity.moves = each.login, self.moves
-            session.continuity.ties = self._handover.mechanism != HTTP
+            session = arrived(each, self._handover, self._sides, self._sessions)
+            session.continuity.moves = self.moves
             session.arrive(each.state)
             self._audit.opened()
             self._sessions.add(session, self._sessions.place_for(each.user))
             self._mine.append(session)
             for running in each.state.running:
-                self._background.begin(_end_operation(session, running))
+                self._background.begin(end_operation(session, running))
         return found.login
 
     async def _go_on_elsewhere(self) -> bool:
@@ -424,7 +419,8 @@ class Opening:
         """Closes a session without operations: its client need not wait for Spark, which takes milliseconds."""
         closed = reply.closed(head.name, head.seqid)
         if session.anchored:
-            if not self._sessions.may_end_later:
+            if not self._sessions.may_end_later or session.continuity.moves:
+                # Once its client knows that it is closed, no ticket of it may be of any use.
                 return self._close_loose(session, head)
             self._forget(session)
             self._background.begin(self._sessions.end_later(session))
@@ -552,27 +548,6 @@ async def _untie(session: Session) -> None:
         await session.untie()
     except (FreshgateError, WireError) as error:
         log.info("a session of %s stays tied to this gateway: %s", session.user, error)
-
-
-async def _end_operation(session: Session, operation: Handle) -> None:
-    """Ends a statement whose client has been told that its gateway has gone."""
-    with contextlib.suppress(FreshgateError, WireError):
-        async with session.spare() as side:
-            await side.forward(request.cancel_operation(operation))
-            await side.forward(request.close_operation(operation))
-
-
-def _ticket(session: Session, state: SessionState) -> SessionTicket:
-    return SessionTicket(
-        session.handle,
-        session.protocol,
-        session.user,
-        session.peer,
-        session.continuity.came_as,
-        session.open_payload,
-        state,
-        session.groups,
-    )
 
 
 def _refusal(answer: bytes) -> FreshgateError:

@@ -15,6 +15,10 @@ RESULT_CACHE = "freshgate.result_cache"
 """`off`: reads of this session are not answered from memory, and their results are not kept."""
 _VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on"), RESULT_CACHE: ("off", "on")}
 """The possible values; the last one is the default."""
+IN_PARTS = ("spark.sql.thriftServer.incrementalCollect", "kyuubi.operation.incremental.collect")
+"""Settings by which Spark computes rows when they are fetched (`Session.collects_in_parts`)."""
+_UNDEFINED = "<undefined>"
+"""What SET says for a setting without a value."""
 _STATEMENT = re.compile(
     rf"""(?: set \s+ `?(?P<name>{"|".join(map(re.escape, _VALUES))})`? \s*=\s* (?P<value>.*)
     | reset (?: \s+ `?(?P<unset>{"|".join(map(re.escape, _VALUES))})`? )? )""",
@@ -38,6 +42,26 @@ def check(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if value not in _VALUES[name]:
             raise SyntaxRefused(f"{name} can be {' or '.join(_VALUES[name])}, not {value}.", sqlstate="22023")
+
+
+async def recall(session: Session) -> None:
+    """Asks Spark for these settings, in a session that comes from another gateway. Raises UpstreamLost,
+    StatementFailed."""
+    sql = await session.sql()
+
+    async def said(name: str) -> str | None:
+        """What SET says of a setting; None if it has no value."""
+        (row,) = (await sql.run(f"SET {name}")).rows
+        value = str(row[1])
+        return None if value == _UNDEFINED else value.strip(" '\"").lower()
+
+    for name, values in _VALUES.items():
+        value = await said(name)
+        apply(session, {name: value if value in values else values[-1]})
+    if any([await said(name) not in (None, "false") for name in IN_PARTS]):
+        session.collects_in_parts = True
+    if session.transaction.session or await said(transaction.MARK) == transaction.OPEN:
+        session.continuity.interrupted = True
 
 
 def apply(session: Session, values: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from gateway import loops
 from gateway.access_list import Principal
 from gateway.errors import FreshgateError, LimitReached, StatementFailed, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
+from gateway.service.clients import transaction
 from gateway.service.clients.pending_statement import PendingStatement, settle
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.clients.side_connections import SideConnection
@@ -98,6 +99,14 @@ class Continuity:
     """Whether its transaction ended with another gateway, and its client does not know yet."""
     ties: bool = True
     """Whether Spark ties the sessions that are opened for it to their connections."""
+    loose: bool = False
+    """Whether it belongs to no connection of its client, because that uses HTTP."""
+    taken_over: bool = False
+    """Whether it is loose and was opened at another gateway."""
+    last: str = ""
+    """The digest of the last statement that its client has sent; "" if none, or if it cannot be recognized."""
+    last_sender: object = None
+    """The connection over which that came, if it came here."""
 
 
 class Session:
@@ -225,7 +234,10 @@ class Session:
             closed = reply_status(await side.forward(request.close_session(other[0])))
             if closed.code == STATUS_ERROR or self.over:
                 return
-            self.tied = self.anchored = False
+            self.tied = False
+            if self.continuity.loose:
+                return  # The end of this connection is the only sign that Spark may have gone.
+            self.anchored = False
             if not side.busy:
                 self._side = None
                 await self._sides.give_back(self._login, side)
@@ -248,9 +260,9 @@ class Session:
             self.at,
         )
 
-    def arrive(self, state: SessionState) -> None:
+    def arrive(self, state: SessionState, moving_seconds: float = MOVING_SECONDS) -> None:
         """It goes on here. What another gateway knew of it is doubtful: names, settings and temporary views may be any,
-        and a statement that was under way may still change them."""
+        and a statement that was under way may still change them, for so many seconds."""
         self.upstream_handle, self.at = state.upstream_handle, state.at
         self.tied, self.continuity.arrived, self.continuity.interrupted = False, True, state.in_transaction
         self.settings.rewrites, self.settings.keeps_results = state.rewrites, state.keeps_results
@@ -259,27 +271,47 @@ class Session:
         self.collects_in_parts = state.collects_in_parts
         self.temporary.may_make(ANY, ANYTHING)
         self.namespace = None
-        self._moving_until = time.monotonic() + MOVING_SECONDS
+        self._moving_until = time.monotonic() + moving_seconds
+        # As one that was opened here, except that it has no connection yet.
+        self.anchored = self.continuity.loose
 
-    async def confirm(self) -> None:
-        """Asks Spark whether it still has a session that has arrived; if not, it is lost. Raises StatementFailed."""
+    async def confirm(self, recall: Callable[[Session], Awaitable[None]] | None = None) -> None:
+        """Asks Spark whether it still has a session that has arrived; if not, it is lost. `recall`: then asks Spark
+        what may have changed since its ticket was made. Raises StatementFailed, UpstreamLost."""
         async with self._reopening:
             if self.continuity.arrived and not self.lost:
+                self.namespace = None
                 try:
                     await self.resolve_namespace()
+                    if recall is not None:
+                        await recall(self)
                 except (UpstreamLost, StatementFailed) as error:
-                    if isinstance(error, StatementFailed) and not str(error).startswith(ENDED_SESSION):
+                    ended = isinstance(error, StatementFailed) and str(error).startswith(ENDED_SESSION)
+                    # A session that belongs to no connection does not end with one.
+                    if not ended and (self.continuity.loose or isinstance(error, StatementFailed)):
                         raise
                     log.info("a session of %s cannot go on: %s", self.user, error)
                     self.lost = True
                     self.temporary.clear()
             self.continuity.arrived = False
 
+    async def mark_transaction(self, open_: bool) -> None:
+        """Tells Spark whether a transaction is open, for the next gateway. Raises UpstreamLost, StatementFailed."""
+        text = f"SET {transaction.MARK} = {transaction.OPEN}" if open_ else f"RESET {transaction.MARK}"
+        await (await self.sql()).run(text)
+
     @property
     def adrift(self) -> bool:
         """Whether the connection on which it was opened is gone, and therefore the session at Spark."""
         gone = self._drifted or self._side is None or not self._side.alive
         return self.tied and self.anchored and gone
+
+    def doubt(self) -> None:
+        """If the connection of a loose session is gone, Spark may have gone with the session: it is asked before the
+        next request."""
+        loose = self.continuity.loose and self.continuity.ties and not (self.tied or self.lost)
+        if loose and (self._side is None or not self._side.alive):
+            self.continuity.arrived = True
 
     async def end(self) -> None:
         """Ends the session and everything in it at Spark, even if it is over here. If Spark is lost, it has ended."""
@@ -415,6 +447,9 @@ class Session:
             self.moved += 1
             self._moving_until = 0.0
             self.lost = self.loss_reported = False
+            if self.continuity.loose and self.at:
+                # An old ticket could lead back to the server that was lost, and may have kept the session.
+                self.continuity.moves = False
         if self.continuity.moves:
             await self.untie()
 
@@ -511,6 +546,12 @@ class Sessions:
         """Whether sessions now end because the gateway stops."""
         self._on_end = on_end
         self.cancel_jobs = cancel_jobs
+        self.stands: Callable[[], Awaitable[bool]] | None = None
+        """Whether this gateway leads at this moment; None if no other one waits to take over."""
+        self.loose_changed: Callable[[Session], None] = lambda _: None
+        """Called when a loose session may have another ticket than before, or none."""
+        self.taken_over: set[str] = set()
+        """The accounts of loose sessions that were opened at another gateway."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -520,9 +561,9 @@ class Sessions:
         """The number of open operations in all sessions."""
         return len(self._owners)
 
-    def place_for(self, user: str) -> SessionPlace:
+    def place_for(self, user: str, *, loose: bool = False) -> SessionPlace:
         """A place for a session that is open already, whatever the limits say."""
-        return SessionPlace((self._of_user, user))
+        return SessionPlace((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
 
     def reserve(self, user: str, *, loose: bool = False) -> SessionPlace:
         """Reserves a place for a session that is about to be opened. The caller frees it if opening fails.
@@ -547,6 +588,7 @@ class Sessions:
         session.place, session.shared = place, self.shared
         if loose:
             self._loose[session.handle.guid] = session
+            self.loose_changed(session)
             if self._loose_seconds and not self.ending:
                 self._sweeper.start()
 
@@ -554,6 +596,8 @@ class Sessions:
         await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
         oldest = time.monotonic() - self._loose_seconds
         unused = [session for session in self._loose.values() if self._is_unused(session, oldest)]
+        if unused and self.stands is not None and not await self.stands():
+            return  # Their clients use them at the next gateway.
         for session in unused:
             log.info("closing a session of %s: no request within limits.http_session_seconds", session.user)
         # Concurrently, because Spark may not answer for one of them, and new ones may expire faster than it answers.
@@ -586,10 +630,13 @@ class Sessions:
         await session.drop_side()
 
     async def close(self) -> None:
-        """Closes the loose sessions."""
+        """Closes the loose sessions, except those that go on at another gateway."""
         self._sweeper.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * CLOSE_SECONDS):
+                if self.stands is not None and not await self.stands():
+                    for session in [each for each in self._loose.values() if each.continuity.moves]:
+                        await self.leave(session)
                 await self.end_all(list(self._loose.values()))
 
     async def end_all(self, sessions: Sequence[Session]) -> None:
@@ -641,6 +688,17 @@ class Sessions:
         session.operations.clear()
         if known:
             self._on_end(session)
+            self.changed(session)
+
+    def changed(self, session: Session) -> None:
+        """Something was noted of the session that the next gateway should know."""
+        if session.continuity.loose:
+            self.loose_changed(session)
+
+    @property
+    def loose(self) -> list[Session]:
+        """The loose sessions."""
+        return list(self._loose.values())
 
     def end_jobs(self, operation: ForwardedOperation) -> None:
         """Ends the jobs of a cancelled statement, including those that Spark submits once it has planned it."""
@@ -658,6 +716,7 @@ class Sessions:
             if (forwarded := at_spark(operation)) is not None:
                 forwarded.lost = True
                 forwarded.close()
+        self.changed(session)
 
     def lose_at(self, server: str) -> None:
         """As `lose`, for every session at a server that is lost."""
@@ -676,6 +735,7 @@ class Sessions:
         session.used = time.monotonic()
         if session.adrift and not session.lost:
             self.lose(session)
+        session.doubt()
         return session
 
     def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> bool:

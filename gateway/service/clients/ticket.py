@@ -2,6 +2,11 @@
 
 The door does not read it, and it comes back over an authenticated connection only.
 
+A session over HTTP belongs to no connection, and its client's next request may come through any gateway. So every door
+has its ticket, from the leader, and the one that leads next has it already. Such a ticket may be old: the last news may
+not have come. Therefore it says only who the session belongs to, and where it is; what may have changed is asked of
+Spark, which also knows whether the session was closed.
+
 Tests: `test_tickets`.
 """
 
@@ -10,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
@@ -69,6 +75,47 @@ class Ticket:
             return cls(_read_login(login), tuple(users), tuple(_read_session(each) for each in sessions))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise WireError("the ticket of a client cannot be read") from error
+
+
+@dataclass(frozen=True, slots=True)
+class LooseTicket:
+    """A session that belongs to no connection.
+
+    `last`: the digest of the last statement that its client has sent; "" if none, or if it cannot be recognized.
+    `busy`: a statement had no reply, or was the gateway's own. `yielded`: what runs goes on at the gateway that made
+    the ticket, which has handed over.
+    """
+
+    session: SessionTicket
+    last: str = ""
+    busy: bool = False
+    yielded: bool = False
+
+    def encoded(self) -> bytes:
+        fields = [_session(self.session), self.last, self.busy, self.yielded]
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes) -> LooseTicket:
+        """Raises WireError for anything that `encoded` does not return."""
+        try:
+            session, last, busy, yielded = json.loads(data)
+            return cls(_read_session(session), str(last), bool(busy), bool(yielded))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise WireError("the ticket of a session cannot be read") from error
+
+
+class TicketKeeper(Protocol):
+    """Keeps tickets of sessions that belong to no connection, and tells doors of them at once:
+    `proxy.ticket_book`."""
+
+    def keep(self, key: bytes, ticket: bytes) -> None:
+        """`key`: the guid of the session's handle. Replaces its ticket."""
+        ...
+
+    def drop(self, key: bytes) -> None:
+        """The session has ended, or cannot go on elsewhere."""
+        ...
 
 
 def _login(login: Login) -> list[object]:

@@ -12,6 +12,8 @@ SETTING = "freshgate.snapshot"
 """`session`: the whole session is one transaction, so each view keeps the version of its first use. `statement`: none.
 """
 VALUES = ("session", "statement")
+MARK, OPEN = "freshgate.transaction", "open"
+"""A setting of Spark's session, by which the next gateway knows that its transaction was open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class OwnStatements:
         """`report` receives lines for the operation's log. Raises FreshgateError."""
         match own.statement:
             case BeginTransaction() | EndTransaction() as statement:
+                if session.continuity.loose and session.continuity.moves:
+                    await session.mark_transaction(isinstance(statement, BeginTransaction) or statement.chain)
                 return self._transaction(statement, session, report)
             case ExplainRewrite() as statement:
                 return await rewrite_explanation.explain(self.rewrites, statement, session)
