@@ -126,6 +126,7 @@ from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.reads_of_views import ReadsOfViews
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
+from gateway.service.clients.visibility import StoredRows
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.leadership import Leadership
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
@@ -727,7 +728,8 @@ def routed(
         views.confirmation,
         guarded=lambda: spark.guard.state is GuardState.ACTIVE,
     )
-    version_reads = VersionReads(catalog, versions.versions, readers, views.inspector)
+    stored = StoredRows(catalog, settings.access.rights_seconds)
+    version_reads = VersionReads(catalog, versions.versions, readers, views.inspector, stored)
     probe = settings.staleness.probe_interval
     answers = KnownAnswers(catalog, scope, views.fence, probe, active=results.active)
     reads = Reads(

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
+import org.apache.spark.sql.catalyst.analysis.ResolvedPersistentView;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
@@ -14,9 +16,14 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.execution.command.DescribeColumnCommand;
+import org.apache.spark.sql.execution.command.DescribeTableCommand;
+import org.apache.spark.sql.execution.command.ShowCreateTableCommand;
+import org.apache.spark.sql.execution.command.ShowTablePropertiesCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataTypes;
 import scala.collection.mutable.ArrayBuffer;
@@ -24,7 +31,8 @@ import scala.collection.mutable.ArrayBuffer;
 /**
  * An extension of Spark that shows a user fewer rows of a table, or a column multiplied by a number, wherever the table
  * is read, also below views. Each line of the file, whose path tests/row_policies.py fills in, is
- * `user filter table column number` or `user mask table column number`. Columns are INT.
+ * `user filter table column number`, `user mask table column number` or `user deny name`: whoever is denied a table or a
+ * view can neither read nor describe it. Columns are INT.
  */
 public class RowPolicies extends scala.runtime.AbstractFunction1 {
     public Object apply(Object extensions) {
@@ -46,9 +54,45 @@ public class RowPolicies extends scala.runtime.AbstractFunction1 {
         private static final TreeNodeTag SEEN = new TreeNodeTag("freshgate.policies");
 
         public boolean isDefinedAt(Object node) {
+            refuse(named(node));
             return node instanceof LogicalRelation
                 && ((LogicalRelation) node).catalogTable().isDefined()
                 && ((LogicalRelation) node).getTagValue(SEEN).isEmpty();
+        }
+
+        /** The name of the table or view that is read or described; null for other nodes. */
+        private static String named(Object node) {
+            if (node instanceof View) {
+                return ((View) node).desc().identifier().table();
+            }
+            if (node instanceof ResolvedPersistentView) {
+                return ((ResolvedPersistentView) node).identifier().name();
+            }
+            if (node instanceof LogicalRelation && ((LogicalRelation) node).catalogTable().isDefined()) {
+                return ((CatalogTable) ((LogicalRelation) node).catalogTable().get()).identifier().table();
+            }
+            if (node instanceof DescribeTableCommand) {
+                return ((DescribeTableCommand) node).table().table();
+            }
+            if (node instanceof DescribeColumnCommand) {
+                return ((DescribeColumnCommand) node).table().table();
+            }
+            if (node instanceof ShowCreateTableCommand) {
+                return ((ShowCreateTableCommand) node).table().table();
+            }
+            return node instanceof ShowTablePropertiesCommand
+                ? ((ShowTablePropertiesCommand) node).table().table()
+                : null;
+        }
+
+        private static void refuse(String name) {
+            String user = CurrentUserContext.getCurrentUser();
+            List policies = name == null ? new ArrayList() : policiesOf(user, name);
+            for (int place = 0; place < policies.size(); place++) {
+                if (((String[]) policies.get(place))[1].equals("deny")) {
+                    throw new SecurityException(user + " has no right to " + name);
+                }
+            }
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -57,8 +101,7 @@ public class RowPolicies extends scala.runtime.AbstractFunction1 {
 
         private static LogicalPlan restricted(LogicalRelation relation) {
             relation.setTagValue(SEEN, Boolean.TRUE);
-            String table = ((org.apache.spark.sql.catalyst.catalog.CatalogTable) relation.catalogTable().get())
-                .identifier().table();
+            String table = named(relation);
             LogicalPlan plan = relation;
             List policies = policiesOf(CurrentUserContext.getCurrentUser(), table);
             for (int place = 0; place < policies.size(); place++) {
@@ -103,7 +146,7 @@ public class RowPolicies extends scala.runtime.AbstractFunction1 {
                 try {
                     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                         String[] words = line.split(" ");
-                        if (words.length == 5 && words[0].equals(user) && words[2].equals(table)) {
+                        if (words.length > 2 && words[0].equals(user) && words[2].equals(table)) {
                             found.add(words);
                         }
                     }

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from explanations import explained
 from fake_spark import Answer, FakeMetastore, FakePlans, FakeSpark, FakeSqlSession, SparkOperation, SparkSession, named
 from raw_session import decoded, encoded
 from TCLIService import ttypes
@@ -287,6 +288,7 @@ class Site:
         audit, nothing = Audit(), cast(Any, SimpleNamespace())
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
+        self.spark.answers.say(r"^EXPLAIN EXTENDED SELECT \* FROM ", lambda text: Answer([(explained(text),)]))
         self.fence = FakeFence()
         self.habits = Habits()
         self.restored: list[Restored] = []

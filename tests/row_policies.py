@@ -28,7 +28,8 @@ class RowPolicies:
                 archive.writestr(f"{str(name).replace('.', '/')}.class", bytes(code))
 
     def set(self, *policies: str) -> None:
-        """Replaces all policies: `user filter table column number` or `user mask table column number`."""
+        """Replaces all policies: `user filter table column number`, `user mask table column number`, or `user deny
+        name`."""
         written = self._file.with_suffix(".new")
         written.write_text("".join(f"{policy}\n" for policy in policies), encoding="utf-8")
         written.replace(self._file)

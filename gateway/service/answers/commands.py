@@ -16,6 +16,7 @@ from gateway.service.answers.explaining import Explaining
 from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.clients.session import Session
+from gateway.service.clients.visibility import check_described
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.wire.rowset import ResultColumn
 from sql.grammar.cursor import NOT_SUPPORTED
@@ -88,21 +89,22 @@ class Commands:
             case ShowGateways(pattern):
                 return self._shows.gateways(pattern)
             case ShowCreate(name):
-                return await self._shows.create(command, await self._view(name, session, "SHOW CREATE"), session)
+                return await self._shows.create(command, await self._described(name, session, "SHOW CREATE"))
             case Describe(name):
                 return await self._shows.describe(command, await self._view(name, session, "DESCRIBE"), session)
             case ShowPartitions(name):
-                return await self._shows.partitions(await self._view(name, session))
+                return await self._shows.partitions(await self._described(name, session))
             case ShowProperties(name, key):
-                return info.show_properties(await self._view(name, session), key)
+                return info.show_properties(await self._described(name, session), key)
             case ShowGrants(name):
-                return self._upkeep.grants(command, await self._view(name, session, "SHOW GRANTS"), session)
+                return self._upkeep.grants(command, await self._described(name, session, "SHOW GRANTS"), session)
             case ShowVersions(name):
-                return await self._shows.versions(await self._view(name, session))
+                return await self._shows.versions(await self._described(name, session))
             case Explain(CreateMaterializedView() as statement):
                 return await self._explaining.create(statement, await _caller(session))
             case Explain(RefreshMaterializedView() as statement):
-                return await self._explaining.refresh(statement, await self._view(statement.name, session, "REFRESH"))
+                view = await self._described(statement.name, session, "REFRESH")
+                return await self._explaining.refresh(statement, view)
             case RefreshPath(name):
                 raise _taken_for_path(".".join(name))
             case _:
@@ -121,6 +123,12 @@ class Commands:
         view = self._catalog.named(name)
         if view is None:
             raise await self._names.no_such_view(name, verb)
+        return view
+
+    async def _described(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
+        """The same. Raises what Spark says if a plugin does not let the user describe the view."""
+        view = await self._view(parts, session, verb)
+        await check_described(view, session)
         return view
 
 

@@ -81,9 +81,7 @@ class Shows:
         states = await self._schemas.states([view])
         return info.describe_extended(self._catalog, view, states[view.id], columns)
 
-    async def create(self, command: ShowCreate, view: MaterializedView, session: Session) -> Result:
-        # Spark decides who may see the definition: it may have a plugin that checks rights.
-        await (await session.sql()).run(maintenance.describe(view.name))
+    async def create(self, command: ShowCreate, view: MaterializedView) -> Result:
         frozen = await self._schemas.has_new_columns(view)
         return await asyncio.to_thread(info.show_create, command, view, frozen=frozen)
 

@@ -72,7 +72,7 @@ class Reads:
         """Whether the statement must be prepared before it can be sent."""
         if self.is_watched(first.read) or self._invokers.must_ask(first.facts.session, first.read.all):
             return True
-        if first.transaction is not None and self._version_reads.due(first.facts.session.transaction, first.read):
+        if first.transaction is not None and self._version_reads.due(first.facts.session, first.read):
             return True
         unpinned = first.unpinned
         return self._may_miss_writes(unpinned) or self._is_due(unpinned) or self._wanted(first).anything
@@ -98,7 +98,7 @@ class Reads:
             for unchanged in await self._look(first.unpinned):
                 self._tasks.note_unchanged(unchanged, _cause(first))
             if first.transaction is not None:
-                await self._version_reads.look(session.transaction, first.read)
+                await self._version_reads.look(session, first.read)
             inlined = [view for view in self._wanted(first).inlined if view.id not in first.withheld]
             if inlined:
                 first = replace(first, foreign=first.foreign | await self._invokers.foreign(session, inlined))

@@ -10,6 +10,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.rewriting.usage import WhyMissed
 from gateway.mv.rewriting.verdicts import Considered, Verdict
 from gateway.service.clients.session import Session
+from gateway.service.clients.visibility import may_describe
 from gateway.service.operations.operation import Result
 from gateway.service.routing.rewrites import CHARACTERS_MAX, FIRST_WORDS, Rewrites
 from gateway.wire.rowset import ResultColumn
@@ -47,11 +48,13 @@ class _Row:
 
 
 async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Session) -> Result:
-    """A row for each view that takes part and reads a table of the query, the one that would answer it first."""
+    """A row for each view that takes part, reads a table of the query, and may be described by the user; the one that
+    would answer the query comes first."""
     namespace = await session.resolve_namespace()
     query = statement.query
     named = await asyncio.to_thread(bases, query, namespace)
-    sharing = await rewrites.sharing(named.relations)
+    # Reasons quote definitions.
+    sharing = [each for each in await rewrites.sharing(named.relations) if await may_describe(each[0], session)]
     if not sharing:
         return Result(COLUMNS, [(None, Verdict.REJECTED, _why_none(rewrites), None)])
     views = [view for view, _ in sharing]
@@ -65,7 +68,8 @@ async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Sessio
         return await _shown([_Row(view.name, Verdict.CONSIDERING, reason) for view in views])
     if isinstance(found, str):
         return await _shown([_Row(view.name, Verdict.NOT_PROVED, found) for view in views])
-    rows = {row.view: row for row in await _considered(rewrites, found, shape)}
+    names = {view.name for view in views}
+    rows = {row.view: row for row in await _considered(rewrites, found, shape) if row.view in names}
     rows |= {row.view: row for row in _not_compared(sharing) if row.view not in rows}
     return await _shown(list(rows.values()))
 

@@ -21,6 +21,7 @@ from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.session import Session
 from gateway.service.clients.transaction import Pin, Transaction
+from gateway.service.clients.visibility import StoredRows
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.long_texts import LongTexts
 from gateway.service.routing.stale_reads import INLINED_IN
@@ -91,11 +92,14 @@ class TimeTravel:
 class VersionReads:
     """Chooses versions and keeps them while they are read."""
 
-    def __init__(self, catalog: Catalog, versions: VersionLookup, readers: Readers, inspector: Inspector) -> None:
+    def __init__(
+        self, catalog: Catalog, versions: VersionLookup, readers: Readers, inspector: Inspector, stored: StoredRows
+    ) -> None:
         self._catalog = catalog
         self._inspector = inspector
         self._versions = versions
         self._readers = readers
+        self._stored = stored
 
     # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
 
@@ -104,8 +108,8 @@ class VersionReads:
     ) -> TimeTravel | None:
         """The earlier versions of views that a statement names; None if there are none. Clauses of tables are kept.
 
-        Raises NoSuchVersion, NotFresh for a version whose stored rows were changed, or Spark's error for an expression
-        that is not a time.
+        Raises NoSuchVersion, NotFresh for a version whose stored rows were changed, NotAllowed if Spark shows the user
+        other rows of the view than are stored, or Spark's error for an expression that is not a time.
         """
         found = [
             (travel, view)
@@ -124,6 +128,7 @@ class VersionReads:
             for travel, view in found
             if travel.version is None
         }
+        await self._stored.check(session, {view.id for _, view in found})
         # No await from here on: the janitor must not drop a version between `at` and `begin`.
         travels = {
             travel.name_end: (
@@ -172,13 +177,17 @@ class VersionReads:
                     sqlstate=NOT_SUPPORTED,
                 )
 
-    def due(self, transaction: Transaction, read: ViewsRead) -> bool:
+    def due(self, session: Session, read: ViewsRead) -> bool:
         """Whether `look` would have to ask Spark, or would raise."""
-        return any(self._inspector.version_due(*pinned) for pinned in self._pinned(transaction, read))
+        if not self._stored.are_known(session, read.direct):
+            return True
+        return any(self._inspector.version_due(*pinned) for pinned in self._pinned(session.transaction, read))
 
-    async def look(self, transaction: Transaction, read: ViewsRead) -> None:
-        """Looks at the stored rows of the transaction's versions. Raises NotFresh if they were changed."""
-        await gathered(self._inspector.check_version(*pinned) for pinned in self._pinned(transaction, read))
+    async def look(self, session: Session, read: ViewsRead) -> None:
+        """Looks at the stored rows of the transaction's versions. Raises NotFresh if they were changed, and NotAllowed
+        if Spark shows the session's user others."""
+        await self._stored.check(session, read.direct)
+        await gathered(self._inspector.check_version(*pinned) for pinned in self._pinned(session.transaction, read))
 
     def _pinned(self, transaction: Transaction, read: ViewsRead) -> list[tuple[MaterializedView, Version]]:
         return [
