@@ -16,7 +16,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from gateway import upstream_url
@@ -98,6 +99,7 @@ from gateway.mv.versions.measures import Measures
 from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.page.page_sources import PageSources, Safety
 from gateway.proxy import upstream
 from gateway.proxy.capacity import Capacity
 from gateway.proxy.doorway import Doorway
@@ -162,6 +164,9 @@ from gateway.wire.sasl import GSSAPI, PLAIN, Login
 from sql.statement import Security
 from sql.texts import maintenance, observation
 
+if TYPE_CHECKING:
+    from gateway.page.page_server import PageServer
+
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, separate from those that refreshes occupy for minutes."""
 FENCE_SESSIONS = 2
@@ -188,6 +193,7 @@ class Gateway:
     monitor: Monitor | None
     watch: probe.LoginWatch | None
     audit_file: AuditFile | None
+    page: PageServer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +253,10 @@ def assemble(
         )
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
-    return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
+    browsers = page_of(settings, spark, views, refreshes, rewriting, usages, unanswered, commands, service, readiness)
+    return Gateway(
+        spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file, browsers
+    )
 
 
 def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, results: ResultStore) -> None:
@@ -1009,6 +1018,51 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
     return Monitor(place.host, place.port, page, lag, readiness, views.fence, views.members.status, hosts.refusal)
+
+
+def page_of(
+    settings: Settings,
+    spark: AtSpark,
+    views: Views,
+    refreshes: Refreshes,
+    rewriting: Rewriting,
+    usages: Usages,
+    unanswered: Unanswered,
+    commands: Commands,
+    service: Service,
+    readiness: Readiness,
+) -> PageServer | None:
+    """None without the page. Raises FreshgateError without its extra, or for an unusable certificate."""
+    place, tls = settings.page, settings.tls
+    if not place.port:
+        return None
+    try:
+        building = import_module(".page.page_assembly", __package__)
+    except ImportError as error:
+        raise FreshgateError(
+            f"page.port is set, which needs more packages ({error}). Install freshgate[page]."
+        ) from error
+    sources = PageSources(
+        views.catalog,
+        refreshes.tasks,
+        refreshes.jobs,
+        Rights(AccessList.of(settings.access.administrators)),
+        service.audit.recent,
+        usages,
+        Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered),
+        views.members,
+        lambda: (spark.guard.state.value, spark.guard.reason),
+        lambda: readiness.missing,
+        settings.rewrite.advice,
+    )
+    encrypted = exposure.page_uses_tls(settings)
+    certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if encrypted else None
+    hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="page.hosts")
+    safety = Safety(encrypted or not exposure.is_local(place.host), hosts.refusal)
+    made: PageServer = building.page_server(
+        place, sources, commands.upkeep, service.logins.authenticator, service.audit, safety, certificate
+    )
+    return made
 
 
 def _door_monitor(

@@ -38,7 +38,7 @@ from gateway.checks import znode_path as _znode_path
 from gateway.checks import zookeeper_or_empty as _zookeeper_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
-PORTS = ("binary", "http")
+PORTS = ("binary", "http", "page")
 OFF = -1
 """A port that the gateway does not listen on."""
 EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -461,7 +461,7 @@ class Tls:
     )
     ports: tuple[str, ...] = _setting(
         PORTS,
-        "Ports that use TLS: binary, http. Omit http if a web proxy on this machine terminates TLS.",
+        "Ports that use TLS: binary, http, page. Omit http and page if a web proxy on this machine terminates TLS.",
         _some_of(*PORTS),
     )
 
@@ -740,6 +740,22 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class PagePort:
+    """The page for browsers; docs/how-to/page.md describes it. It needs freshgate[page]."""
+
+    port: int = _setting(0, "TCP port of the page. 0: none.", _between(0, 65535))
+    host: str = _setting(
+        "127.0.0.1",
+        "Address to listen on. Any other than this machine's needs TLS, here or at one of listen.trusted_proxies, and "
+        "an authentication.method.",
+        _filled,
+    )
+    hosts: tuple[str, ...] = _setting(
+        (), "Names by which browsers reach the page, as in listen.http_hosts.", _host_names
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Gateways:
     """Several gateways over one metastore; docs/how-to/several-gateways.md describes them."""
 
@@ -854,3 +870,4 @@ class Settings:
     result_cache: ResultCache = field(default_factory=ResultCache)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
+    page: PagePort = field(default_factory=PagePort)

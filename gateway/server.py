@@ -78,6 +78,7 @@ class Server:
         self._monitor = built.monitor
         self._watch = built.watch
         self._audit_file = built.audit_file
+        self._page = built.page
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
         self._served = self._yielded = False
@@ -141,6 +142,8 @@ class Server:
         self._signs.start()
         await self._listener.start()
         self._readiness.catalog_loaded = self._served = True
+        if self._page is not None:
+            await self._page.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
 
     def _clean(self, leftovers: list[Leftover]) -> None:
@@ -358,6 +361,8 @@ class Server:
             for pool in self._spark.pools:
                 pool.cut_off()
         self._service.sessions.abandon()
+        if self._page is not None:
+            await self._page.stop()
         if self._monitor is not None:
             await self._monitor.stop()
         if self._audit_file is not None:

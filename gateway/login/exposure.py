@@ -40,10 +40,32 @@ def check(settings: Settings) -> None:
             "nothing but gateways use that network",
             gateways.address,
         )
+    _refuse_open_page(settings)
     if is_local(settings.listen.host):
         return
     _refuse_shared_engine(settings)
     _warn_of_plain_passwords(settings)
+
+
+def _refuse_open_page(settings: Settings) -> None:
+    page = settings.page
+    if not page.port or is_local(page.host):
+        return
+    if settings.authentication.method == "none":
+        raise FreshgateError(
+            f"page.host is {page.host}, which other machines can reach, and nobody has to log in. Set "
+            f"authentication.method, or let the page listen on this machine only."
+        )
+    if not page_uses_tls(settings) and not settings.listen.trusted_proxies:
+        raise FreshgateError(
+            f"page.host is {page.host}, which other machines can reach, and passwords would cross the network "
+            f"unencrypted. Set tls.certificate with page among tls.ports, or put a web proxy with TLS in front and "
+            f"name it in listen.trusted_proxies."
+        )
+
+
+def page_uses_tls(settings: Settings) -> bool:
+    return bool(settings.tls.certificate) and "page" in settings.tls.ports
 
 
 def _refuse_forgeable_keys(jwt: Jwt) -> None:

@@ -62,7 +62,7 @@ class Commands:
         self._creation = creation
         self._dropping = dropping
         self._alteration = alteration
-        self._upkeep = upkeep
+        self.upkeep = upkeep
         self._shows = shows
         self._explaining = explaining
 
@@ -77,13 +77,13 @@ class Commands:
                 await self._alteration.alter(command, await _caller(session))
             case RefreshMaterializedView(name):
                 view = await self._view(name, session, "REFRESH")
-                return await self._upkeep.refresh(command, view, session, report)
+                return await self.upkeep.refresh(command, view, session.who, report)
             case PauseJob(name):
-                await self._upkeep.pause(command, await self._view(name, session), session, report)
+                await self.upkeep.pause(command, await self._view(name, session), session.who, report)
             case CancelTask(name):
-                await self._upkeep.cancel(command, await self._view(name, session), session)
+                await self.upkeep.cancel(command, await self._view(name, session), session.who)
             case Analyze(name):
-                await self._upkeep.analyze(command, await self._view(name, session, "ANALYZE"), session)
+                await self.upkeep.analyze(command, await self._view(name, session, "ANALYZE"), session.who)
             case ShowMaterializedViews():
                 return await self._shows.views(command, session, report)
             case ShowGateways(pattern):
@@ -97,7 +97,7 @@ class Commands:
             case ShowProperties(name, key):
                 return info.show_properties(await self._described(name, session), key)
             case ShowGrants(name):
-                return self._upkeep.grants(command, await self._described(name, session, "SHOW GRANTS"), session)
+                return self.upkeep.grants(command, await self._described(name, session, "SHOW GRANTS"), session.who)
             case ShowVersions(name):
                 return await self._shows.versions(await self._described(name, session))
             case Explain(CreateMaterializedView() as statement):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.access_list import Principal
 from gateway.errors import RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs, still_refreshed_though_paused
@@ -13,7 +14,6 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers import granted
 from gateway.service.answers.view_partitions import ViewPartitions
-from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.wire.rowset import ResultColumn, Type
 from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView, ShowGrants
@@ -43,16 +43,16 @@ class Upkeep:
         self._rights = rights
 
     async def refresh(
-        self, command: RefreshMaterializedView, view: MaterializedView, session: Session, report: Report
+        self, command: RefreshMaterializedView, view: MaterializedView, who: Principal, report: Report
     ) -> Result:
         if command.with_data:
-            self._rights.check_refresh(session.who, view)
+            self._rights.check_refresh(who, view)
         else:
-            self._rights.check(session.who, view, "empty it")
+            self._rights.check(who, view, "empty it")
         check_method(command, view)
         if command.partitions:
             await self._partitions.check(view, command.partitions)
-        cause = manual(command, session.user)
+        cause = manual(command, who.name)
         if not command.with_data:
             await self._tasks.stop(view.id)
             await self._publication.empty(view.id, cause)
@@ -62,31 +62,31 @@ class Upkeep:
         await self._tasks.refresh(view.id, cause, report)
         return NO_ROWS
 
-    async def pause(self, command: PauseJob, view: MaterializedView, session: Session, report: Report) -> None:
+    async def pause(self, command: PauseJob, view: MaterializedView, who: Principal, report: Report) -> None:
         paused = command.paused
-        self._rights.check(session.who, view, "pause its job" if paused else "resume its job")
+        self._rights.check(who, view, "pause its job" if paused else "resume its job")
         await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
         if paused:
             self._tasks.forget_automatic(view.id)
             if (line := still_refreshed_though_paused(view)) is not None:
                 report(line)
 
-    async def cancel(self, command: CancelTask, view: MaterializedView, session: Session) -> None:
-        if not self._is_own(command.task, view, session.user):
-            self._rights.check(session.who, view, "cancel its tasks")
-        await self._tasks.cancel(view.id, command.task, session.user)
+    async def cancel(self, command: CancelTask, view: MaterializedView, who: Principal) -> None:
+        if not self._is_own(command.task, view, who.name):
+            self._rights.check(who, view, "cancel its tasks")
+        await self._tasks.cancel(view.id, command.task, who.name)
 
     def _is_own(self, task_id: int, view: MaterializedView, user: str) -> bool:
         """Whether a REFRESH of the user's has begun the task, which may have ended."""
         causes = (task.cause for _, task in self._catalog.entry(view.id).history.tasks if task.id == task_id)
         return any(cause.trigger is TriggerMode.MANUAL and cause.user == user for cause in causes)
 
-    def grants(self, command: ShowGrants, view: MaterializedView, session: Session) -> Result:
+    def grants(self, command: ShowGrants, view: MaterializedView, who: Principal) -> Result:
         """SHOW GRANTS: who may do what with the view. Everybody may ask."""
-        return granted.shown(command, view, session.who, self._rights)
+        return granted.shown(command, view, who, self._rights)
 
-    async def analyze(self, command: Analyze, view: MaterializedView, session: Session) -> None:
-        self._rights.check(session.who, view, "analyze it")
+    async def analyze(self, command: Analyze, view: MaterializedView, who: Principal) -> None:
+        self._rights.check(who, view, "analyze it")
         await self._metastore.run(maintenance.analyze(view.storage, command.rest))
 
 

@@ -433,6 +433,15 @@ class Audit:
         }
         self._write(_filled(line))
 
+    def acted(self, user: str, action: str, view: TableName, seconds: float, error: FreshgateError | None) -> None:
+        """Records what a user did on the page."""
+        if self._write is None:
+            return
+        line: Line = {"time": _time(time.time()), "event": "page", **_whose(WorkOrigin(user), "")}
+        line |= {"action": action, "views": [str(view)], "milliseconds": round(seconds * 1000)}
+        line |= {"outcome": "accepted"} if error is None else _refused(error)
+        self._write(_filled(line))
+
     def opened(self) -> None:
         """Records that a session was opened."""
         self.counts.sessions += 1

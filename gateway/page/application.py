@@ -1,0 +1,246 @@
+"""The page's paths, and what every request must fulfil.
+
+Each answer is a whole page that works without scripts. A script (`static/page.js`) asks for the same address again
+while the page is visible, and replaces its main part.
+
+Tests: `test_browser_page`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gateway.access_list import Principal
+from gateway.errors import FreshgateError
+from gateway.login.authenticator import Authenticator
+from gateway.page import wording
+from gateway.page.actions import Actions
+from gateway.page.page_sources import Safety, Unknown
+from gateway.page.screens import Screens
+from gateway.page.visitors import Visitor, Visitors
+from gateway.service.clients.audit import Audit
+from gateway.wire.http_connection import HTTP
+from gateway.wire.sasl import Login
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path(__file__).parent
+FORM_BYTES_MAX = 64 * 1024
+FIELDS_MAX = 100
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+NOBODY = Visitor(Principal(""), float("inf"), 0.0)
+"""Where nobody logs in: everybody may look, and nobody may do anything."""
+
+Screen = Callable[[Request, Principal], Awaitable[Mapping[str, Any]]]
+
+
+class Application:
+    def __init__(
+        self, shown: Screens, actions: Actions, authenticator: Authenticator, audit: Audit, safety: Safety
+    ) -> None:
+        self._screens = shown
+        self._actions = actions
+        self._authenticator = authenticator
+        self._audit = audit
+        self._safety = safety
+        self._visitors = Visitors()
+        self._templates = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, auto_reload=False
+        )
+        self._templates.filters.update(wording.FILTERS)
+        self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
+        hashed = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in self._static.items()}
+        self._templates.globals.update(static=lambda name: f"/static/{hashed[name]}/{name}", link=wording.link)
+
+    def asgi(self) -> Starlette:
+        screens = self._screens
+        routes = [
+            Route("/static/{hash}/{name}", self._file),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+            Route("/do/{action}", self._act, methods=["POST"]),
+            self._screen("/", "attention", screens.attention),
+            self._screen("/views", "views", screens.views),
+            self._screen("/views/{database}/{name:path}", "view", screens.view),
+            self._screen("/lineage/{database}/{name:path}", "lineage", screens.lineage),
+            self._screen("/activity", "activity", screens.activity),
+            self._screen("/statements/{number:int}", "statement", screens.statement),
+            self._screen("/tasks/{number:int}", "task", screens.task),
+            self._screen("/savings", "savings", screens.savings),
+        ]
+        handlers: dict[Any, Any] = {HTTPException: self._refused, Exception: self._failed}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    # --- every request ------------------------------------------------------------------------------------
+
+    def _screen(self, path: str, template: str, screen: Screen) -> Route:
+        async def answer(request: Request) -> Response:
+            self._admit(request)
+            visitor = self._visitor(request)
+            if visitor is None:
+                return _redirect(f"/login?next={quote(_address(request), safe='')}")
+            try:
+                shown = await screen(request, visitor.who)
+            except Unknown as error:
+                return self._page("error", visitor, status=404, title="Not found", text=str(error))
+            if request.query_params.get("format") == "json":
+                return JSONResponse(wording.json_of(shown), headers=HEADERS)
+            return self._unless_known(request, self._page(template, visitor, **shown))
+
+        return Route(path, answer)
+
+    def _admit(self, request: Request) -> None:
+        """Raises HTTPException for a request that no page of this server has caused, or by a name that is not ours."""
+        refused = self._safety.admission(request.headers.get("host"), None)
+        if refused is not None:
+            raise HTTPException(refused[0], refused[1])
+        if request.method in ("GET", "HEAD"):
+            return
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            raise HTTPException(HTTPStatus.FORBIDDEN, "This request comes from a page of another site.")
+        if origin is None and site not in ("same-origin", None):
+            raise HTTPException(HTTPStatus.FORBIDDEN, "This request comes from a page of another site.")
+
+    def _visitor(self, request: Request) -> Visitor | None:
+        if not self._authenticator.required:
+            return NOBODY
+        return self._visitors.find(request.cookies.get(self._safety.cookie, ""))
+
+    def _page(self, template: str, visitor: Visitor | None, status: int = 200, **shown: Any) -> Response:
+        said = ""
+        if visitor is not None and visitor is not NOBODY:
+            said, visitor.said = visitor.said, ""
+        text = self._templates.get_template(f"{template}.html").render(visitor=visitor, said=said, **shown)
+        return Response(text, status, HEADERS, "text/html; charset=utf-8")
+
+    @staticmethod
+    def _unless_known(request: Request, response: Response) -> Response:
+        """Without a body if the browser has this very page."""
+        tag = f'"{hashlib.sha256(bytes(response.body)).hexdigest()[:32]}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={**HEADERS, "ETag": tag})
+        response.headers["ETag"] = tag
+        return response
+
+    async def _refused(self, _: Request, error: HTTPException) -> Response:
+        title = HTTPStatus(error.status_code).phrase
+        return self._page("error", None, status=error.status_code, title=title, text=error.detail)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        log.error("the page %s failed", request.url.path, exc_info=error)
+        text = "The gateway failed to make this page; its log says why."
+        return self._page("error", None, status=500, title="Failed", text=text)
+
+    async def _file(self, request: Request) -> Response:
+        self._admit(request)
+        name = request.path_params["name"]
+        if name not in STATIC:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
+        # Its address changes with its content.
+        headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(self._static[name], headers=headers, media_type=STATIC[name])
+
+    # --- logins -------------------------------------------------------------------------------------------
+
+    async def _login(self, request: Request) -> Response:
+        self._admit(request)
+        if not self._authenticator.required:
+            return _redirect("/")
+        if request.method != "POST":
+            return self._page("login", None, next=_local(request.query_params.get("next", "/")), problem="")
+        form = await _form(request)
+        after, user = _local(form.get("next", "/")), form.get("user", "")
+        peer = request.client.host if request.client is not None else ""
+        try:
+            login = await self._authenticator.check(Login(user, form.get("password", ""), HTTP), peer)
+        except FreshgateError as error:
+            self._audit.login(user, peer, error)
+            return self._page("login", None, status=HTTPStatus.UNAUTHORIZED, next=after, problem=str(error))
+        self._audit.login(login.user, peer, None)
+        # What the browser had before is worth nothing: nobody can have prepared it.
+        self._visitors.leave(request.cookies.get(self._safety.cookie, ""))
+        cookie = self._visitors.enter(Principal(login.user, login.groups), login.until)
+        response = _redirect(after)
+        response.set_cookie(
+            self._safety.cookie, cookie, path="/", secure=self._safety.secure, httponly=True, samesite="strict"
+        )
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        self._admit(request)
+        visitor, form = self._visitor(request), await _form(request)
+        if visitor is not None and visitor.sent(form.get("token", "")):
+            self._visitors.leave(request.cookies.get(self._safety.cookie, ""))
+        response = _redirect("/login")
+        response.delete_cookie(self._safety.cookie, secure=self._safety.secure, httponly=True, samesite="strict")
+        return response
+
+    # --- buttons ------------------------------------------------------------------------------------------
+
+    async def _act(self, request: Request) -> Response:
+        self._admit(request)
+        visitor, form = self._visitor(request), await _form(request)
+        if visitor is None or visitor is NOBODY:
+            raise HTTPException(HTTPStatus.FORBIDDEN, "Log in first.")
+        if not visitor.sent(form.get("token", "")):
+            raise HTTPException(HTTPStatus.FORBIDDEN, "This form is too old. Go back, and load the page again.")
+        try:
+            visitor.said = await self._actions.run(request.path_params["action"], form, visitor.who)
+        except Unknown as error:
+            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from error
+        except FreshgateError as error:
+            visitor.said = f"{error} ({error.sqlstate})"
+        return _redirect(_local(form.get("back", "/")))
+
+
+def _redirect(place: str) -> RedirectResponse:
+    return RedirectResponse(place, HTTPStatus.SEE_OTHER, HEADERS)
+
+
+def _address(request: Request) -> str:
+    """The path and query of a request."""
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _local(place: str) -> str:
+    """A path of this server; the first page for anything else."""
+    return place if place.startswith("/") and not place.startswith(("//", "/\\")) and place.isprintable() else "/"
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form. Raises HTTPException if it is too long."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > FORM_BYTES_MAX:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This form is too long.")
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS_MAX))
+    except ValueError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"This form has more than {FIELDS_MAX} fields.") from error

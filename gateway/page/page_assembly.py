@@ -1,0 +1,31 @@
+"""Builds the page. Importing this needs the extra `page`."""
+
+from __future__ import annotations
+
+from gateway.config import PagePort
+from gateway.login.authenticator import Authenticator
+from gateway.page.actions import Actions
+from gateway.page.application import Application
+from gateway.page.page_server import PageServer
+from gateway.page.page_sources import PageSources, Safety
+from gateway.page.screens import Screens
+from gateway.page.survey import Surveyor
+from gateway.proxy.tls import Certificate
+from gateway.service.answers.upkeep import Upkeep
+from gateway.service.clients.audit import Audit
+
+
+def page_server(
+    place: PagePort,
+    sources: PageSources,
+    upkeep: Upkeep,
+    authenticator: Authenticator,
+    audit: Audit,
+    safety: Safety,
+    certificate: Certificate | None,
+) -> PageServer:
+    """`certificate`: None without TLS."""
+    screens = Screens(sources, Surveyor(sources.catalog, sources.jobs))
+    actions = Actions(sources.catalog, upkeep, audit)
+    application = Application(screens, actions, authenticator, audit, safety)
+    return PageServer(place.host, place.port, application.asgi(), certificate)

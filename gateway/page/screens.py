@@ -1,0 +1,351 @@
+"""What each screen of the page shows to a user.
+
+Tests: `test_browser_page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from gateway.access_list import Principal
+from gateway.loops import Turn
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.damage import Damage
+from gateway.mv.model.view import MaterializedView, Task, TaskStatus
+from gateway.mv.rewriting.usage import CountedQueries, Usage
+from gateway.page import drawing
+from gateway.page.drawing import LineageNode
+from gateway.page.page_sources import PageSources, Unknown
+from gateway.page.survey import SEVERITIES, Survey, Surveyor, chosen
+from gateway.page.wording import link
+from gateway.service.answers.activity_tables import at_spark
+from gateway.service.clients.recent_statements import EndedStatement
+from sql.names import TableName
+from sql.redaction import redact
+from sql.rewriting.shape import readable
+
+PAGE_SIZE = 50
+WIDEST = 5
+"""Most steps that a picture of lineage reaches in one direction."""
+NEXT_MAX = 20
+Shown = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskShown:
+    """One refresh. `share`: how much is done, from 0 to 1; None if unknown."""
+
+    view: TableName
+    task: Task
+    share: float | None
+    spark: str
+    may_cancel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatementShown:
+    """A statement, with the shares of its time in percent."""
+
+    ended: EndedStatement
+    text: str
+    error: str
+    answered_from: str
+    waiting: float
+    spark: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What views did for the queries of one shape."""
+
+    shape: str
+    user: str
+    views: list[str]
+    hits: int
+    misses: dict[str, int]
+    saved_ms: int | None
+
+
+class Screens:
+    def __init__(self, sources: PageSources, surveyor: Surveyor) -> None:
+        self._sources = sources
+        self._surveyor = surveyor
+
+    # --- lists --------------------------------------------------------------------------------------------
+
+    async def attention(self, _: Request, who: Principal) -> Shown:
+        survey, sources = await self._surveyor.survey(), self._sources
+        guard, why = sources.storage_guard()
+        return {
+            "title": "Attention",
+            "survey": survey,
+            "troubles": survey.troubles[:PAGE_SIZE],
+            "more": max(0, len(survey.troubles) - PAGE_SIZE),
+            "running": self._running(survey, who),
+            "missing": sources.spark_missing(),
+            "guard": guard,
+            "guard_reason": why,
+            "gateways": sources.members.all(),
+        }
+
+    async def views(self, request: Request, _: Principal) -> Shown:
+        asked = request.query_params
+        text, state, order = asked.get("q", ""), asked.get("state", ""), asked.get("sort", "name")
+        survey = await self._surveyor.survey()
+        found = chosen(survey.views, text, state, order)
+        last = drawing.pages(len(found), PAGE_SIZE)
+        page = min(last, _whole(asked.get("page"), 1))
+        states = [*survey.counts, *(kind for kind in SEVERITIES if kind not in survey.counts)]
+        return {
+            "title": "Views",
+            "views": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
+            "found": len(found),
+            "page": page,
+            "last": last,
+            "window": list(drawing.window(page, last)),
+            "q": text,
+            "state": state,
+            "sort": order,
+            "states": states,
+        }
+
+    async def activity(self, request: Request, who: Principal) -> Shown:
+        survey, everything = await self._surveyor.survey(), self._sources.rights.is_administrator(who)
+        mine = [each for each in self._sources.recent if everything or each.user == who.name]
+        last = drawing.pages(len(mine), PAGE_SIZE)
+        page = min(last, _whole(request.query_params.get("page"), 1))
+        shown = mine[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        planned = (view for view in survey.views if view.next_run and not view.paused)
+        due = sorted(planned, key=lambda view: view.next_run)
+        return {
+            "title": "Activity",
+            "running": self._running(survey, who),
+            "due": due[:NEXT_MAX],
+            "statements": [self._statement(each) for each in shown],
+            "everything": everything,
+            "page": page,
+            "last": last,
+            "window": list(drawing.window(page, last)),
+        }
+
+    async def savings(self, _: Request, who: Principal) -> Shown:
+        survey, sources = await self._surveyor.survey(), self._sources
+        everything = sources.rights.is_administrator(who)
+        usages = [each for each in reversed(sources.usages.items()) if everything or each[0].user == who.name]
+        answered = [_saved(asked, usage) for asked, usage in usages[: 4 * PAGE_SIZE]]
+        advice = await sources.suggestions.of(None if everything else who.name) if sources.advises else []
+        unread = chosen(survey.views, "", "", "unread")
+        return {
+            "title": "Savings",
+            "counts": sources.usages.counts,
+            "misses": dict(sources.usages.counts.refused.most_common()),
+            "answered": sorted(answered, key=lambda each: -(each.saved_ms or 0))[:PAGE_SIZE],
+            "advises": sources.advises,
+            "advice": advice[:PAGE_SIZE],
+            "unread": [view for view in unread if not view.reads and view.state != "DAMAGED"][:PAGE_SIZE],
+        }
+
+    # --- one object ---------------------------------------------------------------------------------------
+
+    async def view(self, request: Request, who: Principal) -> Shown:
+        name = _name_of(request)
+        entry, damage = self._found(name)
+        if entry is None:
+            return {"title": str(name), "damage": damage, "view": None}
+        view, rights = entry.view, self._sources.rights
+        owns, administers = rights.is_owner(who, view), rights.is_administrator(who)
+        staleness = self._sources.catalog.staleness(view.id)
+        writer = staleness.writer if staleness is not None and administers else None
+        tasks = [task for _, task in entry.history.tasks]
+        return {
+            "title": str(name),
+            "damage": None,
+            "view": self._surveyor.summary(entry),
+            "comment": view.comment,
+            "security": view.security.value,
+            "staleness": staleness,
+            "writer": None if writer is None else {"user": writer.user, "text": redact(writer.text, cut=True)},
+            "below": self._below(entry),
+            "above": self._above(entry),
+            "tasks": [self._task(view, task, who) for task in reversed(tasks[-20:])],
+            "bars": drawing.bars([_bar(task) for task in tasks if task.status.ended]),
+            "costs": _costs(tasks),
+            "reads": entry.reads,
+            "readers": dict(reversed(entry.reads.users.items())) if administers else None,
+            "definition": view.query if owns else None,
+            "may_refresh": rights.may_refresh(who, view),
+            "owns": owns,
+            "incremental": tasks[-1].route if tasks else "",
+        }
+
+    async def lineage(self, request: Request, _: Principal) -> Shown:
+        name = _name_of(request)
+        entry, _damage = self._found(name)
+        if entry is None:
+            raise Unknown(f"The materialized view {name} is damaged, so it is unknown what it reads.")
+        asked = request.query_params
+        down, up = (min(WIDEST, _whole(asked.get(key), 1)) for key in ("down", "up"))
+        middle = self._node(entry, 0)
+        below = self._neighbours(entry, down, -1)
+        above = self._neighbours(entry, up, 1)
+        nodes, edges, left_out = drawing.around(middle, below, above)
+        return {
+            "title": f"Lineage of {name}",
+            "view": self._surveyor.summary(entry),
+            "graph": drawing.graph(nodes, edges, left_out),
+            "below": [node for node in nodes if node.rank < 0],
+            "above": [node for node in nodes if node.rank > 0],
+            "down": down,
+            "up": up,
+        }
+
+    async def statement(self, request: Request, who: Principal) -> Shown:
+        number, everything = request.path_params["number"], self._sources.rights.is_administrator(who)
+        for each in self._sources.recent:
+            if each.number == number and (everything or each.user == who.name):
+                return {"title": f"Statement {number}", "statement": self._statement(each)}
+        raise Unknown(f"There is no statement {number} among the last ones that you may see.")
+
+    async def task(self, request: Request, who: Principal) -> Shown:
+        number, turn = request.path_params["number"], Turn()
+        for entry in list(self._sources.catalog.entries()):
+            for _, task in entry.history.tasks if entry.visible else ():
+                if task.id == number:
+                    return {"title": f"Task {number}", "task": self._task(entry.view, task, who)}
+            await turn.pause()
+        raise Unknown(f"There is no task {number} among the last hundred of each view.")
+
+    # --- parts --------------------------------------------------------------------------------------------
+
+    def _found(self, name: TableName) -> tuple[Entry | None, Damage | None]:
+        """Raises Unknown."""
+        catalog = self._sources.catalog
+        entry, damage = catalog.entry_named(name), catalog.damaged.get(name)
+        if entry is None and damage is None:
+            raise Unknown(f"There is no materialized view {name}.")
+        return entry, damage
+
+    def _running(self, survey: Survey, who: Principal) -> list[TaskShown]:
+        """Running tasks first, then waiting ones."""
+        entries = (self._sources.catalog.entry_named(view.name) for view in survey.views if view.busy)
+        found = [
+            self._task(entry.view, task, who)
+            for entry in entries
+            if entry is not None
+            for task in entry.history.unended
+        ]
+        return sorted(found, key=lambda each: (each.task.status is not TaskStatus.RUNNING, each.task.created_at))
+
+    def _task(self, view: MaterializedView, task: Task, who: Principal) -> TaskShown:
+        progress = self._sources.tasks.progress(view.id) if task.status is TaskStatus.RUNNING else None
+        mine = task.cause.user == who.name
+        return TaskShown(
+            view.name,
+            task,
+            task.completed / task.needed if task.needed else None,
+            progress.spark_words() if progress is not None else "",
+            not task.status.ended and (mine or self._sources.rights.is_owner(who, view)),
+        )
+
+    def _statement(self, each: EndedStatement) -> StatementShown:
+        whole = max(1, each.took_ms)
+        waiting = min(100.0, 100 * each.waited_ms / whole)
+        entry = self._sources.catalog.find(each.answered_from) if each.answered_from else None
+        ran = at_spark(each)
+        return StatementShown(
+            each,
+            redact(each.text, cut=each.is_cut),
+            redact(each.error),
+            "" if entry is None else str(entry.view.name),
+            round(waiting, 1),
+            round(100 - waiting, 1) if ran else 0.0,
+            100.0 if each.from_memory else 0.0,
+        )
+
+    def _below(self, entry: Entry) -> list[LineageNode]:
+        """What the view reads."""
+        catalog = self._sources.catalog
+        found = (catalog.find(base) for base in sorted(entry.view.views))
+        views = [self._node(each, -1) for each in found if each is not None]
+        tables = [LineageNode(str(table), str(table), "TABLE", "", "", -1) for table in sorted(entry.view.tables)]
+        return [*views, *tables]
+
+    def _above(self, entry: Entry) -> list[LineageNode]:
+        """The views that read the view."""
+        catalog = self._sources.catalog
+        found = (catalog.find(above) for above in sorted(catalog.above(entry.view.id)))
+        return [self._node(each, 1) for each in found if each is not None and each.visible]
+
+    def _node(self, entry: Entry, rank: int, more: int = 0) -> LineageNode:
+        view = entry.view
+        state = self._sources.catalog.freshness(view.id).value
+        return LineageNode(view.id, str(view.name), "VIEW", state, link("lineage", view.name), rank, more)
+
+    def _neighbours(self, entry: Entry, steps: int, direction: int) -> dict[str, Sequence[LineageNode]]:
+        """The neighbours of each node up to so many steps away, for one direction: -1 is what it reads."""
+        catalog, found, edge = self._sources.catalog, dict[str, Sequence[LineageNode]](), [entry]
+        for step in range(1, steps + 1):
+            following: list[Entry] = []
+            for each in edge:
+                if each.view.id in found or len(found) > drawing.NODES_MAX:
+                    continue
+                near = self._below(each) if direction < 0 else self._above(each)
+                found[each.view.id] = [_at(node, direction * step) for node in near]
+                following += [below for node in near if (below := catalog.find(node.key)) is not None]
+            edge = following
+        return found
+
+
+def _at(node: LineageNode, rank: int) -> LineageNode:
+    return LineageNode(node.key, node.label, node.kind, node.state, node.link, rank, node.more)
+
+
+def _bar(task: Task) -> tuple[float, str, str]:
+    length = max(0, task.finished_at - (task.started_at or task.created_at))
+    rows = "" if task.rows is None else f", {task.rows:,} rows"
+    title = f"{task.mode.value} {task.status.value}: {length / 1000:.1f} s{rows}"
+    return float(length), task.status.value.lower(), title
+
+
+def _saved(asked: CountedQueries, usage: Usage) -> Saved:
+    seconds = usage.saved_seconds
+    return Saved(
+        readable(asked.shape),
+        asked.user,
+        [str(view) for view, _ in usage.hits.most_common()],
+        usage.hits.total(),
+        {str(reason): count for reason, count in usage.misses.most_common()},
+        None if seconds is None else round(seconds * 1000),
+    )
+
+
+def _costs(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """What refreshes of each method took, of those that succeeded."""
+    done: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.status is TaskStatus.SUCCESS and task.version and task.started_at:
+            done.setdefault(task.mode.value, []).append(task)
+    return [
+        {
+            "method": method,
+            "tasks": len(found),
+            "median_ms": sorted(task.finished_at - task.started_at for task in found)[len(found) // 2],
+            "rows": found[-1].rows,
+            "last": found[-1].finished_at,
+        }
+        for method, found in done.items()
+    ]
+
+
+def _name_of(request: Request) -> TableName:
+    return TableName(request.path_params["database"], request.path_params["name"])
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    """A number of a query string, at least 1."""
+    return max(1, int(text)) if text is not None and text.isascii() and text.isdigit() and len(text) < 8 else otherwise

@@ -1,0 +1,229 @@
+"""What the page shows of all views: a picture of the catalog, made at most once a second, when a browser asks for it.
+
+Tests: `test_browser_page`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.loops import Turn
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.jobs.jobs import RefreshJobs
+from gateway.mv.model.damage import Damage
+from gateway.mv.model.read_counts import DAY_MS
+from gateway.mv.model.view import MaterializedView, Staleness, Task
+from gateway.service.answers import info
+from sql.grammar import intervals
+from sql.names import TableName
+from sql.statement import Trigger
+
+PICTURE_SECONDS = 1.0
+"""How old a picture may be."""
+LATE_MS = 300_000
+"""A view ON COMMIT that is stale for longer has not kept what it promises."""
+WEEK = 7
+SEVERITIES = ("DAMAGED", "FAILING", "LATE", "UNKNOWN", "PAUSED")
+"""What is wrong, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that an operator should know. `since`: milliseconds since the epoch; 0 if unknown."""
+
+    kind: str
+    """One of SEVERITIES."""
+    since: int
+    what: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSummary:
+    """One view. Times are milliseconds since the epoch; 0 if there is none."""
+
+    name: TableName
+    owner: str
+    freshness: str
+    reason: str
+    since: int
+    trigger: str
+    version: int
+    refreshed_at: int
+    took_ms: int | None
+    """The last refresh."""
+    next_run: int
+    paused: bool
+    last_status: str
+    busy: bool
+    """Whether it has tasks that run or wait."""
+    reads: int
+    """In seven days."""
+    last_read: int
+    troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """What a list shows first."""
+        return self.troubles[0].kind if self.troubles else self.freshness
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    views: tuple[ViewSummary, ...] = ()
+    taken: float = float("-inf")
+
+    @property
+    def troubles(self) -> list[tuple[ViewSummary, Trouble]]:
+        """The worst first, and the oldest first among equals."""
+        found = [(view, trouble) for view in self.views for trouble in view.troubles]
+        return sorted(found, key=lambda each: (SEVERITIES.index(each[1].kind), each[1].since, str(each[0].name)))
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Views by freshness."""
+        return Counter(view.freshness for view in self.views)
+
+
+class Surveyor:
+    def __init__(
+        self,
+        catalog: Catalog,
+        jobs: RefreshJobs,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._jobs = jobs
+        self._now_ms = now_ms
+        self._clock = clock
+        self._last = Survey()
+
+    async def survey(self) -> Survey:
+        """The last picture, or a new one. Lets other work run in between."""
+        if self._clock() - self._last.taken < PICTURE_SECONDS:
+            return self._last
+        turn, found, began = Turn(), list[ViewSummary](), self._clock()
+        for view in self._catalog.views():
+            if (entry := self._catalog.find(view.id)) is not None:
+                found.append(self.summary(entry))
+            await turn.pause()
+        found += map(_damaged, self._catalog.damaged.values())
+        self._last = Survey(tuple(sorted(found, key=lambda view: view.name)), began)
+        return self._last
+
+    def summary(self, entry: Entry) -> ViewSummary:
+        view, history, now = entry.view, entry.history, self._now_ms()
+        staleness, last = self._catalog.staleness(view.id), history.last
+        refresh = history.last_refresh
+        return ViewSummary(
+            view.name,
+            view.owner,
+            self._catalog.freshness(view.id).value,
+            staleness.reason if staleness else "",
+            staleness.since if staleness else 0,
+            info.trigger_of(view),
+            view.current.number,
+            view.current.published_at if view.built else 0,
+            refresh.finished_at - refresh.created_at if refresh else None,
+            self._jobs.next_run(view.id) or 0,
+            view.paused,
+            last.status.value if last else "",
+            bool(history.unended),
+            entry.reads.since(now // DAY_MS - WEEK + 1),
+            entry.reads.last_at,
+            tuple(_troubles(entry, staleness, now)),
+        )
+
+
+def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[Trouble]:
+    view, streak = entry.view, entry.history.streak
+    if entry.damage and not entry.unexamined:
+        advice = "Nobody reads these rows. REFRESH MATERIALIZED VIEW writes them anew."
+        yield Trouble("DAMAGED", 0, entry.damage, advice)
+    if streak:
+        yield Trouble("FAILING", streak[-1].finished_at, _failures(streak), _way_out(view, streak[0]))
+    if staleness is not None and (promised := _promised_ms(view)) and now - staleness.since > promised > 0:
+        advice = "Look at its tasks, and at the queue of refreshes."
+        yield Trouble("LATE", staleness.since, staleness.reason, advice)
+    if entry.doubtful or entry.unexamined:
+        advice = "The next read looks again. If it stays, look whether Spark and the storage answer."
+        yield Trouble("UNKNOWN", 0, entry.damage or "it is unknown what the view shows", advice)
+    if view.paused:
+        advice = f"RESUME MATERIALIZED VIEW JOB ON {view.name} lets them run."
+        yield Trouble("PAUSED", view.job_since, "its refreshes are paused", advice)
+
+
+def _failures(streak: list[Task]) -> str:
+    times = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
+    return f"{times}: {streak[0].error}"
+
+
+def _way_out(view: MaterializedView, last: Task) -> str:
+    refresh = f"Then REFRESH MATERIALIZED VIEW {view.name}."
+    if "not found" in last.error.lower() or "cannot be resolved" in last.error.lower():
+        return f"Mend what the definition reads, or CREATE OR REPLACE the view. {refresh}"
+    return f"Mend the cause. {refresh}"
+
+
+def _promised_ms(view: MaterializedView) -> int:
+    """How long the view may be stale by what its clauses promise; 0 if they promise nothing."""
+    refreshing = view.clauses.refreshing
+    if view.paused:
+        return 0
+    if refreshing.trigger is Trigger.COMMIT:
+        return max(LATE_MS, view.grace_ms)
+    schedule = refreshing.schedule
+    if refreshing.trigger is Trigger.SCHEDULE and schedule is not None and schedule.every and schedule.unit:
+        return max(LATE_MS, view.grace_ms, 2 * 1000 * schedule.every * intervals.SECONDS[schedule.unit])
+    return 0
+
+
+def _damaged(damage: Damage) -> ViewSummary:
+    return ViewSummary(
+        name=damage.name,
+        owner=damage.owner or "",
+        freshness="DAMAGED",
+        reason=damage.problem,
+        since=0,
+        trigger="",
+        version=0,
+        refreshed_at=0,
+        took_ms=None,
+        next_run=0,
+        paused=False,
+        last_status="",
+        busy=False,
+        reads=0,
+        last_read=0,
+        troubles=(Trouble("DAMAGED", 0, damage.problem, damage.advice),),
+    )
+
+
+def chosen(views: Iterable[ViewSummary], text: str, state: str, order: str) -> list[ViewSummary]:
+    """Those whose name or owner contains a text, of a freshness or with a kind of trouble, in an order."""
+    wanted = text.lower()
+    found = [
+        view
+        for view in views
+        if (wanted in str(view.name).lower() or wanted in view.owner.lower())
+        and (not state or state == view.freshness or any(state == trouble.kind for trouble in view.troubles))
+    ]
+    if order in ORDERS:
+        found.sort(key=ORDERS[order])
+    return found
+
+
+ORDERS: dict[str, Callable[[ViewSummary], Any]] = {
+    "name": lambda view: view.name,
+    "age": lambda view: view.refreshed_at,
+    "cost": lambda view: -(view.took_ms or 0),
+    "reads": lambda view: -view.reads,
+    "unread": lambda view: (view.reads, view.last_read),
+    "stale": lambda view: (not view.since, view.since),
+}
