@@ -75,6 +75,7 @@ from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
+from gateway.mv.rewriting.owners_rights import OwnersRights
 from gateway.mv.rewriting.partly_stale import PartlyStale
 from gateway.mv.rewriting.proving import Prover
 from gateway.mv.rewriting.quarantine import Quarantine
@@ -149,6 +150,7 @@ from gateway.spark import probe
 from gateway.spark.client import Connection, EndpointSource, OneSession, ServerSession, SessionPool
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.owners import PROXY_USER_KEY, OwnerPools
 from gateway.spark.plan_texts import TextPlans
 from gateway.spark.plans import EnginePlans
 from gateway.spark.server_checks import OtherMetastore, ServerChecks
@@ -174,6 +176,8 @@ FENCE_SESSIONS = 2
 OBSERVATION_SESSIONS = 8
 """Concurrent observations of base tables: each lists files on all of Spark's cores, but some may only wait for storage
 that does not answer."""
+OWNERS_PLANNING = 2
+"""Sessions in which definitions are planned in the names of their owners."""
 REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
@@ -412,6 +416,18 @@ def counted(traffic: Traffic) -> Iterator[None]:
     traffic.connect_seconds.add(time.monotonic() - began)
 
 
+def _of_nobody(owner: str) -> SessionPool:
+    raise LookupError(f"The views of {owner} are not refreshed in the name of their owner.")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersAtSpark:
+    """Sessions of the owners of views."""
+
+    refreshing: OwnerPools = field(default_factory=lambda: OwnerPools(_of_nobody, 1))
+    planning: OwnerPools = field(default_factory=lambda: OwnerPools(_of_nobody, 1))
+
+
 @dataclass(frozen=True, slots=True)
 class AtSpark:
     """The gateway's own sessions at Spark."""
@@ -428,10 +444,11 @@ class AtSpark:
     epochs: SessionPool
     """The sessions of the fence: of one of several gateways, its own, in which nothing waits for it."""
     guard: StorageGuard = field(default_factory=lambda: StorageGuard("", ""))
+    owners: OwnersAtSpark = field(default_factory=OwnersAtSpark)
 
     @property
-    def pools(self) -> tuple[SessionPool, ...]:
-        each = self.probes, self.looks, self.refreshes, self.short
+    def pools(self) -> tuple[SessionPool | OwnerPools, ...]:
+        each = self.probes, self.looks, self.refreshes, self.short, self.owners.refreshing, self.owners.planning
         return each if self.epochs is self.short else (*each, self.epochs)
 
 
@@ -478,7 +495,19 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
     short = pool(METASTORE_SESSIONS, {}, outlet=outlet) if several else epochs
     looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL}, observation.LISTING_SETTINGS, outlet)
     probes, plans = pool(1, {}, outlet=outlet), plans_of(engine)
-    return AtSpark(spark, habits, refreshes, short, looks, probes, SparkMetastore(short), plans, fence, epochs, guard)
+    together = settings.refresh.max_concurrent
+    owners = OwnersAtSpark(
+        OwnerPools(
+            lambda owner: pool(together, {POOL: REFRESH_POOL, PROXY_USER_KEY: owner}, maintenance.STAGED, outlet),
+            together,
+        ),
+        OwnerPools(
+            lambda owner: pool(OWNERS_PLANNING, {PROXY_USER_KEY: owner}, outlet=outlet),
+            OWNERS_PLANNING,
+        ),
+    )
+    metastore = SparkMetastore(short)
+    return AtSpark(spark, habits, refreshes, short, looks, probes, metastore, plans, fence, epochs, guard, owners)
 
 
 def guard_of(settings: Settings, engine: SparkServer) -> StorageGuard:
@@ -595,6 +624,8 @@ class Refreshes:
     tasks: Tasks
     jobs: RefreshJobs
     scheduler: Scheduler
+    refreshers: RefreshersPlans
+    rights: ReadersRights
 
 
 def refreshed_views(
@@ -616,18 +647,41 @@ def refreshed_views(
         longest,
     )
     log = TaskLog(catalog, fence, spark.metastore, spark.looks)
-    sessions = RefreshSessions(spark.refreshes, surroundings)
+    sessions = RefreshSessions(spark.refreshes, spark.owners.refreshing, surroundings)
+    refreshers = RefreshersPlans(spark.plans, spark.short, spark.owners.planning, surroundings)
+    rights = ReadersRights(spark.plans, refreshers, surroundings, settings.access.rights_seconds)
+
+    def invoking(view: MaterializedView) -> list[MaterializedView]:
+        return catalog.invoking(view.views)
+
+    of_owners = OwnersRights(refreshers, rights, spark.owners.planning, invoking)
     preparation = Preparation(catalog, settlement, views.relations, views.confirmation, fence, sessions)
     lost = LostStorage(spark.metastore, fence, spark.habits)
     writer = Writer(sessions, versions.versions, versions.numbers, log, lost)
     publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes, views.storages)
     diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
-    executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress, increments)
+    executor = Executor(
+        preparation,
+        proposer,
+        writer,
+        publication,
+        diagnosis,
+        log,
+        progress,
+        increments,
+        of_owners.narrowed,
+    )
     limits = RefreshLimits(timeout=settings.refresh.timeout)
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
     jobs = RefreshJobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
-    return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler)
+    return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler, refreshers, rights)
+
+
+def _runs_as_owner(settings: Settings) -> bool:
+    """Whether views with SECURITY DEFINER are refreshed in the names of their owners."""
+    run_as = settings.refresh.run_as
+    return run_as == "owner" or (run_as == "auto" and settings.authentication.hand_on == "proxy_user")
 
 
 def own_statements(
@@ -646,6 +700,7 @@ def own_statements(
         spark.refreshes,
         rewrite_enabled=settings.rewrite.new_views,
         security=Security.INVOKER if settings.access.security == "invoker" else None,
+        runs_as_owner=_runs_as_owner(settings),
     )
     creation = Creation(
         catalog,
@@ -656,7 +711,7 @@ def own_statements(
         Introduction(catalog, settlement, metastore, fence, readers, tasks, jobs, dropping),
         dropping,
     )
-    view_settings = ViewSettings(catalog, settlement, metastore, fence, jobs)
+    view_settings = ViewSettings(catalog, settlement, metastore, fence, jobs, runs_as_owner=_runs_as_owner(settings))
     renaming = Renaming(catalog, settlement, metastore, fence, readers, tasks, names, rights)
     alteration = Alteration(catalog, settlement, fence, names, rights, view_settings, renaming)
     partitions = ViewPartitions(catalog, metastore, proposer)
@@ -704,8 +759,7 @@ def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Re
         spark.habits,
         enabled=settings.rewrite.partly_stale,
     )
-    refreshers = RefreshersPlans(spark.plans, spark.short, refreshes.surroundings)
-    rights = ReadersRights(spark.plans, refreshers, refreshes.surroundings, settings.access.rights_seconds)
+    refreshers, rights = refreshes.refreshers, refreshes.rights
 
     def below(view: MaterializedView) -> list[MaterializedView]:
         return views.catalog.invoking(view.views)

@@ -579,6 +579,13 @@ class Refresh:
     max_concurrent: int = _setting(
         4, "Refreshes that run at the same time. The limit leaves Spark room for the clients' queries.", _at_least(1)
     )
+    run_as: str = _setting(
+        "auto",
+        "In whose name the refreshes of new views with SECURITY DEFINER read rows: owner (as hive.server2.proxy.user, "
+        "which Spark must allow upstream.user; owners need the right to write the storage database), account "
+        '(upstream.user), or auto: owner with authentication.hand_on = "proxy_user", otherwise account.',
+        _one_of("auto", "owner", "account"),
+    )
     timeout: float = _setting(
         0.0, "Seconds after which a refresh, with all its retries, is cancelled at Spark. 0: never.", _at_least(0)
     )

@@ -60,6 +60,12 @@ class RefreshFailed(FreshgateError):
     sqlstate = "58000"
 
 
+class OwnerLost(RefreshFailed):
+    """A view cannot be refreshed in the name of its owner, whom Spark does not know any more."""
+
+    sqlstate = "28000"
+
+
 class LoginDenied(FreshgateError):
     """The gateway refuses a user's login. The message does not reveal whether the user exists."""
 

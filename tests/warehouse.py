@@ -19,16 +19,18 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from fake_spark import Answer, FakePlans, named
 
 from gateway import assembly
+from gateway.access_list import Principal
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.ports import OwnerRefused
 from gateway.mv.refresh.habits import Habits
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
@@ -190,6 +192,11 @@ def _describe(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     return [(json.dumps(described),)]
 
 
+def _columns(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
+    warehouse.thing(found)
+    return [("a", "bigint", None)]
+
+
 def _tables(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     if found[2] not in warehouse.databases:
         raise StatementFailed(f"[SCHEMA_NOT_FOUND] {found[2]}", "42704")
@@ -238,7 +245,7 @@ _STATEMENTS: list[tuple[str, Callable[[Warehouse, re.Match[str], Namespace], Row
     (r"EXPLAIN SELECT 1 FROM .* WHERE freshgate_version .*", _storage),
     (r"EXPLAIN .*", lambda *_: [("== Physical Plan ==",)]),
     (r"DESCRIBE QUERY .*", lambda *_: [("a", "bigint", None)]),
-    (rf"DESCRIBE TABLE {_NAME}", lambda *_: [("a", "bigint", None)]),
+    (rf"DESCRIBE (?:TABLE )?{_NAME}", _columns),
     (r"SELECT count\(\*\) .*", lambda *_: [(1,)]),
 ]
 
@@ -260,6 +267,10 @@ class Person:
     user: str
     namespace: Namespace
 
+    @property
+    def who(self) -> Principal:
+        return Principal(self.user)
+
     async def sql(self) -> WarehouseSession:
         return WarehouseSession(self.warehouse, self.namespace)
 
@@ -267,11 +278,38 @@ class Person:
         return self.namespace
 
 
-class House:
-    """The parts of a gateway over a warehouse, connected as the server connects them."""
+class WarehouseOwners:
+    """Implements `ports.OwnerSessions`. `texts`: what ran in the name of an owner."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
+        self.texts: list[tuple[str, str]] = []
+        self.refused: dict[str, str] = {}
+        """For whom Spark opens no session, and why."""
+
+    @contextlib.asynccontextmanager
+    async def session(self, owner: str, *, fresh: bool = False) -> AsyncIterator[WarehouseSession]:
+        if owner in self.refused:
+            raise OwnerRefused(owner, self.refused[owner])
+        yield _OwnersSession(self.warehouse, Namespace(), owner, self.texts)
+
+
+@dataclass(eq=False)
+class _OwnersSession(WarehouseSession):
+    owner: str
+    texts: list[tuple[str, str]]
+
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
+        self.texts.append((self.owner, sql))
+        return await super().run(sql, on_start=on_start)
+
+
+class House:
+    """The parts of a gateway over a warehouse, connected as the server connects them."""
+
+    def __init__(self, warehouse: Warehouse, settings: Settings | None = None, plans: Any = None) -> None:
+        self.warehouse = warehouse
+        self.owners = WarehouseOwners(warehouse)
 
         class NoEngine:
             address = Address("spark.example", 10000)
@@ -282,12 +320,14 @@ class House:
             def cancel_statement(self, statement: str) -> None:
                 pass
 
-        settings, engine, pool = Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
+        settings, engine, pool = settings or Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
         habits = Habits()
         spark = assembly.Spark(engine, settings.upstream, Traffic(), StorageGuard("", ""), habits)
         metastore = SparkMetastore(pool)
         fence = assembly.fence_of(settings, metastore)
-        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, FakePlans({}), fence, pool)
+        plans, owners = plans or FakePlans({}), cast(Any, self.owners)
+        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, plans, fence, pool)
+        at_spark = replace(at_spark, owners=assembly.OwnersAtSpark(owners, owners))
         self.views = assembly.known_views(settings, at_spark, lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)
         self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)

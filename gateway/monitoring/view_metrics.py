@@ -112,7 +112,7 @@ def damaged(catalog: Catalog) -> Metric:
         "1 for a materialized view with a missing or unreadable part, or whose stored rows were changed",
         labels=VIEW,
     )
-    changed = [entry.view.name for entry in catalog.entries() if entry.damage]
+    changed = [entry.view.name for entry in catalog.entries() if entry.changed_rows]
     for name in dict.fromkeys([*catalog.damaged, *changed]):
         found.add_metric([name.database, name.table], 1)
     return found

@@ -67,6 +67,24 @@ class ServiceSessions(Protocol):
         ...
 
 
+class OwnerRefused(Exception):
+    """Spark opens no session for the owner of a view."""
+
+    def __init__(self, owner: str, reason: str) -> None:
+        super().__init__(f"Spark opens no session for {owner}: {reason}")
+        self.owner = owner
+        self.reason = reason
+        """Spark's message."""
+
+
+class OwnerSessions(Protocol):
+    """Lends sessions of the owners of views."""
+
+    def session(self, owner: str, *, fresh: bool = False) -> AbstractAsyncContextManager[SqlSession]:
+        """`fresh`: as in `ServiceSessions.session`. Entering raises OwnerRefused."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class JobProgress:
     """The progress of one statement, over all of its jobs known so far. Later jobs add stages.

@@ -113,7 +113,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     policies, port = RowPolicies(directory), free_port()
     settings: dict[str, Any] = {"rewrite.canary": 0, "rewrite.partly_stale": "true"}
     settings |= {"access.rights_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
-    settings["versions.retention"] = 3600
+    settings |= {"versions.retention": 3600, "refresh.run_as": "owner", "access.administrators": "root"}
     spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
     spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
     log, audit = directory / "gateway.log", directory / "audit.jsonl"
@@ -316,3 +316,33 @@ def test_a_view_above_is_not_read_past_the_rights(place: Place, stored: list[tup
         rows(bob, f"CREATE MATERIALIZED VIEW {above} SECURITY INVOKER AS SELECT item, amount FROM {place.own}")
     assert len(place.ask(FREE, f"SELECT * FROM {above}")[0]) == len(stored)
     assert "has SECURITY INVOKER" in refusal(place, "ada", f"SELECT * FROM {above}")
+
+
+# --- SECURITY DEFINER ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owner", ["ada", pytest.param("cleo", marks=pytest.mark.thorough)])
+def test_a_view_shows_nobody_more_than_its_owner_may_read(place: Place, owner: str) -> None:
+    """At the first build, after each refresh, and after it was given to another user."""
+    name, day = f"rows.{owner}_{place.table}", "PARTITION BY (day) " if owner == "ada" else ""
+    text, named = (
+        f"SELECT region, item, amount, day FROM rows.{place.table}",
+        f"SELECT * FROM {name} ORDER BY amount, day",
+    )
+    defined = f"{text} ORDER BY amount, day"
+    with place.connect(owner) as cursor:
+        rows(cursor, f"CREATE MATERIALIZED VIEW {name} {day}AS {text}")
+        for user in (owner, FREE):
+            assert place.ask(user, named)[0] == place.truth(owner, defined)
+        for number in (1, 2):
+            rows(cursor, f"INSERT INTO rows.{place.table} PARTITION (day = 3) VALUES ({number}, {number}, 500)")
+            rows(cursor, f"REFRESH MATERIALIZED VIEW {name} AUTO")
+            assert place.ask(FREE, named)[0] == place.truth(owner, defined)
+        assert place.truth(owner, defined) != place.truth(FREE, defined)
+        with pytest.raises(OperationalError, match="Ask an administrator"):
+            rows(cursor, f"ALTER MATERIALIZED VIEW {name} OWNER TO {FREE}")
+    with place.connect("root") as root:
+        rows(root, f"ALTER MATERIALIZED VIEW {name} OWNER TO {FREE}")
+    assert place.ask(owner, named)[0] == place.truth(FREE, defined)
+    with place.connect(FREE) as free:
+        rows(free, f"DROP MATERIALIZED VIEW {name}")

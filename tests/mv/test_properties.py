@@ -85,7 +85,14 @@ bare_versions = st.builds(
     ),
     contents=contents,
 )
-versions = bare_versions.map(lambda version: replace(version, shown=replace(version.shown, number=version.number)))
+readers = st.tuples(words, st.booleans()) | st.just(("", False))
+versions = st.builds(
+    lambda version, reader: replace(
+        version, shown=replace(version.shown, number=version.number), read_as=reader[0], narrowed=reader[1]
+    ),
+    bare_versions,
+    readers,
+)
 columns = st.lists(words, max_size=2).map(tuple)
 schedules = st.builds(
     Schedule,
@@ -142,6 +149,7 @@ views = st.builds(
     listed=st.lists(st.builds(ListedColumn, words, st.none() | texts), max_size=2).map(tuple),
     clauses=clauses,
     owner=texts,
+    refreshed_as=texts,
     created_at=counts,
     tables=st.frozensets(names, max_size=4),
     schemas=st.dictionaries(names, schemas, max_size=3),

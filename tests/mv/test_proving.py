@@ -12,7 +12,7 @@ from record_plans import recorded
 from views import view_of
 
 from gateway.mv.model.view import MaterializedView, Version
-from gateway.mv.ports import Plans, SqlSession
+from gateway.mv.ports import OwnerRefused, Plans, SqlSession
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.proving import Prover, Reader
@@ -54,6 +54,15 @@ class OwnSessions:
         yield Session("UTC")
 
 
+class NoOwners:
+    """Spark knows no owner. Implements `ports.OwnerSessions`."""
+
+    @asynccontextmanager
+    async def session(self, owner: str, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        raise OwnerRefused(owner, "who?")
+        yield
+
+
 class PlansByUser:
     """Ada reads fewer rows than whoever refreshes; a session's name is its user. Implements `ports.Plans`."""
 
@@ -85,7 +94,7 @@ def prover_of(
 ) -> Prover:
     surroundings = Surroundings("pool", habits, FakeMetastore())
     times = now or [0.0]
-    refreshers = RefreshersPlans(plans, OwnSessions(), surroundings, lambda: times[0])
+    refreshers = RefreshersPlans(plans, OwnSessions(), NoOwners(), surroundings, lambda: times[0])
     rights = ReadersRights(plans, refreshers, surroundings, 100.0)
     return Prover(plans, surroundings, refreshers, rights, lambda _: below)
 

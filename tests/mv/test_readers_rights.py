@@ -20,7 +20,7 @@ from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from sql.mentioned import Mentioned
 from sql.proof import plan_json
 from sql.proof.plan import Plan
-from tests.mv.test_proving import OwnSessions, Session, utc
+from tests.mv.test_proving import NoOwners, OwnSessions, Session, utc
 
 SECONDS = 100.0
 ANYTHING = Mentioned(frozenset(), anything=True)
@@ -66,7 +66,7 @@ class Readers:
     def __init__(self) -> None:
         self.plans, self.now = Plans(), 0.0
         surroundings = Surroundings("pool", utc(), FakeMetastore())
-        refreshers = RefreshersPlans(self.plans, OwnSessions(), surroundings, lambda: self.now)
+        refreshers = RefreshersPlans(self.plans, OwnSessions(), NoOwners(), surroundings, lambda: self.now)
         self.rights = ReadersRights(self.plans, refreshers, surroundings, SECONDS, lambda: self.now)
         self.view: MaterializedView = replace(view_of(Version.whole(1, 1, 1, {})), settings={})
 

@@ -33,7 +33,7 @@ class Stage:
     def __init__(self, now: Snapshot) -> None:
         self.now = now
         self.disturbed = False
-        self.executor = Executor(None, self, None, self, None, None, None, self)  # type: ignore[arg-type]
+        self.executor = Executor(None, self, None, self, None, None, None, self, None)  # type: ignore[arg-type]
         self.defaults: dict[str, str] = {}
 
     async def look_anew(self, _: object) -> Inspection:

@@ -197,7 +197,7 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is not None and (entry.doubtful or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
-        if entry is not None and entry.damage:
+        if entry is not None and entry.changed_rows:
             return Freshness.UNKNOWN if entry.unexamined else Freshness.DAMAGED
         staleness = self.staleness(view_id)
         if staleness is None:

@@ -154,8 +154,13 @@ class Entry:
 
     @property
     def damage(self) -> str:
+        """Why nobody may read the stored rows of the current version, nor may a refresh use them; empty if they may."""
+        return self._damage or self._view.misread
+
+    @property
+    def changed_rows(self) -> str:
         """What differs between the stored rows of the current version and those that were published; empty if nothing
-        does. Nobody may read these rows, nor may a refresh use them."""
+        does."""
         return self._damage
 
     @property
@@ -291,6 +296,7 @@ class Entry:
             owner=after.owner,
             refreshers=after.refreshers,
             clauses=after.clauses,
+            refreshed_as=after.refreshed_as,
             job_since=after.job_since,
             current=current,
         )

@@ -105,6 +105,7 @@ def write_settings(view: MaterializedView) -> dict[str, str]:
     """What ALTER can change, except for the name."""
     return {
         **write_owner(view.owner),
+        **_text("refreshed_as", view.refreshed_as),
         **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
         **_text("properties", json.dumps(dict(view.properties))),
         **_text("comment", json.dumps(view.comment)),
@@ -261,6 +262,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
         ],
         **({} if version.contents.basis is None else {"basis": written_basis(version.contents.basis)}),
         **({} if version.files is None else {"files": astuple(version.files)}),
+        **({"read_as": [version.read_as, version.narrowed]} if version.read_as else {}),
     }
     return {
         # In pieces: json.dumps would hold the interpreter's lock, and so block the event loop, until it is done.
@@ -383,6 +385,7 @@ def read_view(
             refreshers=frozenset(
                 Grantee(GranteeKind(kind), name) for kind, name in json.loads(_optional(properties, "refreshers", "[]"))
             ),
+            refreshed_as=_optional(properties, "refreshed_as", ""),
             **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -394,6 +397,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
     record: dict[str, Any] = decoded(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
     ranges, hidden, *flagged = record.get("shown", [[[number, number]], []])
+    read_as, narrowed = record.get("read_as", ["", False])
     return Version(
         number=number,
         started_at=record["started_at"],
@@ -408,6 +412,8 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             {version: frozenset(keys) for version, keys in hidden},
             bool(flagged and flagged[0]),
         ),
+        read_as=read_as,
+        narrowed=narrowed,
         files=Fold(*files) if (files := record.get("files")) else None,
         contents=Contents(
             read_snapshot(followed) if (followed := record.get("followed")) else None,

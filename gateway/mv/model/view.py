@@ -128,6 +128,10 @@ class Version:
     contents: Contents = field(default=Contents())
     previous: int = NEVER_BUILT
     """The version that it replaced."""
+    read_as: str = ""
+    """The user in whose name Spark read the rows; empty: the gateway's account."""
+    narrowed: bool = False
+    """Whether Spark planned the definition otherwise for that user than for the gateway's account."""
     files: Fold | None = None
     """The files of all rows that it shows, when it was published; None if an earlier release published it."""
 
@@ -366,6 +370,16 @@ class MaterializedView:
     settings: Mapping[str, str] | None = None
     """The settings of the creator's session that Spark keeps with the definition. None if an earlier release created
     the view; then only Spark's definition has them."""
+    refreshed_as: str = ""
+    """The user in whose name refreshes read rows: the owner, or nobody if they read as the gateway's account."""
+
+    @property
+    def misread(self) -> str:
+        """Why nobody may be shown the stored rows: they were read with another user's rights. Empty if they may be."""
+        if not self.built or self.current.read_as == self.refreshed_as:
+            return ""
+        before, now = (each or "the gateway's account" for each in (self.current.read_as, self.refreshed_as))
+        return f"its rows were read as {before}, and its refreshes read as {now} since it was altered"
 
     def published(self, version: Version, reserved: int) -> MaterializedView:
         return replace(self, current=version, versions_reserved=reserved)

@@ -134,8 +134,10 @@ class Schemas:
     ) -> tuple[State, str]:
         if not view.built:
             return State.INIT, ""
-        if (entry := self._catalog.find(view.id)) is not None and entry.damage:
-            return State.DAMAGED, entry.damage
+        if (entry := self._catalog.find(view.id)) is not None and entry.changed_rows:
+            return State.DAMAGED, entry.changed_rows
+        if view.misread:
+            return State.INIT, view.misread
         changes = self._changes(view, today, found)
         return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
 

@@ -94,7 +94,7 @@ class StorageLooks:
             log.warning("cannot look at the stored rows of %s: %s", view.name, error or "it takes too long")
             if entry.unexamined:
                 return
-            damage = entry.damage
+            damage = entry.changed_rows
         if entry.examine(number, damage, began):
             self.found += 1
             self._tell(view, damage)

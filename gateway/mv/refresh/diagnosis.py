@@ -43,6 +43,8 @@ class Diagnosis:
             return error
         kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
         problem = f"The refresh of materialized view {view.name} failed; {kept}. "
+        if view.refreshed_as:
+            problem += f"It reads in the name of its owner {view.refreshed_as}. "
         cause = in_words_of(view.name, view.definition, str(error))
         if error.sqlstate in GONE:
             try:
@@ -55,6 +57,11 @@ class Diagnosis:
             # The view keeps the types that it was created with, so a wider type below may not fit.
             problem += f"What it reads has changed: {changes}. "
             advice = "Replace the view with CREATE OR REPLACE MATERIALIZED VIEW if its columns need other types."
+        if view.refreshed_as:
+            advice += (
+                f" If {view.refreshed_as} may not read this, or write the storage database, an administrator can give "
+                f"the view to another user: ALTER MATERIALIZED VIEW {view.name} OWNER TO user."
+            )
         # What is missing may exist when it is tried again.
         sqlstate = RefreshFailed.sqlstate if error.sqlstate in GONE else error.sqlstate
         return RefreshFailed(problem + advice, sqlstate=sqlstate, cause=cause)

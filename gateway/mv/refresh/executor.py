@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gateway.errors import FreshgateError, StatementFailed, Stopping, UpstreamLost
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import in_thread
 from gateway.mv.concurrency import beside, both
 from gateway.mv.freshness.entry import Entry
@@ -33,12 +33,16 @@ from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.publication import Publication, Unfit
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
-from gateway.mv.refresh.writing import Writer
+from gateway.mv.refresh.writing import RefreshRoom, Writer
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
+
+
+Narrowed = Callable[[MaterializedView], Awaitable[bool]]
+"""Whether Spark may show the user in whose name a view is refreshed other rows than the gateway's account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Executor:
         task_log: TaskLog,
         spark: StageProgress,
         increments: Increments,
+        narrowed: Narrowed,
     ) -> None:
         self._preparation = preparation
         self._proposer = proposer
@@ -81,6 +86,7 @@ class Executor:
         self._log = task_log
         self._spark = spark
         self._increments = increments
+        self._narrowed = narrowed
 
     async def run(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
         """Refreshes the task's view as `cause` asks. `make_fresh` makes the views below it fresh. Raises RefreshFailed
@@ -117,6 +123,8 @@ class Executor:
         before, began = await self._preparation.certain(entry), time.monotonic()
         reads = ExitStack()
         try:
+            narrowed = await self._is_narrowed(before, cause)
+            whole = narrowed or before.current.narrowed
             async with self._preparation.ready(entry, before, make_fresh) as ready:
                 # They may be replaced and due while Spark still reads them.
                 reads.enter_context(self._increments.reading(ready.view))
@@ -127,13 +135,14 @@ class Executor:
                 if cause.mends:
                     await self._writer.lost_storage.create(entry)
                 proposal = await self._proposer.propose(
-                    ready.view, before, cause, version, ready.session, plainly=plainly
+                    ready.view, before, cause, version, ready.session, plainly=plainly or whole, whole=whole
                 )
+                proposal = replace(proposal, narrowed=narrowed)
             if proposal.plan is None:
                 await self._nothing_to_do(run, ready.start, proposal)
                 return
-            async with self._writer.room(before, proposal.view) as session:
-                await self._execute(run, ready.start, proposal, proposal.plan, session)
+            async with self._writer.room(before, proposal.view) as room:
+                await self._execute(run, ready.start, proposal, proposal.plan, room)
         except (UpstreamLost, Stopping, Unfit):
             self._publication.discard(entry)
             raise
@@ -149,6 +158,20 @@ class Executor:
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
+    async def _is_narrowed(self, view: MaterializedView, cause: Cause) -> bool:
+        """Whether what is stored must not be mixed with what the owner is shown now: policies may have changed, and
+        apply to rows and partitions in ways that only a complete refresh follows."""
+        if not view.refreshed_as:
+            return False
+        narrowed = await self._narrowed(view)
+        if narrowed and view.complete and view.method_for(cause) is Method.INCREMENTAL:
+            raise RefreshFailed(
+                f"The materialized view {view.name} cannot be refreshed by rows: Spark shows its owner "
+                f"{view.refreshed_as} other rows of what it reads than the gateway's account. Use REFRESH COMPLETE.",
+                sqlstate="0A000",
+            )
+        return narrowed
+
     async def _nothing_to_do(self, run: Run, start: Start, proposal: RefreshProposal) -> None:
         """Records that the noted or observed changes do not affect what the view shows."""
         entry, current = run.entry, proposal.view.current
@@ -163,19 +186,19 @@ class Executor:
         run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def _execute(
-        self, run: Run, start: Start, proposal: RefreshProposal, plan: RefreshPlan, session: SqlSession
+        self, run: Run, start: Start, proposal: RefreshProposal, plan: RefreshPlan, room: RefreshRoom
     ) -> None:
         entry, view = run.entry, proposal.view
         self._writer.begin(entry)
         await self._plan_task(run, proposal, plan)
         run(f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
-        write = partial(self._writer.write, run, plan, session)
+        write = partial(self._writer.write, run, plan, room)
         disturbed = partial(entry.ledger.written_since, start.contains)
-        read = await self._written(view, plan, proposal.inspection, session, write, disturbed)
+        read = await self._written(view, plan, proposal.inspection, room.reader, write, disturbed)
         present, proposal = await self._proposer.present(view), replace(proposal, after=read.after)
         written = await self._publication.written(run, start, proposal, plan, present, read.basis)
-        await self._publication.publish(written, session)
+        await self._publication.publish(written, room.session)
 
     async def _written(
         self,
@@ -265,21 +288,23 @@ class Executor:
 
     async def first_write(
         self, view: MaterializedView, progress: Progress, report: Report, disturbed: Callable[[], bool]
-    ) -> tuple[Inspection, RefreshPlan, RowsRead]:
-        """Writes the rows of a new view's first version. Returns the observations made before that. `disturbed`:
-        whether anything was written to the base tables since this was called."""
+    ) -> tuple[Inspection, RefreshPlan, RowsRead, bool]:
+        """Writes the rows of a new view's first version. Returns the observations made before that, and whether Spark
+        shows its owner other rows than the gateway's account. `disturbed`: whether anything was written to the base
+        tables since this was called."""
+        narrowed = bool(view.refreshed_as) and await self._narrowed(view)
         # Observe just before, with no earlier observations: a change made before the rows are read must not count as
         # included, nor a change since an observation for another view.
         inspection = await self._proposer.look_anew(view)
         async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
             try:
-                plan, read = await self._first(view, inspection, progress, session, disturbed)
+                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=narrowed)
             except Unfit as unfit:
                 log.info("%s Building it plainly.", unfit)
                 # Otherwise rows of the first attempt would stay if there are none now.
                 await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
                 plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=True)
-        return inspection, plan, read
+        return inspection, plan, read, narrowed
 
     async def _first(
         self,

@@ -81,7 +81,7 @@ class Preparation:
             # What a client's statement removes while the rows are read makes the version doubtful, unless it had ended
             # before; clients need not ask for its end.
             await self._ask_for_writes(before.id)
-            async with self._sessions.of(before) as session:
+            async with self._sessions.reading(before) as session:
                 start = self._start_of(entry, present)
                 # Both waits may have been long. A later change of a name is an event that `start` does not contain.
                 known, present = present, await self._with_present_bases(entry, before)

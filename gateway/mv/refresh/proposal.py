@@ -49,6 +49,8 @@ class RefreshProposal:
     """Only named partitions are refreshed; nothing new is known about the others."""
     no_rows: bool = False
     """The base tables have changed, but none of the rows that the view reads."""
+    narrowed: bool = False
+    """As `Version.narrowed`."""
     after: Inspection | None = None
     """The base tables after the rows were written, if anything was written to them meanwhile."""
 

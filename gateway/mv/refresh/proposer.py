@@ -83,13 +83,17 @@ class Proposer:
         session: SqlSession,
         *,
         plainly: bool = False,
+        whole: bool = False,
     ) -> RefreshProposal:
         """`view` has what the definition reads now, `before` what it read at its last refresh. `plainly`: Spark reads
-        the definition view, so that whatever its tables are then is right, and no refresh by rows can follow. Raises
-        what Spark raises, and RefreshFailed if the cause allows only a refresh by rows."""
+        the definition view, so that whatever its tables are then is right, and no refresh by rows can follow. `whole`:
+        if anything has changed, everything has. Raises what Spark raises, and RefreshFailed if the cause allows only a
+        refresh by rows."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         for _ in range(LOOKS_MAX):
-            proposal = await self._propose(view, before, cause, version, session, inspection, plainly=plainly)
+            proposal = await self._propose(
+                view, before, cause, version, session, inspection, plainly=plainly, whole=whole
+            )
             if not proposal.compares:
                 return proposal
             again = await self.look_anew(view)
@@ -114,11 +118,14 @@ class Proposer:
         inspection: Inspection,
         *,
         plainly: bool,
+        whole: bool = False,
     ) -> RefreshProposal:
         view = replace(view, followed=await self._inspector.followed(view, before, inspection))
         size = inspection.partitions + view.current.partitions
         seen = await inspection.drift(view)
-        found = _found(view, before, cause, seen)
+        found = _found(view, before, replace(cause, complete=True, partitions=()) if whole else cause, seen)
+        if whole and seen.none and not cause.demand:
+            found = seen
         single = bool(cause.partitions) and view.followed is not None and not found.unobserved
         # If nothing was written yet, nothing can have changed: single partitions can be written next to none or some.
         single = single and not (_moved(view, before) if not view.complete else found.wholly)

@@ -112,6 +112,7 @@ class Publication:
             contents = contents.doubtful(plan.version)
         previous = run.entry.view.current.number
         version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
+        version = replace(version, read_as=proposal.view.refreshed_as, narrowed=proposal.narrowed)
         replaces = plan.chosen.everything and isinstance(plan.source, Recomputed)
         began = self._storages.now()
         files = await self._storages.mark(run.entry, version.shown, alone=replaces)

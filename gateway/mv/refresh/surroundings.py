@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, OwnerLost
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Rows, ServiceSessions, SqlSession
+from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, OwnerRefused, OwnerSessions, Rows, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import COMMIT_PROTOCOL, SPARKS_OWN, TIME_ZONE, Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
@@ -161,12 +161,46 @@ def _same(one: str, other: str) -> bool:
 class RefreshSessions:
     """Provides the sessions in which refreshes run, each with the settings of its view."""
 
-    def __init__(self, sessions: ServiceSessions, surroundings: Surroundings) -> None:
+    def __init__(self, sessions: ServiceSessions, owners: OwnerSessions, surroundings: Surroundings) -> None:
         self._sessions = sessions
+        self._owners = owners
         self._surroundings = surroundings
 
     @asynccontextmanager
     async def of(self, view: MaterializedView, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
-        """`fresh`: as in `ServiceSessions.session`. Raises what Spark raises."""
+        """A session of the gateway's account. `fresh`: as in `ServiceSessions.session`. Raises what Spark raises."""
         async with self._sessions.session(fresh=fresh) as session, self._surroundings.of(view, session):
             yield session
+
+    @asynccontextmanager
+    async def reading(
+        self, view: MaterializedView, session: SqlSession | None = None, *, fresh: bool = False
+    ) -> AsyncIterator[SqlSession]:
+        """A session of the user in whose name the view's rows are read. `session`: one of `of`, which serves if that is
+        the gateway's account. Raises OwnerLost, and what Spark raises."""
+        if not view.refreshed_as:
+            if session is not None:
+                yield session
+                return
+            async with self.of(view, fresh=fresh) as own:
+                yield own
+            return
+        try:
+            async with (
+                self._owners.session(view.refreshed_as, fresh=fresh) as own,
+                self._surroundings.of(view, own),
+            ):
+                yield own
+        except OwnerRefused as error:
+            raise owner_lost(view, error) from error
+
+
+def owner_lost(view: MaterializedView, error: OwnerRefused) -> OwnerLost:
+    """The error of a refresh in the name of an owner whom Spark does not know any more."""
+    kept = f"Version {view.current.number} stays published" if view.built and not view.misread else "It has no rows"
+    return OwnerLost(
+        f"The materialized view {view.name} cannot be refreshed as its owner {error.owner}, for whom Spark opens no "
+        f"session. {kept}. If {error.owner} has left, an administrator can give the view to another user: ALTER "
+        f"MATERIALIZED VIEW {view.name} OWNER TO user.",
+        cause=error.reason,
+    )

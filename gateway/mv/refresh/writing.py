@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
@@ -19,6 +20,16 @@ from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.version_numbers import VersionNumbers
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRoom:
+    """The sessions of a refresh."""
+
+    session: SqlSession
+    """It publishes."""
+    reader: SqlSession
+    """It reads and writes rows, in the name of the user whose rights decide which."""
 
 
 class Writer:
@@ -39,28 +50,32 @@ class Writer:
         self._log = task_log
 
     @asynccontextmanager
-    async def room(self, before: MaterializedView, view: MaterializedView) -> AsyncIterator[SqlSession]:
-        """A session in which one more version of `before` may be written, reading what `view` reads. Raises
-        RefreshFailed if too many versions are kept."""
+    async def room(self, before: MaterializedView, view: MaterializedView) -> AsyncIterator[RefreshRoom]:
+        """Sessions in which one more version of `before` may be written, reading what `view` reads. Raises
+        RefreshFailed if too many versions are kept, and OwnerLost."""
         # Wait without a session: what is waited for, and refreshes of other views, may need one.
         await self._versions.make_room(before)
-        async with self._sessions.of(before, fresh=view.calls_functions) as session:
-            yield session
+        fresh = view.calls_functions
+        async with (
+            self._sessions.of(before, fresh=fresh) as session,
+            self._sessions.reading(before, session, fresh=fresh) as reader,
+        ):
+            yield RefreshRoom(session, reader)
 
     def begin(self, entry: Entry) -> None:
         """Marks the rows of the next version as being written."""
         entry.begin_writing(self.numbers.take(entry.view))
 
-    async def write(self, run: Run, plan: RefreshPlan, session: SqlSession) -> None:
+    async def write(self, run: Run, plan: RefreshPlan, room: RefreshRoom) -> None:
         """Writes the plan's version. Raises what Spark raises, and RefreshFailed if the versions take too much room."""
-        await self.numbers.reserve(run.entry, plan.version, session)
-        async for step in _steps(plan, run.progress, session):
+        await self.numbers.reserve(run.entry, plan.version, room.session)
+        async for step in _steps(plan, run.progress, room.reader):
             self._log.wrote(run.entry, run.number, step.partitions)
         await self._versions.check_size(run.entry.view)
 
     def first_room(self, view: MaterializedView) -> AbstractAsyncContextManager[SqlSession]:
         """A session for the first version of a new view."""
-        return self._sessions.of(view, fresh=view.calls_functions)
+        return self._sessions.reading(view, fresh=view.calls_functions)
 
     async def write_first(self, plan: RefreshPlan, progress: Progress, session: SqlSession) -> None:
         """Writes the first version of a new view. Raises what Spark raises."""

@@ -19,12 +19,9 @@ from gateway.errors import FreshgateError
 from gateway.mv.model.view import MaterializedView, Schema
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
+from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of, equal
 from sql.mentioned import Mentioned
 from sql.names import TableName
-from sql.proof.alike import alike
-from sql.proof.checker import NotProved, prove
-from sql.proof.plan import Plan
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +119,7 @@ class ReadersRights:
         async with reader() as session, self._surroundings.computing(view, session), self._plans.of(session) as name:
             read = await self._plans.optimized(name, text)
         refreshed = await self._refreshers.of(view)
-        return "" if await asyncio.to_thread(_same, read, refreshed.plan) else RIGHTS_DIFFER
+        return "" if await asyncio.to_thread(equal, read, refreshed.plan) else RIGHTS_DIFFER
 
     def _keep(self, key: tuple[str, str], found: _KnownRights) -> None:
         self._kept.pop(key, None)
@@ -135,7 +132,3 @@ class ReadersRights:
         self._forgotten += 1
         for key in [key for key, kept in self._kept.items() if any(map(named.includes, kept.tables))]:
             del self._kept[key]
-
-
-def _same(read: Plan, refreshed: Plan) -> bool:
-    return alike(read, refreshed) or not isinstance(prove(read, refreshed), NotProved)

@@ -6,22 +6,31 @@ alike.
 
 Spark pads a text that is compared with a CHAR, but none that is compared with a STRING. So a view whose storage has
 STRING for CHAR, as other table formats do, has other rows than its definition where a query compares.
+
+Tests: `test_proving`, `test_owners`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 from gateway.mv.model.view import MaterializedView, Schema
-from gateway.mv.ports import Plans, ServiceSessions, SqlSession
-from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.ports import OwnerRefused, OwnerSessions, Plans, PlanUnavailable, ServiceSessions, SqlSession
+from gateway.mv.refresh.surroundings import Surroundings, owner_lost
 from sql.mentioned import Mentioned
 from sql.names import TableName
+from sql.proof.alike import alike
+from sql.proof.checker import NotProved, prove
 from sql.proof.plan import Plan
+
+log = logging.getLogger(__name__)
 
 KEPT_SECONDS = 60.0
 """How long a plan is used: for the shapes of a dashboard that come together."""
@@ -51,39 +60,48 @@ class _Kept:
 
 
 class RefreshersPlans:
-    """Plans in sessions of the account that refreshes."""
+    """Plans in sessions of the user in whose name each view is refreshed."""
 
     def __init__(
         self,
         plans: Plans,
         sessions: ServiceSessions,
+        owners: OwnerSessions,
         surroundings: Surroundings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plans = plans
         self._sessions = sessions
+        self._owners = owners
         self._surroundings = surroundings
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        """By the view's id and the text; the oldest first."""
+        """By the view's id, which is that of its definition, and the user; the oldest first."""
         self._forgotten = 0
         """Increases whenever a plan that is being made may be outdated."""
 
+    async def narrowed(self, view: MaterializedView) -> bool:
+        """Whether the definition has, or may have, other rows for the user in whose name the view is refreshed than for
+        the gateway's account. Raises what Spark raises."""
+        if not view.refreshed_as:
+            return False
+        try:
+            # A new view does not exist under its name yet, and its columns are those of its definition.
+            own, of_account = [
+                await self._made(each, compared=False) for each in (view, replace(view, refreshed_as=""))
+            ]
+        except PlanUnavailable as error:
+            log.info("%s: plans cannot be compared, so that it is recomputed: %s", view.name, error)
+            return True
+        return not await asyncio.to_thread(equal, own.plan, of_account.plan)
+
     async def of(self, view: MaterializedView) -> Refreshed:
         """Raises PlanUnavailable, and what Spark raises."""
-        text = all_of(view.definition.quoted)
-        key, now, asked_after = (view.id, text), self._clock(), self._forgotten
+        key, now, asked_after = (view.id, view.refreshed_as), self._clock(), self._forgotten
         known = self._kept.get(key)
         if known is not None and now - known.at < KEPT_SECONDS and known.schemas == view.schemas:
             return known.found
-        # A session that makes texts is changed by that.
-        async with (
-            self._sessions.session(fresh=not self._plans.in_place) as session,
-            self._surroundings.computing(view, session),
-            self._plans.of(session) as name,
-        ):
-            unlike = await _unlike(session, view)
-            found = Refreshed(await self._plans.optimized(name, text), unlike)
+        found = await self._made(view)
         self._kept.pop(key, None)
         if asked_after != self._forgotten:
             return found
@@ -91,6 +109,30 @@ class RefreshersPlans:
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
         return found
+
+    async def _made(self, view: MaterializedView, *, compared: bool = True) -> Refreshed:
+        """`compared`: whether the stored columns are compared with the definition's."""
+        # A session that makes texts is changed by that.
+        async with (
+            self._session(view) as session,
+            self._surroundings.computing(view, session),
+            self._plans.of(session) as name,
+        ):
+            unlike = await _unlike(session, view) if compared else ""
+            return Refreshed(await self._plans.optimized(name, all_of(view.definition.quoted)), unlike)
+
+    @asynccontextmanager
+    async def _session(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
+        fresh = not self._plans.in_place
+        try:
+            async with (
+                self._owners.session(view.refreshed_as, fresh=fresh)
+                if view.refreshed_as
+                else self._sessions.session(fresh=fresh)
+            ) as session:
+                yield session
+        except OwnerRefused as error:
+            raise owner_lost(view, error) from error
 
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""
@@ -118,3 +160,8 @@ async def _unlike(session: SqlSession, view: MaterializedView) -> str:
 async def _columns(session: SqlSession, name: str) -> list[tuple[str, str]]:
     """Names and types of a view's columns. (In JSON, Spark describes CHAR as a string.)"""
     return [(str(column), str(kind)) for column, kind, *_ in (await session.run(f"DESCRIBE {name}")).rows]
+
+
+def equal(one: Plan, other: Plan) -> bool:
+    """Whether two plans of a definition have the same rows."""
+    return alike(one, other) or not isinstance(prove(one, other), NotProved)

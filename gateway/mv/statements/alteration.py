@@ -35,6 +35,7 @@ from sql.statement import (
     Refreshing,
     Rename,
     ReplaceWith,
+    Security,
     SetComment,
     SetOwner,
     SetProperties,
@@ -87,6 +88,8 @@ class Alteration:
                     return
                 raise error
             self._rights.check(caller.who, view, _ACTIONS.get(_verb(statement.change), "alter it"))
+            if isinstance(statement.change, SetOwner):
+                self._rights.check_gift(caller.who, view)
             entry = self._catalog.entry(view.id)
             match statement.change:
                 case Rename() if other is not None:
@@ -102,8 +105,17 @@ class ViewSettings:
     """Changes everything of a view except its names: properties, comment, owner and job."""
 
     def __init__(
-        self, catalog: Catalog, settlement: Settlement, metastore: Metastore, fence: Fence, jobs: RefreshJobs
+        self,
+        catalog: Catalog,
+        settlement: Settlement,
+        metastore: Metastore,
+        fence: Fence,
+        jobs: RefreshJobs,
+        *,
+        runs_as_owner: bool = False,
     ) -> None:
+        """`runs_as_owner`: as for `Drafting`."""
+        self._runs_as_owner = runs_as_owner
         self._catalog = catalog
         self._settlement = settlement
         self._metastore = metastore
@@ -115,7 +127,7 @@ class ViewSettings:
         async with entry.lock:
             await self._fence.check_lately()
             before = entry.view
-            after = changed(before, change)
+            after = changed(before, change, runs_as_owner=self._runs_as_owner)
             if before.clauses.refreshing != after.clauses.refreshing:
                 self._jobs.check(after.name, after.clauses.refreshing)
                 after = self._jobs.changed(after)
@@ -198,8 +210,9 @@ def _other_name(change: Change, name: TableName) -> TableName | None:
     return None
 
 
-def changed(view: MaterializedView, change: Change) -> MaterializedView:
-    """The view with changed settings. Raises DefinitionRefused if a property to be removed does not exist."""
+def changed(view: MaterializedView, change: Change, *, runs_as_owner: bool = False) -> MaterializedView:
+    """The view with changed settings. `runs_as_owner`: as for `Drafting`. Raises DefinitionRefused if a property to be
+    removed does not exist."""
     match change:
         case SetProperties(pairs):
             return replace(view, properties={**view.properties, **dict(pairs)})
@@ -224,11 +237,13 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
             method = view.clauses.refreshing.method
             return replace(view, clauses=replace(view.clauses, refreshing=Refreshing(method)))
         case SetOwner(owner):
-            return replace(view, owner=owner)
+            return replace(view, owner=owner, refreshed_as=owner if view.refreshed_as else "")
         case SetComment(comment):
             return replace(view, comment=comment)
         case SetSecurity(security):
-            return replace(view, clauses=replace(view.clauses, security=security))
+            as_owner = runs_as_owner and security is Security.DEFINER
+            clauses = replace(view.clauses, security=security)
+            return replace(view, clauses=clauses, refreshed_as=view.owner if as_owner else "")
         case SetRefreshers(grantees, granted):
             return replace(view, refreshers=_refreshers(view, frozenset(grantees), granted=granted))
     raise ValueError(f"{change} changes names")

@@ -81,13 +81,14 @@ class Building:
         number, _ = self._log.begin(entry, cause)
         self._log.start(entry, number)
         disturbed = partial(entry.ledger.written_since, contains)
-        inspection, plan, read = await self._executor.first_write(view, progress, report, disturbed)
+        inspection, plan, read, narrowed = await self._executor.first_write(view, progress, report, disturbed)
         contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
         if entry.ledger.removed_since(contains):
             contents = contents.doubtful(1)
         began = self._storages.now()
         files = await self._storages.mark(entry, plan.shown(()))
         rest = {"contents": contents, "shown": plan.shown(()), "files": files}
+        rest |= {"read_as": view.refreshed_as, "narrowed": narrowed}
         version = Version.whole(1, started_at, _now_ms(), views, **rest)
         async with entry.lock:
             names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)

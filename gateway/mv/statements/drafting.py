@@ -113,17 +113,20 @@ class Drafting:
         *,
         rewrite_enabled: bool = False,
         security: Security | None = None,
+        runs_as_owner: bool = False,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`rewrite_enabled`: whether views take part in query rewriting whose CREATE does not say it. `security`: of
-        views whose CREATE does not say it."""
+        views whose CREATE does not say it. `runs_as_owner`: whether views with SECURITY DEFINER are refreshed in the
+        names of their owners."""
         self._catalog = catalog
         self._relations = relations
         self._inspector = inspector
         self._jobs = jobs
         self._metastore = metastore
         self._sessions = sessions
-        self._security = security
+        self._security = security or (Security.DEFINER if runs_as_owner else None)
+        self._runs_as_owner = runs_as_owner
         self._defaults = {view_properties.REWRITE: "true"} if rewrite_enabled else {}
         self._now_ms = now_ms
 
@@ -170,6 +173,7 @@ class Drafting:
         await self._check_deterministic(statement, name, stored_view, sources)
         now = self._now_ms()
         deferred = statement.clauses.deferred
+        security = statement.clauses.security or self._security
         replaced = self._catalog.named(name)
         view = MaterializedView(
             id=storage.table,
@@ -180,7 +184,7 @@ class Drafting:
             namespace=stored_view.namespace,
             columns=tuple(column for column, _ in stored_view.columns),
             listed=statement.columns,
-            clauses=replace(statement.clauses, security=statement.clauses.security or self._security),
+            clauses=replace(statement.clauses, security=security),
             owner=caller.user,
             created_at=now,
             tables=sources.tables,
@@ -194,6 +198,7 @@ class Drafting:
             current=Version.whole(NEVER_BUILT if deferred else 1, now, now, {}),
             versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
             settings=stored_view.settings,
+            refreshed_as=caller.user if self._runs_as_owner and security is Security.DEFINER else "",
             refreshers=frozenset() if replaced is None else replaced.refreshers,
         )
         return await self._partitioned(view, stored_view, caller)

@@ -57,6 +57,16 @@ class Rights:
         """Raises NotAllowed (42501) if the user may not do `action` ("drop it") to the view."""
         self.check_owner(who, view.owner, view.name, action)
 
+    def check_gift(self, who: Principal, view: MaterializedView) -> None:
+        """Raises NotAllowed (42501) if the user may not give the view to another one: refreshes in the name of the new
+        owner would show the readers of the view, whoever they are, what the new owner may read."""
+        if view.refreshed_as and not self.is_administrator(who):
+            raise NotAllowed(
+                f"The materialized view {view.name} is refreshed in the name of its owner, so {who} may not give it to "
+                f"another user. Ask an administrator of the gateway (access.administrators).",
+                sqlstate="42501",
+            )
+
     def may_refresh(self, who: Principal, view: MaterializedView) -> bool:
         """Whether the user may refresh the view, as its owner, as an administrator, or by GRANT."""
         return self.is_owner(who, view) or any(concerns(each, who) for each in view.refreshers)

@@ -232,6 +232,7 @@ def describe_extended(
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
         "Base Tables": ", ".join(base_names(catalog, view)),
         "Security": view.security.value,
+        "Refreshed As": view.refreshed_as or None,
         "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
         **_layout(view.clauses),
         "Storage Table": str(view.storage),

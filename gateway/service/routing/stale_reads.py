@@ -80,7 +80,7 @@ def wanted(catalog: Catalog, first: RefreshFirst, *, caches_listings: bool) -> W
             _inline(view, splices, wanted, catalog, caches_listings=caches_listings)
             continue
         if damage and surely and policy in {WhenStale.FAIL, WhenStale.SERVE}:
-            raise changed(view.name, damage)
+            raise changed(view.name, damage) if catalog.entry(view_id).changed_rows else _misread(view)
         # A view that was built in part is completed first, because it cannot be served yet.
         if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
             raise _not_fresh(view, staleness.reason)
@@ -154,6 +154,13 @@ def _splices(view: MaterializedView, facts: Facts) -> list[rewrite.Splice]:
         for mention in mentions
         for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
     ]
+
+
+def _misread(view: MaterializedView) -> NotFresh:
+    return NotFresh(
+        f"The materialized view {view.name} must be refreshed before it is read: {view.misread}. Run REFRESH "
+        f"MATERIALIZED VIEW {view.name}."
+    )
 
 
 def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:

@@ -15,6 +15,7 @@ from functools import partial
 from gateway.errors import FreshgateError, NotAllowed, NotFresh, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered
+from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.versions.kept import VersionLookup
@@ -140,6 +141,8 @@ class VersionReads:
             )
             for travel, view in found
         }
+        for _, view, version in travels.values():
+            _check_reader(view, version)
         read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
         try:
             await gathered(self._inspector.check_version(view, version) for _, view, version in travels.values())
@@ -228,6 +231,16 @@ class VersionReads:
             read = self._readers.begin(versions=[(view.id, view.current.number)])
             transaction.names[view.name] = view.id
             transaction.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
+
+
+def _check_reader(view: MaterializedView, version: Version) -> None:
+    """Raises NotAllowed if the rows of the version were read with another user's rights than the view has now."""
+    if version.number != NEVER_BUILT and version.read_as != view.refreshed_as:
+        raise NotAllowed(
+            f"Version {version.number} of the materialized view {view.name} is not shown any more: its rows were read "
+            f"in the name of {version.read_as or 'the gateway'}, before the view was altered. Read a later version.",
+            sqlstate="42501",
+        )
 
 
 async def _milliseconds(expression: str, view: MaterializedView, session: Session, texts: LongTexts) -> int:
