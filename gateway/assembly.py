@@ -28,6 +28,7 @@ from gateway.discovery.registration import Registration
 from gateway.discovery.zookeeper import ZooKeeper
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
+from gateway.limit_rules import LimitRules
 from gateway.login import exposure, methods
 from gateway.login.impersonation import Impersonation
 from gateway.loops import BackgroundTasks
@@ -126,6 +127,7 @@ from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
 from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.proof_sessions import ProofSessions
+from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.reads_of_views import ReadsOfViews
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
@@ -882,6 +884,7 @@ def serve(
         limits.sessions_per_user,
         limits.http_session_seconds,
         limits.connections,
+        quotas=Quotas(LimitRules(limits.rules)),
         on_end=audit.closed,
         cancel_jobs=engine.cancel_statement if healed.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,

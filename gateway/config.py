@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
 
-from gateway import access_list, upstream_url
+from gateway import access_list, limit_rules, upstream_url
 from gateway.checks import Check
 from gateway.checks import at_least as _at_least
 from gateway.checks import attribute_name as _attribute_name
@@ -632,8 +632,17 @@ class Limits:
     )
     sessions_per_user: int = _setting(
         1000,
-        "Open sessions of one user, so that a leaking connection pool cannot exhaust Spark's memory. 0: unlimited.",
+        "Open sessions of one user, so that a leaking connection pool cannot exhaust Spark's memory. A rule of "
+        "limits.rules that names the user takes precedence. 0: unlimited.",
         _at_least(0),
+    )
+    rules: tuple[str, ...] = _setting(
+        (),
+        "Most sessions, statements that run at a time, and statements that wait for them: WHO: sessions N, statements "
+        "N, queue N. WHO is a user, group:NAME, address:NETWORK or *; all whom it names have these numbers together, "
+        "or each of them with the word each: group:analysts each: sessions 20, statements 4, queue 10 "
+        "(docs/how-to/limits.md).",
+        limit_rules.problem_of,
     )
     statement_bytes: int = _setting(
         8388608,

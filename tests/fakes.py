@@ -276,14 +276,16 @@ class Site:
         result_bytes: int = 0,
         counted: int = 10,
         healing: Healing | None = None,
+        limits: tuple[str, ...] = (),
     ) -> None:
-        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries."""
+        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `limits`: limits.rules."""
         usual = Settings()
         settings = replace(
             usual,
             storage=replace(usual.storage, database=STORAGE),
             access=replace(usual.access, administrators=("root",), rights_seconds=100.0),
             rewrite=rewrite or Rewrite(wait=10, canary=0),
+            limits=replace(usual.limits, rules=limits),
         )
         audit, nothing = Audit(), cast(Any, SimpleNamespace())
         self.metastore = FakeMetastore()

@@ -29,7 +29,10 @@ ALLOWED = {
     "gateway.checks": set[str](),
     "gateway.access_list": set[str](),
     "gateway.networks": set[str](),
-    "gateway.config": {"gateway.access_list", "gateway.checks", "gateway.upstream_url"},
+    "gateway.limit_rules": {"gateway.access_list", "gateway.networks"},
+    "gateway.config": {
+        *("gateway.access_list", "gateway.checks", "gateway.limit_rules", "gateway.networks", "gateway.upstream_url")
+    },
     "gateway.arguments": set[str](),
     "gateway.removed_settings": {"gateway.upstream_url"},
     "gateway.settings_file": {
@@ -109,6 +112,7 @@ SHARED_NAMES = {"client", "command", "dialect", "terms"}
 and of SQLAlchemy. `terms`: of an expression in a proof, and of a change."""
 LEAVES = {
     "gateway.access_list",
+    "gateway.limit_rules",
     "gateway.networks",
     "gateway.config",
     "gateway.errors",

@@ -310,9 +310,17 @@ def test_a_progress_bar_is_full_only_at_the_end(percent: float | None, said: str
 # --- values --------------------------------------------------------------------------------------------
 
 
+def test_who_is_at_a_limit_is_shown() -> None:
+    about = {"limits_reached": "ada: 2 sessions (* each: sessions 2)"}
+    status = status_of([], [], [], about)
+    assert "At a limit: ada: 2 sessions (* each: sessions 2)" in text.render(status, NOW, Style(80), "here")
+    assert json_of(status, NOW)["limits_reached"] == about["limits_reached"]
+    assert "At a limit" not in "".join(text.render(status_of([], [], []), NOW, Style(80), "here"))
+
+
 def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
-    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard", "spark_servers"]
+    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard", "spark_servers", "limits_reached"]
     assert found["storage_guard"] is None
     assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
     weekly = found["views"][3]

@@ -13,6 +13,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from gateway.config import version
+from gateway.limit_rules import SESSIONS, STATEMENTS
 from gateway.monitoring import view_metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
@@ -27,6 +28,7 @@ from gateway.proxy.doorway import Doorway
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import StatementCounts
+from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.session import Sessions
 from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
@@ -138,6 +140,19 @@ def clients(listener: Listener, counts: StatementCounts, sessions: Sessions) -> 
     yield _counter("sessions_opened", "Opened sessions", counts.sessions)
     yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
     yield _gauge("operations", "Open operations", sessions.operations)
+    yield from _limits(sessions.quotas)
+
+
+def _limits(quotas: Quotas) -> Iterator[Metric]:
+    uses = list(quotas.uses())
+    yield _gauge("statements_waiting", "Statements that wait because of limits.rules", quotas.turns.waiting)
+    refused = CounterMetricFamily("freshgate_limit_refusals", "Refusals because of limits.rules", labels=["what"])
+    full = GaugeMetricFamily("freshgate_limits_full", "Numbers of limits.rules that are used up", labels=["what"])
+    for what in (SESSIONS, STATEMENTS):
+        refused.add_metric([what], sum(use.refused for use in uses if use.what == what))
+        full.add_metric([what], sum(use.is_full for use in uses if use.what == what))
+    yield refused
+    yield full
 
 
 def _connections(clients: int, traffic: Traffic) -> Iterator[Metric]:

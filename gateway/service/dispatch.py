@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,7 +16,7 @@ from gateway.errors import FreshgateError, UpstreamLost
 from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.progress import Lines
+from gateway.mv.refresh.progress import Lines, Report
 from gateway.service import elsewhere
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
@@ -29,7 +29,7 @@ from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, Moving, decided, failure
-from gateway.service.executions import Execution, Executions, follow
+from gateway.service.executions import Execution, Executions, enter, follow, lost
 from gateway.service.leadership import Leadership
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
@@ -95,6 +95,7 @@ class Dispatch:
         self._service = service
         self._healing = service.healing
         self._sessions = service.sessions
+        self._turns = service.sessions.quotas.turns
         self._audit = service.audit
         self._requests = service.audit.counts.requests
         self._executions = Executions(
@@ -218,7 +219,7 @@ class Dispatch:
         head = message.peek(outstanding)
         if head.name == "OpenSession":
             return failure(head, UpstreamLost("Spark does not answer. Try to connect again in a few seconds."))
-        return failure(head, _lost())
+        return failure(head, lost())
 
     def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
         self._answered()
@@ -287,7 +288,7 @@ class Dispatch:
         try:
             if not session.loss_reported:
                 session.loss_reported = True
-                raise _lost()
+                raise lost()
             await session.reopen()
         except FreshgateError as error:
             if call is not None:
@@ -341,9 +342,19 @@ class Dispatch:
         if refusal is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
+        if self._turns.active:
+            try:
+                turn = enter(self._turns, session, statement)
+            except FreshgateError as error:
+                statement.refuse(error)
+                return Answer(failure(head, error))
+            if turn is not None and turn.waits:
+                work = partial(self._executions.in_turn, execution, turn, self._service.own)
+                return self._execute_here(execution, work, confirms=True)
         if healing.lists_names(self._healing.show_tables, session.call, known):
             statement.taken_for_command()
-            return self._execute_own(execution, Own(ListNames(known.text)))
+            listed = Own(ListNames(known.text))
+            return self._execute_here(execution, partial(self._service.own.execute, listed, session))
         send = self._service.router.plain(session, known)
         if send is None:
             return self._considered(execution)
@@ -369,7 +380,7 @@ class Dispatch:
             raise
         if isinstance(way, Own):
             statement.taken_for_command()
-            return await self._execute_own(execution, way)
+            return await self._execute_here(execution, partial(self._service.own.execute, way, execution.session))
         underway = self._service.effects.begin(execution.session, sent(way))
         follow(statement, way)
         if isinstance(way, Send) and self._executions.key(execution, way) is None:
@@ -433,12 +444,19 @@ class Dispatch:
             return await self._executed(execution, underway.send, underway)
         return self._forward(execution, underway)
 
-    async def _execute_own(self, execution: Execution, own: Own) -> Answer:
+    async def _execute_here(
+        self, execution: Execution, work: Callable[[Report], Awaitable[Outcome]], *, confirms: bool = False
+    ) -> Answer:
+        """A statement that the gateway runs, or that waits here: the work gets the operation's log. `confirms`: whether
+        the client may only be told of its end by a gateway that leads."""
         operation = self._operation(execution)
         if isinstance(operation, Answer):
             return operation
-        report = execution.statement.listening(operation.report)
-        return await self._run(execution, operation, self._service.own.execute(own, execution.session, report))
+        answer = await self._run(execution, operation, work(execution.statement.listening(operation.report)))
+        leadership = self._service.leadership
+        if leadership is None or execution.call.run_async or not confirms:
+            return answer
+        return Answer(await leadership.confirmed(execution.head, answer.payload))
 
     async def _executed(self, execution: Execution, way: Sent, underway: Underway) -> Answer:
         """A statement that the gateway sends over the session's side connection, perhaps after a wait."""
@@ -604,7 +622,7 @@ class Dispatch:
             self._sessions.remove_operation(session, known_as)
             return Answer(reply.closed(head.name, head.seqid))
         session.loss_reported = True
-        return Answer(failure(head, _lost()))
+        return Answer(failure(head, lost()))
 
     def _close_forwarded(
         self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
@@ -742,10 +760,3 @@ def _gone(head: Head) -> Answer:
         "08007",
     )
     return Answer(failure(head, error))
-
-
-def _lost() -> UpstreamLost:
-    return UpstreamLost(
-        "Spark went away, and with it this session's current database, temporary views, settings and running "
-        "statements. Run the statement again: a new session is opened for it."
-    )

@@ -20,16 +20,18 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers import healing
 from gateway.service.clients.audit import Statement
-from gateway.service.clients.session import Session, Sessions
+from gateway.service.clients.quotas import StatementTurn, StatementTurns
+from gateway.service.clients.session import Session, Sessions, at_spark
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.operations import ends
-from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, timed_out
+from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, Outcome, timed_out
 from gateway.service.recording import record
 from gateway.service.results.recorded import Recorded
 from gateway.service.results.store import ResultStore
+from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects, Underway
-from gateway.service.routing.ways import FromView, QueryMissed, RefreshFirst, Send, Sent, sent
+from gateway.service.routing.ways import FromView, ListNames, Own, QueryMissed, RefreshFirst, Send, Sent, sent
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -184,6 +186,28 @@ class Executions:
 
     # --- statements that wait ----------------------------------------------------------------------
 
+    async def in_turn(self, execution: Execution, turn: StatementTurn, own: OwnStatements, report: Report) -> Outcome:
+        """Waits until the statement may run by the rules of limits.rules, then runs it. Raises FreshgateError."""
+        session, statement, began = execution.session, execution.statement, time.monotonic()
+        report(turn.why)
+        await turn.wait()
+        statement.waited(time.monotonic() - began)
+        if session.lost:
+            raise lost()
+        known = execution.known
+        try:
+            listed = healing.lists_names(self._healing.show_tables, session.call, known)
+            way = Own(ListNames(known.text)) if listed else await self._router.consider(session, known)
+        except FreshgateError as error:
+            statement.refuse(error)
+            raise
+        if isinstance(way, Own):
+            statement.taken_for_command()
+            return await own.execute(way, session, report)
+        underway = self._effects.begin(session, sent(way))
+        follow(statement, way)
+        return await self.after(execution.for_the_rest(began), way, underway, report)
+
     async def after(
         self, execution: Execution, way: Sent, underway: Underway, report: Report
     ) -> Recorded | ForwardedOperation:
@@ -322,6 +346,31 @@ class Executions:
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
 
+def enter(turns: StatementTurns, session: Session, statement: Statement) -> StatementTurn | None:
+    """The turn of a statement, which ends with it; None if no rule of limits.rules is about it. Raises LimitReached."""
+
+    async def ask() -> None:
+        await _ask_for_end(session, statement)
+
+    turn = turns.enter(session.who, session.peer, ask)
+    if turn is not None:
+        statement.holds(turn.end)
+    return turn
+
+
+async def _ask_for_end(session: Session, statement: Statement) -> None:
+    """Asks Spark whether the statement has ended: its client may not."""
+    running = (at_spark(each) for each in list(session.operations.values()))
+    own = next((each for each in running if each is not None and each.statement is statement), None)
+    if own is None or own.ended or own.lost or session.over or session.lost:
+        return
+    try:
+        async with session.spare() as side:
+            ends.status_seen(own, await side.forward(request.operation_status(own.handle)))
+    except (FreshgateError, WireError) as error:
+        log.info("Spark could not be asked whether a statement of %s has ended: %s", session.user, error)
+
+
 def follow(statement: Statement, way: Sent) -> None:
     """The statement goes this way."""
     send = sent(way)
@@ -339,3 +388,10 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
         return payload
     left = call.query_timeout_seconds - int(time.monotonic() - began)
     return message.with_query_timeout(payload, max(left, 1))
+
+
+def lost() -> UpstreamLost:
+    return UpstreamLost(
+        "Spark went away, and with it this session's current database, temporary views, settings and running "
+        "statements. Run the statement again: a new session is opened for it."
+    )

@@ -114,6 +114,8 @@ class Status:
     """The one that leads first; empty: not reported."""
     servers: str | None = None
     """The state of each of several Spark servers. None: there is one, or it is not reported."""
+    limits_reached: str | None = None
+    """Who is at a limit, as far as the user may know."""
 
     @property
     def next(self) -> tuple[View, ...]:
@@ -142,6 +144,7 @@ def status_of(
         _text(about, "storage_guard_reason"),
         tuple(map(_member, gateways)),
         _text(about, "spark_servers"),
+        _text(about, "limits_reached"),
     )
 
 
@@ -174,6 +177,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
         ],
         "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
         "spark_servers": status.servers,
+        "limits_reached": status.limits_reached,
     }
 
 

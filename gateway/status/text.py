@@ -82,6 +82,8 @@ def render(status: Status, now: datetime, style: Style, source: str) -> list[str
         shown.append(_cut(_guard(status), style))
     if status.servers is not None:
         shown.append(_cut(f"Spark servers: {plain(status.servers)}", style))
+    if status.limits_reached is not None:
+        shown.append(_cut(f"At a limit: {plain(status.limits_reached)}", style))
     if len(status.gateways) > 1 or any(each.role != LEADER for each in status.gateways):
         room = None if height is None else max(ROOM_MIN, height // 4)
         lines = [_gateway_line(each, now) for each in status.gateways]

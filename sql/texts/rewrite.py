@@ -91,7 +91,12 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
     return found
 
 
-OWN = frozenset({"materialized_views", "rewrites", "suggested_views", "statements", "reads", "gateway", "gateways"})
+OWN = frozenset(
+    {
+        *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits"),
+        *("gateway", "gateways"),
+    }
+)
 """The relations freshgate.…"""
 
 

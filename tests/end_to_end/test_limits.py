@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import time
@@ -55,6 +56,27 @@ def test_sessions_of_one_user_are_limited(start_gateway: Any) -> None:
         stack.enter_context(pyhive(gateway.host, gateway.port, user="eve"))
     with pyhive(gateway.host, gateway.port, user="ada") as cursor:
         assert rows(cursor, "SELECT 1") == [(1,)]
+
+
+def test_rules_limit_sessions_and_statements(start_gateway: Any) -> None:
+    """The long statement runs at Spark until it is cancelled; the one behind it waits, and then runs."""
+    rules = ["ada: sessions 2", "* each: statements 1, queue 1"]
+    gateway: Gateway = start_gateway(**{"limits.rules": json.dumps(rules)})
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(pyhive(gateway.host, gateway.port, user="ada")) for _ in range(2))
+        with pytest.raises(Exception, match=r"ada has 2 open sessions, and the rule 'ada: sessions 2'") as refusal:
+            stack.enter_context(pyhive(gateway.host, gateway.port, user="ada"))
+        assert "54000" in str(refusal.value)
+        one.execute("SELECT count(*) FROM range(1000000000000)", async_=True)
+        two.execute("SELECT 2", async_=True)
+        assert "Waiting for one of 1 statements that ada may run" in "\n".join(two.fetch_logs())
+        other = stack.enter_context(pyhive(gateway.host, gateway.port, user="eve"))
+        assert rows(other, "SELECT used, most, waiting FROM freshgate.limits WHERE who = 'ada'") == []
+        assert rows(other, "SELECT who, used FROM freshgate.limits WHERE what = 'statements'") == [("eve", 1)]
+        one.cancel()
+        finished = ttypes.TOperationState.FINISHED_STATE
+        wait_until(lambda: two.poll().operationState == finished, what="the second statement")
+        assert two.fetchall() == [(2,)]
 
 
 def test_a_long_statement_is_refused_and_the_session_stays_open(start_gateway: Any) -> None:

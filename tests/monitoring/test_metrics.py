@@ -19,7 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from views import view_of
 
 from gateway import assembly
-from gateway.errors import NotAllowed
+from gateway.access_list import Principal
+from gateway.errors import LimitReached, NotAllowed
+from gateway.limit_rules import LimitRules
 from gateway.monitoring import metrics
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.monitor import DoorMonitor, Monitor
@@ -39,6 +41,7 @@ from gateway.proxy.doorway import Doorway
 from gateway.proxy.leader_link import Trust
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
+from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.operations.operation import End
 from gateway.service.results.store import ResultStore
@@ -83,10 +86,15 @@ def catalog_of(count: int) -> Catalog:
 class Stage:
     """A gateway of which the metrics are read."""
 
-    def __init__(self, catalog: Catalog, audit: Audit | None = None, traffic: Traffic | None = None) -> None:
-        sessions = cast(
-            Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8, "by_server": lambda _: Counter(b=3)})()
-        )
+    def __init__(
+        self,
+        catalog: Catalog,
+        audit: Audit | None = None,
+        traffic: Traffic | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        counted = {"operations": 8, "by_server": lambda _: Counter(b=3), "quotas": quotas or Quotas()}
+        sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, **counted})())
         servers = [KnownServer(cast(Any, None), name) for name in "ab"]
         servers[1].is_up()
         self.tasks = _Tasks()
@@ -319,7 +327,13 @@ def test_every_count_is_shown() -> None:
     refused = audit.begin(session_of("a"), "p", Understood("SELECT 1"))
     refused.refuse(NotAllowed("no"))
     audit.login("eve", "p", NotAllowed("no"))
-    stage = Stage(catalog_of(1), audit, traffic)
+    quotas = Quotas(LimitRules(["eve: sessions 1"]))
+    places = Sessions(quotas=quotas)
+    places.reserve(Principal("eve"))
+    for _ in range(2):
+        with pytest.raises(LimitReached):
+            places.reserve(Principal("eve"))
+    stage = Stage(catalog_of(1), audit, traffic, quotas)
     rewrites = stage.rewrites
     rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
     rewrites.refused[WhyMissed.NOT_FRESH] = 26
@@ -327,6 +341,15 @@ def test_every_count_is_shown() -> None:
     samples = samples_of(stage.text())
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
+    limited = {
+        (name, labels[0][1]): value for (name, labels), value in samples.items() if name.startswith("freshgate_limit")
+    }
+    assert limited == {
+        ("freshgate_limit_refusals_total", "sessions"): 2,
+        ("freshgate_limit_refusals_total", "statements"): 0,
+        ("freshgate_limits_full", "sessions"): 1,
+        ("freshgate_limits_full", "statements"): 0,
+    }
     of_servers = [
         [samples[f"freshgate_spark_server_{what}", (("server", name),)] for what in ("up", "home", "sessions")]
         for name in "ab"
@@ -339,6 +362,7 @@ def test_every_count_is_shown() -> None:
         "rewrite_used_total": 24,
         "rewrite_failed_total": 25,
         "rewrite_saved_seconds_total": 27.5,
+        "statements_waiting": 0,
         "client_connections": 5,
         "client_connections_accepted_total": 1,
         "client_connections_refused_total": 2,
@@ -452,7 +476,7 @@ def test_the_end_of_a_session_has_a_cause() -> None:
         session = session_of(user)
         session.handle = Handle(bytes([number]) * 16, bytes(16))
         session.lost = True  # so that the session is not closed at Spark
-        sessions.add(session, sessions.reserve(user), loose=user == "web")
+        sessions.add(session, sessions.reserve(Principal(user)), loose=user == "web")
         return session
 
     async def scenario() -> None:

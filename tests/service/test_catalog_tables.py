@@ -47,8 +47,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("freshgate.materialized_views", catalog_tables.MATERIALIZED_VIEWS),
         ("freshgate.rewrites", catalog_tables.REWRITES),
         ("freshgate.suggested_views", catalog_tables.SUGGESTED_VIEWS),
-        ("freshgate.statements", activity_tables.STATEMENTS),
+        ("freshgate.statements", activity_tables.STATEMENT_COLUMNS),
         ("freshgate.reads", activity_tables.READS),
+        ("freshgate.limits", activity_tables.LIMITS),
         ("freshgate.gateways", catalog_tables.GATEWAYS),
     ],
 )

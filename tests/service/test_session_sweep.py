@@ -8,6 +8,7 @@ from typing import Any
 from raw_session import encoded
 from TCLIService import ttypes
 
+from gateway.access_list import Principal
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.sides import Sides
@@ -62,7 +63,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
             session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoUpstream(), 0.0))
             session.anchor(side)
             session.used -= 1.0  # so that the first sweep has them all
-            sessions.add(session, sessions.reserve("ada"), loose=True)
+            sessions.add(session, sessions.reserve(Principal("ada")), loose=True)
         async with asyncio.timeout(20):
             for side in sides:
                 await side.asked.wait()

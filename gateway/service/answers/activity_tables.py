@@ -1,4 +1,4 @@
-"""What happens at the gateway, as tables for queries: freshgate.statements and freshgate.reads."""
+"""What happens at the gateway, as tables for queries: freshgate.statements, freshgate.reads and freshgate.limits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.access_list import Principal
+from gateway.limit_rules import QUEUE, SESSIONS, STATEMENTS, UNLIMITED
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.read_counts import DAY_MS, DAYS_MAX, How
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.catalog_tables import Table, moment_text
+from gateway.service.clients.quotas import Use
 from gateway.service.clients.recent_statements import EndedStatement, RecentStatements
+from gateway.service.clients.session import Session
 from sql.names import TableName
 from sql.redaction import redact
 from sql.texts.literals import Value
@@ -21,6 +24,8 @@ from sql.texts.literals import Value
 WEEK = 7
 READS_ROWS_MAX = 10_000
 """Most rows of freshgate.reads in a query: they become part of its text."""
+REACHED_MAX = 20
+"""Most numbers in freshgate.gateway."""
 STATEMENT_CHARACTERS_MAX = 1_000_000
 """Most characters of freshgate.statements in a query, for the same reason. Those that ended last come first."""
 
@@ -43,7 +48,7 @@ class ActivityTables:
                     break
                 rows.append(self._statement(each))
             await turn.pause()
-        return Table(STATEMENTS, rows)
+        return Table(STATEMENT_COLUMNS, rows)
 
     def _statement(self, each: EndedStatement) -> tuple[Value, ...]:
         from_view = self.catalog.find(each.answered_from) if each.answered_from else None
@@ -79,6 +84,25 @@ class ActivityTables:
             await turn.pause()
         return Table(READS, rows)
 
+    def limits(self, session: Session) -> Table:
+        """freshgate.limits: how much is used of the numbers of limits.rules."""
+        return Table(LIMITS, [_limit(each) for each in self._uses(session)])
+
+    def limits_reached(self, session: Session) -> str:
+        """Who is at a limit, for freshgate.gateway."""
+        full = [each for each in self._uses(session) if each.is_full]
+        shown = [f"{each.bound.shown}: {each.used} {each.what} ({each.bound.rule.text})" for each in full[:REACHED_MAX]]
+        return "; ".join([*shown, *([f"and {len(full) - REACHED_MAX} more"] if len(full) > REACHED_MAX else [])])
+
+    def _uses(self, session: Session) -> list[Use]:
+        """The numbers of all users for an administrator, otherwise the session's own ones."""
+        quotas, who = session.quotas, session.who
+        if quotas is None:
+            return []
+        own = {bound for what in (SESSIONS, STATEMENTS) for bound in quotas.rules.bounds(what, who, session.peer)}
+        everything = self.rights.is_administrator(who)
+        return [each for each in quotas.uses() if everything or each.bound in own]
+
     def _reads(self, entry: Entry, *, everything: bool) -> tuple[Value, ...]:
         name, reads, today = entry.view.name, entry.reads, self.now_ms() // DAY_MS
         return (
@@ -97,6 +121,21 @@ class ActivityTables:
         )
 
 
+def _limit(use: Use) -> tuple[Value, ...]:
+    queue = use.bound.rule.limit(QUEUE) if use.what == STATEMENTS else None
+    return (
+        use.bound.rule.text,
+        use.bound.shown,
+        use.what,
+        use.used,
+        use.bound.most,
+        use.waiting,
+        None if queue in (None, UNLIMITED) else queue,
+        use.refused,
+        use.is_full,
+    )
+
+
 def at_spark(each: EndedStatement) -> bool:
     """Whether Spark has run it."""
     return not each.from_memory and each.taken_for not in ("command", "refused")
@@ -110,7 +149,7 @@ def _strings(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, "STRING") for name in names)
 
 
-STATEMENTS = (
+STATEMENT_COLUMNS = (
     ("statement", "BIGINT"),
     ("start_time", "TIMESTAMP"),
     *_strings("user_name", "account", "client", "session", "taken_for", "outcome"),
@@ -131,4 +170,13 @@ READS = (
     ("last_read_time", "TIMESTAMP"),
     ("users", "BIGINT"),
     ("user_names", "STRING"),
+)
+LIMITS = (
+    *_strings("rule", "who", "what"),
+    ("used", "BIGINT"),
+    ("most", "BIGINT"),
+    ("waiting", "BIGINT"),
+    ("queue", "BIGINT"),
+    ("refused", "BIGINT"),
+    ("is_full", "BOOLEAN"),
 )

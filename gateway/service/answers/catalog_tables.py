@@ -67,11 +67,14 @@ class About:
     spark_version: str | None
     spark_servers: str | None = None
     """The state of each of several Spark servers."""
+    limits_reached: str = ""
+    """Who is at a limit of limits.rules, as far as the user may know."""
 
     @property
     def table(self) -> Table:
         guard = self.storage_guard, self.storage_guard_reason
-        return Table(ABOUT, [(self.storage_database, *guard, self.spark_version, self.spark_servers)])
+        versions = self.spark_version, self.spark_servers
+        return Table(ABOUT, [(self.storage_database, *guard, *versions, self.limits_reached or None)])
 
 
 class BadArguments(FreshgateError):
@@ -505,6 +508,7 @@ ABOUT = (
     ("storage_guard_reason", "STRING"),
     ("spark_version", "STRING"),
     ("spark_servers", "STRING"),
+    ("limits_reached", "STRING"),
 )
 GATEWAYS = (
     *_strings("address", "role"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -130,6 +130,7 @@ class Statement:
         "_mentions",
         "_namespace",
         "_number",
+        "_on_end",
         "_operation",
         "_peer",
         "_refreshed",
@@ -169,8 +170,15 @@ class Statement:
         self._operation: Handle | None = None
         self._spark_operation: Handle | None = None
         self._sqlstate = self._error = ""
+        self._on_end: Callable[[], object] = bool
 
     # --- execution ---------------------------------------------------------------------------------
+
+    def holds(self, place: Callable[[], object]) -> None:
+        """`place` is called when the outcome is known, or at once if it is."""
+        if self.ended:
+            place()
+        self._on_end = place
 
     def enter(self) -> None:
         """Log lines of this task, and of the tasks that it starts, now contain the statement's origin."""
@@ -280,6 +288,7 @@ class Statement:
     def _finish(self, outcome: Outcome) -> None:
         if not self.ended:
             self.ended = True
+            self._on_end()
             self._audit.finished(self, outcome, time.monotonic() - self._began)
 
     @property

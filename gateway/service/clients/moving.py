@@ -142,7 +142,7 @@ class LooseSessions:
         session.arrive(each.state, seconds)
         self._audit.opened()
         self._sessions.taken_over.add(session.account)
-        self._sessions.add(session, self._sessions.place_for(each.user, loose=True), loose=True)
+        self._sessions.add(session, self._sessions.place_for(session.who, session.peer, loose=True), loose=True)
         if not ticket.yielded:
             for running in each.state.running:
                 self._background.begin(end_operation(session, running))

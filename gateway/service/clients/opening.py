@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from gateway.access_list import Principal
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
@@ -75,10 +76,8 @@ class Opening:
         """In whose name the client acts, if the URL of the HTTP transport says so."""
         self.login = Login("", "", NOSASL)
         """The last login: without SASL, each session of a connection may belong to another user."""
-        self._user = ""
+        self._who = Principal("")
         """As whom the last session was requested: the login's user, or another one in whose name that acts."""
-        self._groups: frozenset[str] = frozenset()
-        """That user's."""
         self.users: set[str] = set()
         """The logins whose handles work on this connection."""
         self._mine: list[Session] = []
@@ -190,12 +189,12 @@ class Opening:
             _check_length(payload)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
-        self.login, self._user, self._groups = login, user, groups
+        self.login, self._who = login, Principal(user, groups)
         payload = self._handover.open_session(login, payload, user)
         if self._over_http or self._handover.mechanism == HTTP or self.moves:
             return self._open_apart(call, payload)
         try:
-            place = self._place = self._sessions.reserve(user)
+            place = self._place = self._sessions.reserve(Principal(user, groups), self.peer)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
         return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
@@ -258,7 +257,7 @@ class Opening:
         belong to connections. A Spark with transport http would also keep a session whose client has gone."""
         try:
             # Reserved only here, because a task that is cancelled before it runs would never free the place.
-            place = self._sessions.reserve(self._user, loose=self._over_http)
+            place = self._sessions.reserve(self._who, self.peer, loose=self._over_http)
             try:
                 side = await self._connected()
             except BaseException:  # Including cancellation.
@@ -336,9 +335,9 @@ class Opening:
         login = self._handover.login(self.login)
         self._audit.opened()
         elsewhere = self._sessions.leads_elsewhere
-        session = Session(handle, protocol, self._user, login, call, payload, self._sides, elsewhere)
+        session = Session(handle, protocol, self._who.name, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
-        session.groups = self._groups
+        session.groups = self._who.groups
         session.continuity.came_as, session.continuity.loose = self.login, self._over_http
         session.continuity.moves = self.moves or (self._over_http and self._stands is not None)
         session.tied = session.continuity.ties = self._handover.mechanism != HTTP
@@ -389,7 +388,7 @@ class Opening:
             session.continuity.moves = self.moves
             session.arrive(each.state)
             self._audit.opened()
-            self._sessions.add(session, self._sessions.place_for(each.user))
+            self._sessions.add(session, self._sessions.place_for(session.who, session.peer))
             self._mine.append(session)
             for running in each.state.running:
                 self._background.begin(end_operation(session, running))

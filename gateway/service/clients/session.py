@@ -11,16 +11,19 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from gateway import loops
 from gateway.access_list import Principal
 from gateway.errors import FreshgateError, LimitReached, StatementFailed, Stopping, UpstreamLost
+from gateway.limit_rules import SESSIONS, Bound
 from gateway.mv.ports import SqlSession
 from gateway.service.clients import transaction
 from gateway.service.clients.pending_statement import PendingStatement, settle
+from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
@@ -63,7 +66,7 @@ _LOOSE = "http"
 class SessionPlace:
     """A session's place within the limits: counted in each counter under its key, from OpenSession to its end."""
 
-    def __init__(self, *counted: tuple[Counter[str], str]) -> None:
+    def __init__(self, *counted: tuple[Counter[Any], Hashable]) -> None:
         self._counted = counted
         self._taken = True
         for counter, key in counted:
@@ -117,6 +120,8 @@ class Session:
 
     at = ""
     """The name of the server at which it is, if there are several."""
+    quotas: Quotas | None = None
+    """The numbers that it counts in."""
     groups: frozenset[str] = frozenset()
     """The groups of `user`, as they were when it was opened."""
 
@@ -512,7 +517,8 @@ class Sessions:
     `per_user_max`: most sessions of a user that are open or being opened; 0: unlimited. A loose session does not end
     with a client's connection, and has its own connection to Spark. `loose_seconds`: how long it may be unused; 0:
     unlimited. `loose_max`: most loose sessions; 0: unlimited. `operations_max`: most open operations of one session, so
-    that a client that closes none cannot exhaust memory; 0: unlimited.
+    that a client that closes none cannot exhaust memory; 0: unlimited. `quotas`: the rules of limits.rules; one about
+    a user's sessions takes precedence over `per_user_max`.
     """
 
     def __init__(
@@ -521,6 +527,7 @@ class Sessions:
         loose_seconds: float = 0.0,
         loose_max: int = 0,
         operations_max: int = 10_000,
+        quotas: Quotas | None = None,
         *,
         on_end: Callable[[Session], None] = lambda _: None,
         cancel_jobs: Callable[[str], None] = lambda _: None,
@@ -537,6 +544,7 @@ class Sessions:
         self._loose: dict[bytes, Session] = {}
         self._of_user: Counter[str] = Counter()
         self._of_all: Counter[str] = Counter()
+        self.quotas = quotas if quotas is not None else Quotas()
         self._sweeper = loops.Loop("sweep of sessions", self._sweep)
         self._ending_later = 0
         self.shared = SharedViews()
@@ -561,14 +569,20 @@ class Sessions:
         """The number of open operations in all sessions."""
         return len(self._owners)
 
-    def place_for(self, user: str, *, loose: bool = False) -> SessionPlace:
+    def place_for(self, who: Principal, peer: str, *, loose: bool = False) -> SessionPlace:
         """A place for a session that is open already, whatever the limits say."""
-        return SessionPlace((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
+        return self._place(who, self.quotas.rules.bounds(SESSIONS, who, peer), loose=loose)
 
-    def reserve(self, user: str, *, loose: bool = False) -> SessionPlace:
+    def _place(self, who: Principal, bounds: Iterable[Bound], *, loose: bool = False) -> SessionPlace:
+        counted: list[tuple[Counter[Any], Hashable]] = [(self._of_user, who.name)]
+        counted += [(self.quotas.sessions, bound) for bound in bounds]
+        return SessionPlace(*counted, *([(self._of_all, _LOOSE)] if loose else []))
+
+    def reserve(self, who: Principal, peer: str = "", *, loose: bool = False) -> SessionPlace:
         """Reserves a place for a session that is about to be opened. The caller frees it if opening fails.
 
-        Raises Stopping, or LimitReached for the user's sessions or for sessions over HTTP.
+        `peer`: the client's address. Raises Stopping, or LimitReached for the user's sessions, for those that a rule of
+        limits.rules counts, or for sessions over HTTP.
         """
         if self.stopping:
             raise stopping()
@@ -576,16 +590,18 @@ class Sessions:
             raise LimitReached(
                 f"{self._of_all[_LOOSE]} sessions are open over HTTP; limits.connections allows no more. Close some."
             )
-        if 0 < self._per_user_max <= self._of_user[user]:
+        bounds, open_sessions = self.quotas.check_session(who, peer), self._of_user[who.name]
+        is_ruled = self.quotas.rules.says_of_each_user(SESSIONS, who, peer)
+        if 0 < self._per_user_max <= open_sessions and not is_ruled:
             raise LimitReached(
-                f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
+                f"{who} has {open_sessions} open sessions; limits.sessions_per_user allows no more. Close some."
             )
-        return SessionPlace((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
+        return self._place(who, bounds, loose=loose)
 
     def add(self, session: Session, place: SessionPlace, *, loose: bool = False) -> None:
         """Adds an open session, which keeps the place until it is removed."""
         self._sessions[session.handle.guid] = session
-        session.place, session.shared = place, self.shared
+        session.place, session.shared, session.quotas = place, self.shared, self.quotas
         if loose:
             self._loose[session.handle.guid] = session
             self.loose_changed(session)

@@ -4,7 +4,7 @@ relations, and of the calls of mv_infos(), jobs() and tasks()."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.errors import NotAllowed
 from gateway.loops import Turn
@@ -72,8 +72,10 @@ class CatalogRows:
             return await self.activity.statements(session.who)
         if name == "reads":
             return await self.activity.reads(session.who)
+        if name == "limits":
+            return self.activity.limits(session)
         if name == "gateway":
-            return self.about().table
+            return replace(self.about(), limits_reached=self.activity.limits_reached(session)).table
         if name == "gateways":
             return self.members.table()
         measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
