@@ -1,4 +1,7 @@
-"""What happens at the gateway, as tables for queries: freshgate.statements, freshgate.reads and freshgate.limits."""
+"""What happens at the gateway, as tables for queries: freshgate.statements, freshgate.reads and freshgate.limits.
+
+Tests: `test_recent_statements`, `test_limited_statements`.
+"""
 
 from __future__ import annotations
 
