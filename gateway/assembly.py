@@ -130,6 +130,7 @@ from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.reads_of_views import ReadsOfViews
 from gateway.service.clients.session import Sessions
+from gateway.service.clients.setting_rules import SettingRules
 from gateway.service.clients.sides import Sides
 from gateway.service.clients.visibility import StoredRows
 from gateway.service.dispatch import Dispatch, Service
@@ -916,6 +917,7 @@ def serve(
         background,
         leadership,
         loose,
+        setting_rules=SettingRules.of(settings.session),
         shares=spark.spark.servers.share,
     )
 

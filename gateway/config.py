@@ -167,6 +167,11 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in text.split(","))))
 
 
+def _forced(value: Any) -> str | None:
+    fits = all(re.fullmatch(r"[\w.:-]+ *=.*", each, re.ASCII | re.DOTALL) for each in value)
+    return None if fits else "must have the form NAME=VALUE, such as spark.sql.ansi.enabled=true"
+
+
 def _options(value: Any) -> str | None:
     fits = all(each.partition("=")[0].strip().isidentifier() and "=" in each for each in value)
     return None if fits else "must have the form NAME=VALUE, such as url=https://id.example"
@@ -549,6 +554,29 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRules:
+    """Settings of clients' sessions. Names may have * for any characters; docs/how-to/limits.md describes them."""
+
+    refused: tuple[str, ...] = _setting(
+        (), "Settings that clients may not set: SET, RESET and a session opened with them are refused with an error."
+    )
+    ignored: tuple[str, ...] = _setting(
+        (), "Settings that clients may not set, and whose values are ignored silently, for tools that always send them."
+    )
+    forced: tuple[str, ...] = _setting(
+        (),
+        "NAME=VALUE of settings that each session has from its beginning, whatever its client sends. They are refused, "
+        "or ignored if session.ignored names them.",
+        _forced,
+    )
+    hidden: tuple[str, ...] = _setting(
+        (),
+        "Settings that SET and SET -v do not show, such as *password*. Sessions then have "
+        "spark.sql.variable.substitute=false, because ${NAME} in a statement would show them.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Versions:
     """Old contents of materialized views."""
 
@@ -877,6 +905,7 @@ class Settings:
     discovery: Discovery = field(default_factory=Discovery)
     storage: Storage = field(default_factory=Storage)
     access: Access = field(default_factory=Access)
+    session: SessionRules = field(default_factory=SessionRules)
     versions: Versions = field(default_factory=Versions)
     refresh: Refresh = field(default_factory=Refresh)
     jobs: Jobs = field(default_factory=Jobs)

@@ -32,7 +32,7 @@ from views import given, view_of
 
 from gateway import assembly
 from gateway.access_list import AccessList
-from gateway.config import Rewrite, Settings
+from gateway.config import Rewrite, SessionRules, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import Superseded
@@ -277,8 +277,10 @@ class Site:
         counted: int = 10,
         healing: Healing | None = None,
         limits: tuple[str, ...] = (),
+        session: SessionRules | None = None,
     ) -> None:
-        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `limits`: limits.rules."""
+        """`result_bytes`: of results in memory. `counted`: shapes of unanswered queries. `limits`: limits.rules.
+        `session`: rules about settings."""
         usual = Settings()
         settings = replace(
             usual,
@@ -286,6 +288,7 @@ class Site:
             access=replace(usual.access, administrators=("root",), rights_seconds=100.0),
             rewrite=rewrite or Rewrite(wait=10, canary=0),
             limits=replace(usual.limits, rules=limits),
+            session=session or usual.session,
         )
         audit, nothing = Audit(), cast(Any, SimpleNamespace())
         self.metastore = FakeMetastore()

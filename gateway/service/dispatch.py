@@ -27,6 +27,7 @@ from gateway.service.clients.handover import Logins
 from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
+from gateway.service.clients.setting_rules import NO_RULES, SettingRules
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, Moving, decided, failure
 from gateway.service.executions import Execution, Executions, enter, follow, lost
@@ -48,7 +49,7 @@ from gateway.service.routing import one_server
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects, Underway
-from gateway.service.routing.ways import ListNames, Own, RefreshFirst, Send, Sent, sent
+from gateway.service.routing.ways import ListNames, ListSettings, Own, RefreshFirst, Send, Sent, sent
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head
@@ -84,6 +85,8 @@ class Service:
     """None: no other gateway waits to take over."""
     loose: LooseSessions | None = None
     """Those that go on at the next gateway; None if no other one waits."""
+    setting_rules: SettingRules = NO_RULES
+    """Which settings of sessions are refused, ignored, forced or hidden."""
     shares: bool = False
     """Whether sessions are shared out over several Spark servers."""
 
@@ -111,6 +114,7 @@ class Dispatch:
             service.sessions,
             service.sides,
             service.logins,
+            service.setting_rules,
             service.audit,
             service.background,
             service.leadership.stands if service.leadership is not None else None,
@@ -342,6 +346,16 @@ class Dispatch:
         if refusal is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
+        if (rules := self._service.setting_rules).active:
+            try:
+                listing = rules.decide(known, overlaid=call.overlaid)
+            except FreshgateError as error:
+                statement.refuse(error)
+                return Answer(failure(head, error))
+            if listing is not None:
+                statement.taken_for_command()
+                listed = Own(ListSettings(listing, rules))
+                return self._execute_here(execution, partial(self._service.own.execute, listed, session))
         if self._turns.active:
             try:
                 turn = enter(self._turns, session, statement)

@@ -12,7 +12,7 @@ that a `MessageScanner` has accepted, or with messages of the same shape: the sc
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -308,8 +308,9 @@ def open_session(payload: bytes) -> OpenCall:
     )
 
 
-def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
-    """Returns the OpenSession request with some configuration keys set; the others keep their bytes."""
+def with_configuration(payload: bytes, values: Mapping[str, str], without: Container[str] = ()) -> bytes:
+    """Returns the OpenSession request with some configuration keys set, and without others; the rest keep their
+    bytes."""
     fields = _request_fields(payload)
     old = _of_kind(fields, 4, MAP)
     pairs = b""
@@ -319,7 +320,8 @@ def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
         while start < old.end:
             middle = start + 4 + _length(payload, start)
             end = middle + 4 + _length(payload, middle)
-            if _text(payload, ValuePlace(STRING, start, middle)) not in values:
+            name = _text(payload, ValuePlace(STRING, start, middle))
+            if name not in values and name not in without:
                 pairs += payload[start:end]
                 count += 1
             start = end

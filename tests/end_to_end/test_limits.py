@@ -79,6 +79,45 @@ def test_rules_limit_sessions_and_statements(start_gateway: Any) -> None:
         assert two.fetchall() == [(2,)]
 
 
+def test_settings_of_sessions_are_forced_refused_ignored_and_hidden(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(
+        **{
+            "session.forced": "spark.sql.shuffle.partitions=7",
+            "session.refused": "spark.sql.files.*",
+            "session.ignored": "spark.sql.ansi.*",
+            "session.hidden": "*warehouse*",
+        }
+    )
+    ansi, forced = "spark.sql.ansi.enabled", ("spark.sql.shuffle.partitions", "7")
+    with pyhive(gateway.host, gateway.port, configuration={ansi: "false", f"set:hiveconf:{ansi}": "false"}) as cursor:
+        assert rows(cursor, "SET spark.sql.shuffle.partitions") == [forced]
+        assert rows(cursor, f"SET {ansi}=false") == rows(cursor, f"SET {ansi}")
+        for text in (
+            "SET spark.sql.shuffle.partitions=8",
+            "SET `spark.sql.shuffle.partitions`=8",
+            "SET mapred.reduce.tasks=8",
+            "RESET spark.sql.shuffle.partitions",
+            "RESET",
+            "EXECUTE IMMEDIATE 'SET spark.sql.shuffle.partitions=8'",
+            "SET spark.sql.files.maxPartitionBytes=1",
+            "${x}",
+        ):
+            with pytest.raises(Exception, match="cannot be set or reset in this session"):
+                rows(cursor, text)
+        assert rows(cursor, "SET spark.sql.warehouse.dir") == [("spark.sql.warehouse.dir", "<undefined>")]
+        names = {row[0] for row in rows(cursor, "SET -v")}
+        assert "spark.sql.shuffle.partitions" in names
+        assert not [name for name in names if "warehouse" in name.lower()]
+        assert rows(cursor, "SELECT '${spark.sql.warehouse.dir}'") == [("${spark.sql.warehouse.dir}",)]
+        assert rows(cursor, "SET spark.sql.shuffle.partitions") == [forced]
+    for key in ("spark.sql.files.maxPartitionBytes", "set:hivevar:spark.sql.shuffle.partitions"):
+        with (
+            pytest.raises(Exception, match="42501"),
+            pyhive(gateway.host, gateway.port, configuration={key: "1"}),
+        ):
+            pass
+
+
 def test_a_long_statement_is_refused_and_the_session_stays_open(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.statement_bytes": 2000})
     with pyhive(gateway.host, gateway.port) as cursor:

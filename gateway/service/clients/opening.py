@@ -15,6 +15,7 @@ from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Logins
 from gateway.service.clients.moving import arrived, end_operation, ticket_of
 from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
+from gateway.service.clients.setting_rules import SettingRules
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.clients.sides import Sides
 from gateway.service.clients.ticket import Ticket
@@ -47,6 +48,7 @@ class Opening:
         sessions: Sessions,
         sides: Sides,
         logins: Logins,
+        rules: SettingRules,
         audit: Audit,
         background: BackgroundTasks,
         stands: Callable[[], Awaitable[bool]] | None,
@@ -55,6 +57,7 @@ class Opening:
     ) -> None:
         self._sessions = sessions
         self._sides = sides
+        self._rules = rules
         self._handover = logins.handover
         self._authenticator = logins.authenticator
         self._groups_of_users = logins.groups
@@ -145,6 +148,10 @@ class Opening:
 
     def request(self, payload: bytes) -> Decision:
         """Decides about an OpenSession request. Raises WireError if it is malformed."""
+        try:
+            payload = self._rules.opened(payload)
+        except FreshgateError as error:
+            return self._refuse(self.login, payload, error)
         call = message.open_session(payload)
         if self.login.mechanism != NOSASL:
             return self._open_as(self.login, call, payload)

@@ -12,7 +12,8 @@ from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.routing import rewrite_explanation
 from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.version_reads import VersionReads
-from gateway.service.routing.ways import ListDatabases, ListNames, Own
+from gateway.service.routing.ways import ListDatabases, ListNames, ListSettings, Own
+from gateway.wire.rowset import ResultColumn
 from sql.statement import BeginTransaction, EndTransaction, ExplainRewrite
 
 
@@ -35,6 +36,10 @@ class OwnStatements:
                 return await rewrite_explanation.explain(self.rewrites, statement, session)
             case ListDatabases(text):
                 return await self.commands.databases(text, session)
+            case ListSettings(text, rules):
+                answer = await (await session.sql()).run(text)
+                rows = rules.shown(answer.rows)
+                return Result(tuple(ResultColumn(name) for name in answer.columns), rows)
             case ListNames(text):
                 return await healing.names_first(text, session)
             case statement:

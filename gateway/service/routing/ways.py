@@ -19,6 +19,7 @@ from gateway.mv.rewriting.usage import Usage, WhyMissed
 from gateway.mv.rewriting.verdicts import ProvedAnswer, ShapeKey
 from gateway.mv.versions.readers import Read
 from gateway.service.clients.audit import NOTHING, Mentions
+from gateway.service.clients.setting_rules import SettingRules
 from gateway.service.clients.temporary_views import TemporaryViewLeaves, TemporaryViews, UncertainChange, Underlying
 from gateway.service.routing.facts import Facts, ViewsRead
 from sql.mentioned import Mentioned
@@ -268,6 +269,14 @@ class ListDatabases:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSettings:
+    """SET without the settings that the rules hide."""
+
+    text: str
+    rules: SettingRules
+
+
+@dataclass(frozen=True, slots=True)
 class ListNames:
     """SHOW TABLES or SHOW VIEWS whose client reads the first column."""
 
@@ -278,7 +287,7 @@ class ListNames:
 class Own:
     """The gateway executes it (`router.Router.execute`)."""
 
-    statement: Command | ListDatabases | ListNames
+    statement: Command | ListDatabases | ListSettings | ListNames
 
 
 Sent = Send | RefreshFirst | FromView
