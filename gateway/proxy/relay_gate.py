@@ -139,6 +139,7 @@ class RelayGate:
         """A door watches this gateway from now on."""
         if self._leaving:
             each.say(LEAVING)
+        self.book.copies = len(self._watching())
         self._telling.begin(self.book.tell_all(each.note))
         self._news.set()
 
@@ -201,6 +202,7 @@ class RelayGate:
 
     def leave(self, each: Arrival) -> None:
         self._opened.discard(each)
+        self.book.copies = len(self._watching())
         self._news.set()
 
     def report(self, host: str, error: WireError) -> None:

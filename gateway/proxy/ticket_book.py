@@ -24,18 +24,22 @@ class Pen:
     """Writes tickets of one term, until the book copies those of another leader. Implements
     `service.clients.ticket.TicketKeeper`."""
 
-    def __init__(self, keep: Callable[[bytes, bytes], None], drop: Callable[[bytes], None]) -> None:
-        self._keep = keep
-        self._drop = drop
+    def __init__(self, book: TicketBook) -> None:
+        self._book = book
         self.is_lifted = False
+        self.on_copy: Callable[[], None] = lambda: None
+
+    @property
+    def is_copied(self) -> bool:
+        return self._book.copies > 0
 
     def keep(self, key: bytes, ticket: bytes) -> None:
         if not self.is_lifted:
-            self._keep(key, ticket)
+            self._book.keep(key, ticket)
 
     def drop(self, key: bytes) -> None:
         if not self.is_lifted:
-            self._drop(key)
+            self._book.drop(key)
 
 
 class TicketBook:
@@ -48,6 +52,8 @@ class TicketBook:
         """Those that the leader of now has not told of."""
         self.tell: Callable[[bytes], None] = lambda note: None
         """Called with each change, while this gateway leads."""
+        self.copies = 0
+        """How many doors are told of changes."""
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -57,7 +63,7 @@ class TicketBook:
     def opened(self) -> tuple[Sequence[bytes], Pen]:
         """All tickets, for a term that begins: it goes on with these sessions, and writes their tickets anew."""
         self.close()
-        self._pen = Pen(self._keep, self._drop)
+        self._pen = Pen(self)
         tickets, self._tickets = list(self._tickets.values()), {}
         self._stale.clear()
         return tickets, self._pen
@@ -67,20 +73,23 @@ class TicketBook:
         if self._pen is not None:
             self._pen.is_lifted = True
 
-    def _keep(self, key: bytes, ticket: bytes) -> None:
-        """A session whose ticket is too long goes on nowhere else."""
+    def keep(self, key: bytes, ticket: bytes) -> None:
+        """Writes a ticket. A session whose ticket is too long goes on nowhere else."""
         if len(ticket) > TICKET_BYTES_MAX:
-            self._drop(key)
+            self.drop(key)
         elif self._tickets.get(key) != ticket:
             self._tickets[key] = ticket
             self.tell(_KEPT + key + ticket)
 
-    def _drop(self, key: bytes) -> None:
+    def drop(self, key: bytes) -> None:
+        """Removes a ticket."""
         if self._tickets.pop(key, None) is not None:
             self.tell(_DROPPED + key)
 
     async def tell_all(self, tell: Callable[[bytes], None]) -> None:
-        """Tells a new door everything; what changes meanwhile, it is told as well."""
+        """Tells a new door, which `copies` counts already, everything; what changes meanwhile, it is told as well."""
+        if self._pen is not None and not self._pen.is_lifted:
+            self._pen.on_copy()
         for number, key in enumerate(list(self._tickets), start=1):
             if (ticket := self._tickets.get(key)) is not None:
                 tell(_KEPT + key + ticket)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -22,9 +23,10 @@ from urllib.error import HTTPError
 import jpype
 import pytest
 from certificates import Certificates
-from clients import Jdbc, pyhive, rows, unclosed
+from clients import Jdbc, impyla, pyhive, rows, unclosed
 from http_caller import Caller
 from processes import Gateway, free_port, wait_until
+from pyhive import hive
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from thrift.transport.TTransport import TTransportException
@@ -246,8 +248,10 @@ def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal
         over_http(door) as jdbc,
         over_http(third) as writing,
         pyhive("127.0.0.1", third.http_port, "ada", **options) as cursor,
+        impyla(door.http_port, use_http_transport=True, http_path="cliservice") as other_cursor,
         ThreadPoolExecutor() as pool,
     ):
+        other_cursor.execute("CREATE TEMPORARY VIEW of_impyla AS SELECT 3 AS x")
         jdbc.execute("CREATE DATABASE over_http")
         jdbc.execute("CREATE TABLE over_http.rows (a BOOLEAN)")
         for run in (jdbc.execute, partial(rows, cursor)):
@@ -267,6 +271,8 @@ def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal
 
         assert jdbc.query("SELECT x FROM mine")[1] == [(42,)]
         assert rows(cursor, "SELECT x FROM mine") == [(42,)]
+        other_cursor.execute("SELECT x FROM of_impyla")
+        assert other_cursor.fetchall() == [(3,)]
         for sql, found in (
             ("SELECT current_database()", ("over_http",)),
             ("SET spark.sql.shuffle.partitions", ("spark.sql.shuffle.partitions", "7")),
@@ -303,8 +309,25 @@ TABLES = [f"moving.tokens_{n}" for n in range(12)]
 table that run at the same time delete each other's files. It comes last then."""
 
 
+LOST = (OperationalError, TTransportException, OSError, HTTPException)
+"""What a client sees whose gateway goes."""
+
+
+@contextmanager
+def unclosed_over_http(gateway: Gateway) -> Iterator[Any]:
+    """As `clients.unclosed`, over HTTP."""
+    connection = hive.connect(
+        gateway.host, gateway.http_port, scheme="http", username="tester", auth="BASIC", password="x"
+    )
+    try:
+        yield connection.cursor()
+    finally:
+        connection._transport.close()
+
+
 class Tokens:
-    """Writers and readers through gateways chosen by chance. Each token is inserted once."""
+    """Writers and readers through gateways chosen by chance, over HTTP where that is served. Each token is inserted
+    once."""
 
     def __init__(self, gateways: list[Gateway], seed: int) -> None:
         self.gateways = gateways
@@ -313,6 +336,8 @@ class Tokens:
         self.told: set[int] = set()
         """Tokens whose INSERT has succeeded."""
         self.reads = 0
+        self.ended = 0
+        """Sessions over HTTP that did not go on."""
         self._tables = deque(TABLES)
         self._sent: set[int] = set()
         self._random = random.Random(seed)
@@ -347,14 +372,19 @@ class Tokens:
         one."""
         while not self._stop.is_set():
             try:
-                with unclosed(self._random.choice(self.gateways)) as cursor:
+                gateway = self._random.choice(self.gateways)
+                http = bool(gateway.http_address) and self._random.random() < 0.5
+                with (unclosed_over_http if http else unclosed)(gateway) as cursor:
                     while not self._stop.is_set():
                         try:
                             work(cursor)
                         except OperationalError as error:
-                            self.note(f"error {str(error)[-300:]}")
+                            self.note(f"{'http ' if http else ''}error {str(error)[-300:]}")
                             self._stop.wait(0.2)
-            except (OperationalError, TTransportException, OSError) as error:
+                            if "Invalid SessionHandle" in str(error):
+                                self.ended += http
+                                break
+            except LOST as error:
                 self.note(f"closed {str(error)[-300:]}")
                 self._stop.wait(0.2)
 
@@ -368,7 +398,7 @@ class Tokens:
             self.note(f"insert {token}")
             try:
                 rows(cursor, f"INSERT INTO {table} VALUES ({token})")
-            except (OperationalError, TTransportException, OSError):
+            except LOST:
                 self._tables.append(table)
                 table = self._tables.popleft()
                 raise
@@ -459,7 +489,7 @@ def serves(gateway: Gateway) -> bool:
 def test_no_read_lacks_what_was_told_whatever_happens_to_gateways(pair: Pair) -> None:
     """FRESHGATE_ROUNDS and FRESHGATE_SEED say how long, and what."""
     chosen = random.Random(SEED)
-    gateways = [pair.gateway(name) for name in ("one", "two", "three")]
+    gateways = [pair.gateway(name, **HTTP) for name in ("one", "two", "three")]
     with counted(gateways, seed=SEED) as tokens:
         for number in range(ROUNDS):
             tokens.go_on(120)
@@ -481,7 +511,8 @@ def test_no_read_lacks_what_was_told_whatever_happens_to_gateways(pair: Pair) ->
             else:
                 assert victim.stop() == 0
             tokens.go_on(120)
-            gateways.append(pair.gateway(f"again-{number}"))
+            gateways.append(pair.gateway(f"again-{number}", **HTTP))
+    print(f"{tokens.ended} sessions over HTTP did not go on")
 
 
 @pytest.mark.thorough

@@ -614,6 +614,20 @@ async def test_each_door_has_the_tickets_of_sessions_that_belong_to_no_connectio
         await asyncio.sleep(0)
 
 
+async def test_a_term_knows_whether_there_is_a_door() -> None:
+    async with houses() as (_, (first, second)):
+        await first.node.start()
+        pen = first.terms[-1].pen
+        told: list[str] = []
+        pen.on_copy = lambda: told.append("copied")
+        assert not pen.is_copied
+        await second.node.start()
+        await until(lambda: pen.is_copied)
+        await until(lambda: told == ["copied"])
+        second.die()
+        await until(lambda: not pen.is_copied)
+
+
 async def test_a_term_that_is_over_writes_no_tickets() -> None:
     async with houses() as (database, (first, second)):
         await first.node.start()

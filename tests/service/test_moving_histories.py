@@ -94,6 +94,7 @@ class History:
     async def _lead(self, door: Door) -> None:
         self._number += 1
         tickets, pen = door.book.opened()
+        door.book.copies = 1
         door.book.tell = self._tell
         self._leader = await leader(self._spark, *tickets)
         await self._leader.loose.go_on_with([], pen)
@@ -283,7 +284,7 @@ def _handles_work_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _doors_are_told_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TicketBook, "_drop", lambda *_: None)
+    monkeypatch.setattr(TicketBook, "drop", lambda *_: None)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.ports import SqlSession
-from gateway.service.clients import moving, transaction
+from gateway.service.clients import moving, opening, transaction
 from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.session import Session
 from gateway.service.clients.ticket import LooseTicket
@@ -80,6 +81,8 @@ class Keeper:
     tickets: dict[bytes, bytes] = field(default_factory=dict)
     earlier: list[bytes] = field(default_factory=list)
     """All that there ever were."""
+    is_copied: bool = True
+    on_copy: Callable[[], None] = lambda: None
 
     def keep(self, key: bytes, ticket: bytes) -> None:
         self.tickets[key] = ticket
@@ -414,6 +417,43 @@ def test_a_session_that_was_opened_at_another_server_moves_no_more() -> None:
 
         spark.connect = elsewhere  # type: ignore[method-assign]
         assert isinstance(await first.asked(session.handle), Forward)
+        assert session.tied
+        assert first.keeper.tickets == {}
+
+    run(check)
+
+
+def test_sessions_move_once_there_is_a_door() -> None:
+    async def check() -> None:
+        spark = SessionsWithSettings()
+        first = await leader(spark)
+        first.keeper.is_copied = False
+        client = await first.client()
+        answer = await decided(client.request(calls.open_session()))
+        assert isinstance(answer, Answer)
+        (session,) = first.gate.sessions.loose
+        assert (session.tied, first.keeper.tickets, spark.asked) == (True, {}, ["OpenSession"])
+        first.keeper.on_copy()
+        await until(lambda: bool(first.keeper.tickets))
+        assert not session.tied
+        second = await leader(spark, *first.keeper.tickets.values())
+        assert isinstance(await second.asked(session.handle), Forward)
+        first.keeper.on_copy()
+        await first.gate.service.background.finish(10)
+        assert spark.asked == ["OpenSession", "OpenSession", "CloseSession"]
+
+    run(check)
+
+
+def test_a_session_that_needs_a_long_request_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        monkeypatch.setattr(opening, "MOVING_BYTES_MAX", 10)
+        first = await leader(SessionsWithSettings())
+        await decided((await first.client()).request(calls.open_session()))
+        (session,) = first.gate.sessions.loose
+        first.keeper.on_copy()
+        await first.gate.service.background.finish(10)
+        assert session.continuity.stays
         assert session.tied
         assert first.keeper.tickets == {}
 

@@ -56,6 +56,14 @@ def arrived(each: SessionTicket, handover: Handover, sides: Sides, sessions: Ses
     return session
 
 
+async def untied(session: Session) -> None:
+    """Has Spark keep the session when this gateway goes, if Spark can."""
+    try:
+        await session.untie()
+    except (FreshgateError, WireError) as error:
+        log.info("a session of %s stays tied to this gateway: %s", session.user, error)
+
+
 async def end_operation(session: Session, operation: Handle) -> None:
     """Ends a statement whose client has been told that its gateway has gone."""
     with contextlib.suppress(FreshgateError, WireError):
@@ -88,7 +96,7 @@ class LooseSessions:
         self._yielded = False
         self._told: dict[bytes, object] = {}
         """What the ticket of a session was made of."""
-        sessions.loose_changed = self.changed
+        sessions.loose_changed, sessions.loose_move = self.changed, self._is_copied
 
     def changed(self, session: Session) -> None:
         """Keeps a new ticket if it would be another one than before. Called for each reply."""
@@ -110,6 +118,24 @@ class LooseSessions:
         ticket = LooseTicket(ticket_of(session, state), session.continuity.last, busy, self._yielded)
         self._keeper.keep(key, ticket.encoded())
 
+    def _is_copied(self) -> bool:
+        """Whether a door could go on with sessions. Without one they end with their connections to Spark, so that
+        none stays there."""
+        return self._keeper is not None and self._keeper.is_copied
+
+    def _begin_moving(self) -> None:
+        """There is a door now."""
+        self._background.begin(self._move(self._sessions.loose))
+
+    async def _move(self, sessions: Sequence[Session]) -> None:
+        """Lets sessions go on elsewhere that were opened before, one after the other: it costs Spark something."""
+        for session in sessions:
+            continuity = session.continuity
+            if not (continuity.moves or continuity.stays or session.over):
+                continuity.moves = True
+                await untied(session)
+                self.changed(session)
+
     def hand_over(self) -> None:
         """This gateway has handed over. Its statements go on, and their sessions at the next one, too."""
         self._yielded = True
@@ -119,6 +145,7 @@ class LooseSessions:
     async def go_on_with(self, tickets: Sequence[bytes], keeper: TicketKeeper) -> None:
         """Takes over the sessions of the leader before. From now on, `keeper` keeps their tickets."""
         self._keeper = keeper
+        keeper.on_copy = self._begin_moving
         for number, ticket in enumerate(tickets, start=1):
             try:
                 self._take_over(LooseTicket.decoded(ticket))

@@ -13,7 +13,7 @@ from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, Stateme
 from gateway.loops import BackgroundTasks
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Logins
-from gateway.service.clients.moving import arrived, end_operation, ticket_of
+from gateway.service.clients.moving import arrived, end_operation, ticket_of, untied
 from gateway.service.clients.session import CLOSE_SECONDS, Session, SessionPlace, Sessions
 from gateway.service.clients.setting_rules import SettingRules
 from gateway.service.clients.side_connections import SideConnection
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 OPEN_BYTES_MAX = 1024 * 1024
 """Longest OpenSession request. It is kept as long as the session, which may have to be reopened. Drivers send a few
 hundred bytes, plus the settings in their URL."""
+MOVING_BYTES_MAX = 40_000
+"""Longest such request of a session over HTTP that goes on at the next leader: its ticket contains it."""
 UNWANTED_SECONDS = 20.0
 """Time for Spark to open a session whose client has gone; then the connection that requested it is closed."""
 
@@ -322,7 +324,7 @@ class Opening:
             session.anchor(side)
             self._sessions.add(session, place, loose=self._over_http)
             if session.continuity.moves:
-                self._background.begin(_untie(session))
+                self._background.begin(untied(session))
         return session, answer
 
     async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
@@ -346,7 +348,9 @@ class Opening:
         session.peer, session.account = self.peer, self.login.user
         session.groups = self._who.groups
         session.continuity.came_as, session.continuity.loose = self.login, self._over_http
-        session.continuity.moves = self.moves or (self._over_http and self._stands is not None)
+        session.continuity.stays = self._over_http and len(payload) > MOVING_BYTES_MAX
+        loose_moves = self._over_http and not session.continuity.stays and self._sessions.loose_move()
+        session.continuity.moves = self.moves or loose_moves
         session.tied = session.continuity.ties = self._handover.mechanism != HTTP
         session.at = self._at or ""
         return session
@@ -547,13 +551,6 @@ def _check_length(payload: bytes) -> None:
             f"The request to open a session has {len(payload)} bytes; at most {OPEN_BYTES_MAX} are allowed. Set long "
             f"values with SET statements instead."
         )
-
-
-async def _untie(session: Session) -> None:
-    try:
-        await session.untie()
-    except (FreshgateError, WireError) as error:
-        log.info("a session of %s stays tied to this gateway: %s", session.user, error)
 
 
 def _refusal(answer: bytes) -> FreshgateError:

@@ -104,6 +104,8 @@ class Continuity:
     """Whether Spark ties the sessions that are opened for it to their connections."""
     loose: bool = False
     """Whether it belongs to no connection of its client, because that uses HTTP."""
+    stays: bool = False
+    """Whether it is loose and cannot go on at the next gateway."""
     taken_over: bool = False
     """Whether it is loose and was opened at another gateway."""
     last: str = ""
@@ -454,7 +456,7 @@ class Session:
             self.lost = self.loss_reported = False
             if self.continuity.loose and self.at:
                 # An old ticket could lead back to the server that was lost, and may have kept the session.
-                self.continuity.moves = False
+                self.continuity.moves, self.continuity.stays = False, True
         if self.continuity.moves:
             await self.untie()
 
@@ -558,6 +560,8 @@ class Sessions:
         """Whether this gateway leads at this moment; None if no other one waits to take over."""
         self.loose_changed: Callable[[Session], None] = lambda _: None
         """Called when a loose session may have another ticket than before, or none."""
+        self.loose_move: Callable[[], bool] = bool
+        """Whether loose sessions that are opened now go on at the next gateway."""
         self.taken_over: set[str] = set()
         """The accounts of loose sessions that were opened at another gateway."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -108,6 +109,14 @@ class LooseTicket:
 class TicketKeeper(Protocol):
     """Keeps tickets of sessions that belong to no connection, and tells doors of them at once:
     `proxy.ticket_book`."""
+
+    on_copy: Callable[[], None]
+    """Called when another door is told of them."""
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether there is a door that is told."""
+        ...
 
     def keep(self, key: bytes, ticket: bytes) -> None:
         """`key`: the guid of the session's handle. Replaces its ticket."""
