@@ -370,6 +370,16 @@ async def test_a_request_under_way_is_answered_once_and_not_sent_again(request_:
         assert len([each for each in it.gate.services[-1].calls if each in ("ExecuteStatement", "FetchResults")]) == 0
 
 
+async def test_who_opens_a_session_is_told_to_connect_again() -> None:
+    async with door(service=unanswering([]), http=True) as it:
+        it.lead()
+        peer = await it.dial()
+        peer.writer.write(post(calls.open_session()))
+        await until(lambda: it.gate.has("OpenSession"))
+        it.doorway.lead_to(None)
+        assert b"has gone. Connect again" in (await http_reply_of(peer))[1]
+
+
 async def test_what_ends_anyway_is_answered_as_done() -> None:
     async with door(service=unanswering([])) as it:
         it.lead()

@@ -30,6 +30,8 @@ def unanswered(request: bytes) -> bytes:
             "changes is there before you run it once more; your session goes on."
         )
         return failure(head, FreshgateError(text, "08007"))
+    if head.name == "OpenSession":
+        return failure(head, FreshgateError("The gateway that led has gone. Connect again in a few seconds.", "08S01"))
     text = "The gateway that led has gone before it had answered. Run the statement again; your session goes on."
     return failure(head, FreshgateError(text, "08S01"))
 
