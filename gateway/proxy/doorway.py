@@ -195,6 +195,9 @@ class Passage(asyncio.Protocol):
         """The leader has said that it did not act on what is unanswered."""
         self._gone = False
         """The client has left."""
+        self._rests = False
+        """A client over HTTP that has sent nothing since its leader has gone. The next one would take it for a client
+        that does not log in, and close it."""
         self._reading = True
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -302,7 +305,7 @@ class Passage(asyncio.Protocol):
             self._doorway.leave(self)
             host.end_arrived(self._ticket)
             return
-        if self._link is not None or self._transport is None or self._transport.is_closing():
+        if self._link is not None or self._transport is None or self._transport.is_closing() or self._rests:
             return
         self._stop_waiting()
         self._doorway.leave(self)
@@ -340,6 +343,10 @@ class Passage(asyncio.Protocol):
         self._held += data
         if self._held_since is None:
             self._held_since = asyncio.get_running_loop().time()
+        if self._rests:
+            self._rests = False
+            self._wait()
+            return
         if len(self._held) > HELD_BYTES_MAX:
             self._read_client(wanted=False)
 
@@ -443,7 +450,10 @@ class Passage(asyncio.Protocol):
             self._held_since = asyncio.get_running_loop().time() if unanswered else None
         elif not self._tell(unanswered, answer_for_lost):
             return
-        self._wait()
+        if self._held or self._port.tied:
+            self._wait()
+        else:
+            self._rests = True
 
     def _wait(self) -> None:
         if self._doorway.host is not None:

@@ -768,6 +768,8 @@ def _gone(head: Head) -> Answer:
     they run the next statement."""
     if head.name in {"CloseOperation", "CancelOperation"}:
         return Answer(reply.closed(head.name, head.seqid))
+    if head.name in message.UNKNOWN_METHODS:
+        return Answer(reply.unknown_method(head.name, head.seqid))
     error = FreshgateError(
         "The gateway that ran this statement has gone, and another one leads. If the statement writes, it may have "
         "taken effect: look before you run it again.",

@@ -47,6 +47,8 @@ OPERATION_METHODS = frozenset(
     }
 )
 """Methods whose request begins with an operation handle. All others except OpenSession begin with a session handle."""
+UNKNOWN_METHODS = frozenset({"GetLog", "CloseImpalaOperation"})
+"""Those of them that Spark does not know. Clients try them first, and recognize by the error that they are missing."""
 
 METADATA_METHODS = (
     "GetTypeInfo",

@@ -214,8 +214,8 @@ def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) 
 
 HTTP = {"listen.http_port": 0, "gateways.tls_ca": "", "tls.certificate": "", "tls.ports": "binary,http"}
 SLOW_INSERT = (
-    "BEGIN CREATE TABLE over_http.begun (a INT);"
-    " INSERT INTO over_http.rows SELECT java_method('java.lang.Thread', 'sleep', {}L) IS NULL; END"
+    "BEGIN CREATE TABLE begun (a INT);"
+    " INSERT INTO moved SELECT java_method('java.lang.Thread', 'sleep', {}L) IS NULL; END"
 )
 
 
@@ -252,10 +252,11 @@ def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal
         ThreadPoolExecutor() as pool,
     ):
         other_cursor.execute("CREATE TEMPORARY VIEW of_impyla AS SELECT 3 AS x")
-        jdbc.execute("CREATE DATABASE over_http")
-        jdbc.execute("CREATE TABLE over_http.rows (a BOOLEAN)")
-        for run in (jdbc.execute, partial(rows, cursor)):
-            run("USE over_http")
+        database = f"over_http_{signal_sent.name.lower()}"
+        jdbc.execute(f"CREATE DATABASE {database}")
+        jdbc.execute(f"CREATE TABLE {database}.moved (a BOOLEAN)")
+        for run in (jdbc.execute, writing.execute, partial(rows, cursor)):
+            run(f"USE {database}")
             run("SET spark.sql.shuffle.partitions = 7")
             run("CREATE TEMPORARY VIEW mine AS SELECT 42 AS x")
             run("SET freshgate.rewrite = off")
@@ -274,7 +275,7 @@ def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal
         other_cursor.execute("SELECT x FROM of_impyla")
         assert other_cursor.fetchall() == [(3,)]
         for sql, found in (
-            ("SELECT current_database()", ("over_http",)),
+            ("SELECT current_database()", (database,)),
             ("SET spark.sql.shuffle.partitions", ("spark.sql.shuffle.partitions", "7")),
             ("SET freshgate.rewrite", ("freshgate.rewrite", "off")),
         ):
@@ -288,9 +289,9 @@ def test_a_session_over_http_outlives_its_leader(pair: Pair, signal_sent: signal
         for each in (again, other):
             each.close()
         assert slow.result(90) == ("08007" if killed else "")
-        assert sqlstate_of(writing, "INSERT INTO over_http.rows VALUES (true)") == ""
-        assert jdbc.query("SELECT count(*) FROM over_http.rows")[1] == [(1 if killed else 2,)]
-        jdbc.execute("DROP DATABASE over_http CASCADE")
+        assert sqlstate_of(writing, "INSERT INTO moved VALUES (true)") == ""
+        assert jdbc.query("SELECT count(*) FROM moved")[1] == [(1 if killed else 2,)]
+        jdbc.execute(f"DROP DATABASE {database} CASCADE")
 
 
 def test_a_gateway_with_another_secret_leaves_the_leader_alone(pair: Pair) -> None:

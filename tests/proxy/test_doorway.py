@@ -568,6 +568,24 @@ async def test_part_of_a_request_over_http_waits_for_the_next_leader() -> None:
         assert await http_reply_of(peer) == (200, echo_of(calls.execute("SELECT 1")))
 
 
+async def test_a_client_over_http_that_rests_is_not_closed_for_want_of_a_login() -> None:
+    async with door(http=True) as it:
+        it.lead()
+        resting, other = await it.dial(), await it.dial()
+        for peer in (resting, other):
+            assert await answered(it, calls.status(), peer) == (200, echo_of(calls.status()))
+        next_leader(it)
+        assert await answered(it, calls.status(), resting) == (200, echo_of(calls.status()))
+        # The leader knows nothing of the other one, nor does the next, until it sends something.
+        assert it.gate.listener.clients == 1
+        it.doorway.lead_to(None)
+        await until(lambda: it.gate.listener.clients == 0)
+        it.doorway.hand_over(it.gate.listener)
+        assert it.gate.listener.clients == 0
+        assert await answered(it, calls.status(), other) == (200, echo_of(calls.status()))
+        assert await answered(it, calls.status(), resting) == (200, echo_of(calls.status()))
+
+
 async def test_a_request_over_http_that_no_leader_has_had_may_be_sent_again() -> None:
     async with door(http=True, wait_seconds=0.05) as it:
         peer = await it.dial()
@@ -588,6 +606,7 @@ async def test_a_leader_that_is_stopped_gives_back_a_call_over_http() -> None:
         assert not it.gate.has("ExecuteStatement")
         # Also a client that has sent nothing meanwhile stays.
         idle = await it.dial()
+        assert await answered(it, calls.status(), idle) == (200, echo_of(calls.status()))
         await until(lambda: len(it.gate.listener._relays) == 1)
         next(iter(it.gate.listener._relays)).close()
         await until(lambda: sum(each._left for each in it.doorway._passages) == 2)

@@ -158,6 +158,11 @@ def test_what_another_gateway_knew_is_doubtful() -> None:
         assert sqlstate(status) == "08007"
         closed = await decided(second.request(calls.close(handle=calls.OTHER)))
         assert sqlstate(closed) is None
+        # impyla tries this first, and closes it otherwise if it is told that there is no such call.
+        close = calls.close(handle=calls.OTHER)
+        tried = await decided(second.request(close.replace(b"\x0eCloseOperation", b"\x14CloseImpalaOperation")))
+        assert isinstance(tried, Answer)
+        assert b"Invalid method name: 'CloseImpalaOperation'" in tried.payload
         # The transaction has ended, which is said once.
         assert sqlstate(await asked(second, same)) == "25000"
         assert isinstance(await asked(second, same), Forward)

@@ -24,6 +24,8 @@ def unanswered(request: bytes) -> bytes:
     head = message.peek(request)
     if head.name in _CLOSING:
         return reply.closed(head.name, head.seqid)
+    if head.name in message.UNKNOWN_METHODS:
+        return reply.unknown_method(head.name, head.seqid)
     if head.name == "GetOperationStatus" or (head.name == "ExecuteStatement" and not only_reads(request)):
         text = (
             "The gateway that led has gone, and it is unknown whether the statement took effect. Look whether what it "
