@@ -163,6 +163,7 @@ from gateway.wire.connection import NOSASL, ClientConnection
 from gateway.wire.cookies import COOKIE_SECONDS, Cookies
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
+from gateway.wire.gssapi import LAYERS
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.member import Member
 from gateway.wire.sasl import GSSAPI, PLAIN, Login
@@ -956,11 +957,12 @@ def entrance_of(settings: Settings) -> Entrance:
     no port of the settings."""
     place, tls, limits = settings.listen, settings.tls, wire_limits_of(settings)
     mechanisms = mechanisms_of(settings)
+    layers = frozenset(LAYERS[name] for name in settings.kerberos.qop)
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
     ports = []
     if place.port != OFF:
         own = certificate if "binary" in tls.ports else None
-        ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, limits), own))
+        ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, limits, layers), own))
     if place.http_port != OFF:
         own = certificate if "http" in tls.ports else None
         cookies = Cookies(COOKIE_SECONDS if settings.authentication.remember_seconds else 0)
@@ -970,7 +972,8 @@ def entrance_of(settings: Settings) -> Entrance:
             exposed=not exposure.is_local(place.host),
             setting="listen.http_hosts",
         )
-        wire = partial(HttpClientConnection, limits, cookies, secure=secure, admission=hosts.refusal)
+        tickets = bool(settings.kerberos.keytab)
+        wire = partial(HttpClientConnection, limits, cookies, secure=secure, admission=hosts.refusal, tickets=tickets)
         proxies = TrustedProxies(place.trusted_proxies)
         ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies, transport="http"))
     return Entrance(ports, limits.login_seconds, InheritedSockets.of(os.environ))

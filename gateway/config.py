@@ -51,6 +51,7 @@ METHODS = ("none", "file", "ldap", "jwt", "kerberos", "custom")
 GROUP_SOURCES = ("file", "ldap", "custom")
 NESTED_GROUPS = ("none", "matching_rule", "search")
 JWT_ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)), "Ed25519")
+LAYERS = ("auth", "auth-int", "auth-conf")
 HAND_ON = ("replay", "proxy_user")
 SECURITY = ("definer", "invoker")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -374,6 +375,12 @@ class Kerberos:
         (),
         "The services for which tickets are accepted, such as hive/gate.example@EXAMPLE. Empty: all that the keytab "
         "has a key of.",
+    )
+    qop: tuple[str, ...] = _setting(
+        ("auth",),
+        "How frames of the binary port may be protected, as hive.server2.thrift.sasl.qop: auth (not at all; TLS can), "
+        "auth-int (nobody can change them), auth-conf (nobody can read them). Of several, the client chooses.",
+        _some_of(*LAYERS),
     )
     auth_to_local: str = _setting(
         "",

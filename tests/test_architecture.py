@@ -45,15 +45,16 @@ ALLOWED = {
     "gateway.tally": set[str](),
     "gateway.watchdog": set[str](),
     "gateway.loops": {"gateway.errors"},
+    "gateway.sealed_transport": {"gateway.wire"},
     "gateway.spark_home": {"gateway.errors"},
     "gateway.mv": {"sql"},
     "gateway.login": {"gateway.wire"},
     "gateway.service": {"sql", "gateway.mv", "gateway.login", "gateway.wire"},
-    "gateway.proxy": {"gateway.service", "gateway.wire"},
+    "gateway.proxy": {"gateway.sealed_transport", "gateway.service", "gateway.wire"},
     # It starts and ends whole gateways without knowing their parts.
     "gateway.discovery": set[str](),
     "gateway.gateways": {"gateway.mv", "gateway.proxy", "gateway.wire"},
-    "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway.spark_home"},
+    "gateway.spark": {"sql", "gateway.mv", "gateway.sealed_transport", "gateway.wire", "gateway.spark_home"},
     # It reads counters that the other layers keep; these do not know it.
     "gateway.monitoring": {"sql", "gateway.mv", "gateway.service", "gateway.proxy"},
     # It reads what the other layers keep, and does what statements do; these do not know it.

@@ -25,9 +25,10 @@ from gateway.proxy.slices import Slices
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import UpstreamRefused, UpstreamSocket, set_socket_options
+from gateway.sealed_transport import SealedTransport
 from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
 from gateway.wire.chunks import TICKET_BYTES_MAX, Chunk, chunk
-from gateway.wire.connection import NOSASL, ClientEnd, DirectReply
+from gateway.wire.connection import NOSASL, ClientEnd, DirectReply, Sealed
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
 from gateway.wire.reading import Ahead
@@ -110,6 +111,7 @@ class Relay(asyncio.Protocol):
         self._ended: asyncio.Task[None] | None = None
         self._last_active = self._loop.time()  # When the client last sent something; updated by each sweep.
         self._active = False  # The client has sent something since the last sweep.
+        self._sealed: SealedTransport | None = None
         self._half = HalfRead(traffic, limits.half_read_bytes_max)
         self._unsent = 0  # Bytes that waited for the client at the last sweep.
         # When the client last took some of them, and last had no incomplete request.
@@ -195,7 +197,10 @@ class Relay(asyncio.Protocol):
                 if isinstance(event, bytes):
                     self._take(event)
                 elif isinstance(event, DirectReply):
-                    self._send(event.payload)
+                    self._renew_ticket()
+                    self._send(event.payload, whole=self._wire.tied)  # Over HTTP, it precedes a reply.
+                elif isinstance(event, Sealed):
+                    self._seal(event)
                 else:
                     self._login(event)
             if self._wire.closing and self._is_free():
@@ -203,6 +208,18 @@ class Relay(asyncio.Protocol):
             if not (events and self._wire.pending and self._is_free()):
                 return
             data = b""  # A request was answered at once, and the next one has already been received.
+
+    def _seal(self, sealed: Sealed) -> None:
+        """What the client sends and gets is protected from here on. Another gateway could not go on with that."""
+        assert self._transport is not None
+        rest = sealed.rest + self._slices.take()
+        self._read_or_pause()
+        if self._dispatcher is not None:
+            self._dispatcher.moving.stays()
+        self._door = None
+        self._sealed = self._transport = SealedTransport(
+            self._transport, self, sealed.seal, self._limits.request_bytes_max, rest
+        )
 
     def _answer_again(self, repeat: Repeat, data: bytes) -> bytes | None:
         """Repeats the last answer while the same request comes. Returns other data; None if there is none."""
@@ -293,7 +310,8 @@ class Relay(asyncio.Protocol):
         unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._took = now
-        if not self._wire.partial or not self._reading or self._is_closing():
+        partial = self._wire.partial or (self._sealed is not None and self._sealed.partial)
+        if not partial or not self._reading or self._is_closing():
             self._completed = now
         self._unsent = unsent
         self._ahead.sweep(now)
@@ -404,6 +422,8 @@ class Relay(asyncio.Protocol):
     def _renew_ticket(self) -> None:
         """Tells the door what the next leader would need now."""
         if self._door is None or self._dispatcher is None or not self._wire.tied or self._is_closing():
+            return
+        if self._wire.bound:
             return
         if (ticket := self._dispatcher.moving.ticket()) is not None:
             # Without a ticket the client is closed with this gateway.

@@ -33,6 +33,11 @@ class Slices:
         else:
             self._pass_slice(data)
 
+    def take(self) -> bytes:
+        """Returns what waits, which will not be passed."""
+        rest, self._rest = self._rest, b""
+        return rest
+
     def _pass_slice(self, data: bytes) -> None:
         if len(data) > SLICE_BYTES:
             data, self._rest = data[:SLICE_BYTES], data[SLICE_BYTES:]

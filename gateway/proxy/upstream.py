@@ -11,9 +11,10 @@ from typing import Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost, UpstreamProtocolMismatch
 from gateway.proxy.traffic import Traffic
+from gateway.sealed_transport import SealedTransport
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
-from gateway.wire.frame import OtherProtocol, WireError, WireLimits
+from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, OtherProtocol, WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
 
 _KEEPALIVE_SECONDS = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -104,12 +105,19 @@ class UpstreamSocket(asyncio.Protocol):
         elif not self.accepted.done():
             try:
                 if self.wire.receive_login(data):
+                    self._seal()
                     self.accepted.set_result(None)
+                elif self._transport is not None and (more := self.wire.more_login):
+                    self._write(self._transport, more)
             except (LoginRefused, WireError) as error:
                 self.accepted.set_exception(error)
         elif self._transport is not None:
             # No request is under way, or nobody listens any more, so nobody can receive these bytes.
             self._transport.abort()
+
+    def _seal(self) -> None:
+        if self._transport is not None and self.wire.seal is not None:
+            self._transport = SealedTransport(self._transport, self, self.wire.seal, UPSTREAM_FRAME_BYTES_MAX)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._alive = False
@@ -128,14 +136,12 @@ async def connect(
     """
     loop = asyncio.get_running_loop()
     usable = False
-    try:
-        wire = endpoint.connection(login, limits, early=True)
-        protocol = UpstreamSocket(wire, traffic if traffic is not None else Traffic())
-    except LoginRefused as error:
-        raise UpstreamRefused(str(error)) from error
+    protocol: UpstreamSocket | None = None
     try:
         async with asyncio.timeout(limits.login_seconds):
-            await loop.create_connection(lambda: protocol, endpoint.host, endpoint.port, ssl=endpoint.tls)
+            wire = await endpoint.connection(login, limits, early=True)
+            opened = protocol = UpstreamSocket(wire, traffic if traffic is not None else Traffic())
+            await loop.create_connection(lambda: opened, endpoint.host, endpoint.port, ssl=endpoint.tls)
             await protocol.accepted
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
@@ -155,7 +161,7 @@ async def connect(
         usable = True
         return protocol
     finally:
-        if not usable:
+        if protocol is not None and not usable:
             # Whatever stopped it, including a client that has gone.
             protocol.accepted.cancel()
             protocol.close()

@@ -97,6 +97,9 @@ class Moving(Protocol):
     def passed_on(self) -> None:
         """A door passes the client on: its sessions go on at the next leader. Called before the login."""
 
+    def stays(self) -> None:
+        """The client cannot go on at the next leader after all. Called before its first request."""
+
     def ticket(self) -> bytes | None:
         """What the next leader needs to go on with the client; None if it is as it was at the last call."""
 

@@ -15,18 +15,20 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 from TCLIService import ttypes
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.ports import Before, Outlet, SqlSession
+from gateway.sealed_transport import SealedTransport
 from gateway.spark import older, protocol
 from gateway.spark.row_list import RowList
 from gateway.spark.storage_guard import unsigned
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
-from gateway.wire.frame import OtherProtocol, WireError, WireLimits
+from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, OtherProtocol, WireError, WireLimits
+from gateway.wire.gssapi import Seal
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
@@ -129,13 +131,16 @@ class Connection:
         login = f"of {user} at {endpoint}"
         try:
             # Hive's PLAIN refuses an empty password even if it checks none.
-            wire = endpoint.connection(Login(user, password or "anonymous", endpoint.mechanism), LIMITS)
+            names = Login(user, password or "anonymous", endpoint.mechanism)
             async with asyncio.timeout(CONNECT_SECONDS):
+                wire = await endpoint.connection(names, LIMITS)
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls)
                 _keep_alive(writer)
                 try:
                     if ask or endpoint.mechanism != HTTP:
                         await _log_in(reader, writer, wire)
+                    if wire.seal is not None:
+                        writer = _sealed(reader, writer, wire.seal)
                 except BaseException:
                     writer.close()
                     raise
@@ -734,3 +739,14 @@ async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wi
             raise EOFError("the server closed the connection during the login")
         if wire.receive_login(data):
             return
+        writer.write(wire.more_login)
+
+
+def _sealed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> asyncio.StreamWriter:
+    """The writer of the connection whose frames are protected from here on."""
+    protocol = cast(asyncio.StreamReaderProtocol, writer.transport.get_protocol())
+    inner = cast(asyncio.Transport, writer.transport)
+    transport = SealedTransport(inner, protocol, seal, UPSTREAM_FRAME_BYTES_MAX)
+    # The reader pauses its transport while it has much: as asyncio's own start_tls does it.
+    reader._transport = transport  # type: ignore[attr-defined]
+    return asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())

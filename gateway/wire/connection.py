@@ -19,7 +19,7 @@ from gateway.wire.frame import (
     WireLimits,
     frame,
 )
-from gateway.wire.gssapi import Layer, LayerServer, Seal
+from gateway.wire.gssapi import ClientContext, GssapiClient, Layer, LayerServer, Seal
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
 from gateway.wire.sasl import (
@@ -47,7 +47,15 @@ class DirectReply:
     payload: bytes
 
 
-Event = Login | bytes | DirectReply
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Both sides protect their frames from here on. `rest`: protected bytes that have already come."""
+
+    seal: Seal
+    rest: bytes
+
+
+Event = Login | bytes | DirectReply | Sealed
 """`Login`: the client has identified itself. `bytes`: one whole request."""
 
 _STRICT_MESSAGE = 0x80
@@ -79,6 +87,11 @@ class ClientEnd(Protocol):
     @property
     def framed(self) -> bool:
         """Data sent to the client is in SASL frames, so Spark's frames pass unchanged."""
+        ...
+
+    @property
+    def bound(self) -> bool:
+        """Only this gateway can read the connection, because its frames are protected, or may soon be."""
         ...
 
     @property
@@ -156,7 +169,18 @@ class UpstreamEnd(Protocol):
         ...
 
     def receive_login(self, data: bytes) -> bool:
-        """Returns True once Spark has accepted the login. Raises `LoginRefused` with Spark's text, or `WireError`."""
+        """Returns True once Spark has accepted the login. Raises `LoginRefused` with Spark's text, or `WireError`.
+        Otherwise send `more_login`."""
+        ...
+
+    @property
+    def more_login(self) -> bytes:
+        """What the login needs to send next; often nothing."""
+        ...
+
+    @property
+    def seal(self) -> Seal | None:
+        """How frames are protected after the login; None: not at all."""
         ...
 
     def send(self, payload: bytes) -> bytes:
@@ -197,7 +221,7 @@ class ClientConnection:
         self._server: SaslServer | None = None
         self._exchange: Exchange | None = None
         self._layer_server: LayerServer | None = None
-        self.protection: Seal | None = None
+        self._seal: Seal | None = None
         self._frames: FrameReader | None = None
         self._held = b""
         self._ready = False
@@ -240,10 +264,15 @@ class ClientConnection:
             events.append(DirectReply(answer))
             data = b""
         if server.done:
-            self.protection, self._layer_server = server.protection, None
+            self._seal, self._layer_server = server.seal, None
             self._ready = True
-            events += self._messages(server.rest)
+            events += self._messages(server.rest) if self._seal is None else [Sealed(self._seal, server.rest)]
         return events
+
+    @property
+    def bound(self) -> bool:
+        """The client is agreeing on how frames are protected, or they are."""
+        return self._layer_server is not None or self._seal is not None
 
     def accept_login(self, identity: Login | None = None) -> bytes:
         """Returns the bytes that accept the login; empty for NOSASL. Requests may have full length from here on."""
@@ -274,7 +303,7 @@ class ClientConnection:
 
     def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
         """Returns both in wire format, if nothing of a further request has been received."""
-        if self._held or self.partial or len(request) > _AGAIN_BYTES_MAX:
+        if self._held or self._seal is not None or self.partial or len(request) > _AGAIN_BYTES_MAX:
             return None
         return self.send(request), self.send(reply)
 
@@ -399,10 +428,15 @@ class UpstreamConnection:
 
     usable = True
 
-    def __init__(self, login: Login, limits: WireLimits) -> None:
-        self.framed = login.mechanism == PLAIN
+    def __init__(self, login: Login, limits: WireLimits, ticket: ClientContext | None = None) -> None:
+        """`ticket`: for a login with GSSAPI."""
+        self.framed = login.mechanism != NOSASL
         self._limits = limits
-        self._client = PlainClient(login, limits.login_bytes_max) if self.framed else None
+        self._client: PlainClient | GssapiClient | None = None
+        if ticket is not None:
+            self._client = GssapiClient(ticket)
+        elif self.framed:
+            self._client = PlainClient(login, limits.login_bytes_max)
         self._frames = FrameReader(UPSTREAM_FRAME_BYTES_MAX)
         self._scanner = MessageScanner(UPSTREAM_FRAME_BYTES_MAX)
         self._shapes = Shapes()
@@ -421,6 +455,16 @@ class UpstreamConnection:
         if self._client.rest:
             raise WireError("the upstream server sent bytes before the first request")
         return True
+
+    @property
+    def more_login(self) -> bytes:
+        """The handshake goes on with these bytes."""
+        return self._client.more if self._client else b""
+
+    @property
+    def seal(self) -> Seal | None:
+        """How frames are protected after the login."""
+        return self._client.seal if self._client else None
 
     def send(self, payload: bytes) -> bytes:
         """Returns one request in Spark's encoding, and expects its reply."""

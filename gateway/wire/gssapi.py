@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from gateway.wire.frame import WireError
-from gateway.wire.sasl import COMPLETE, OK, Exchange, NegotiationReader, SecurityContext, negotiation, refusal
+from gateway.wire.sasl import (
+    BAD,
+    COMPLETE,
+    ERROR,
+    GSSAPI,
+    OK,
+    START,
+    TOKEN_BYTES_MAX,
+    Exchange,
+    LoginRefused,
+    NegotiationReader,
+    SecurityContext,
+    negotiation,
+    refusal,
+)
 
 FRAME_BYTES_MAX = 64 * 1024
 """Of data in one protected frame that the gateway sends, so that protecting it takes a third of a millisecond; and what
 it says that it reads, as Java's servers do. What it reads is in fact limited as all requests are."""
+_READ_BYTES_MAX = 0xFFFFFF
+"""What the gateway says to Spark that it reads: the most that three bytes say. Spark writes a page as one frame."""
 _CHOICE_BYTES = 4
 _NEGOTIATION_BYTES_MAX = 16 * 1024
 
@@ -64,7 +81,7 @@ class LayerServer:
         self._reader = NegotiationReader(_NEGOTIATION_BYTES_MAX)
         self._offered = False
         self.done = False
-        self.protection: Seal | None = None
+        self.seal: Seal | None = None
         """None for frames that are not protected."""
 
     @property
@@ -115,4 +132,71 @@ class LayerServer:
         if layer != Layer.AUTH:
             if not size:
                 raise WireError("the client asks for protected frames, and says that it reads none")
-            self.protection = Seal(self._context, layer == Layer.AUTH_CONF, min(size, FRAME_BYTES_MAX))
+            self.seal = Seal(self._context, layer == Layer.AUTH_CONF, min(size, FRAME_BYTES_MAX))
+
+
+class ClientContext(SecurityContext, Protocol):
+    """The client's end of a context, which has made its first token."""
+
+    token: bytes
+    """That token."""
+
+    def accept(self, answer: bytes) -> None:
+        """Knows the server by its token. Raises WireError if that is wrong."""
+        ...
+
+
+class GssapiClient:
+    """The client's role: send `start`, then `more` after each `receive`."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._reader = NegotiationReader(TOKEN_BYTES_MAX)
+        self._known = self._chosen = False
+        self.more = b""
+        """What to send now."""
+        self.seal: Seal | None = None
+        """Set once `receive` has returned True; None for frames that are not protected."""
+
+    @property
+    def rest(self) -> bytes:
+        """What the server sent after the handshake."""
+        return self._reader.rest
+
+    def start(self) -> bytes:
+        return negotiation(START, GSSAPI.encode()) + negotiation(OK, self._context.token)
+
+    def receive(self, data: bytes) -> bool:
+        """Returns True once the login is accepted. Raises `LoginRefused` with the server's text, or `WireError`."""
+        self._reader.feed(data)
+        self.more = b""
+        message = self._reader.next()
+        if message is None:
+            return False
+        status, payload = message
+        if status in (BAD, ERROR):
+            raise LoginRefused(payload.decode("utf-8", "replace") or "The server refused the ticket.")
+        if status == COMPLETE and self._chosen:
+            return True
+        if status != OK or self._chosen:
+            raise WireError("the server ends or continues the handshake where it must not")
+        self.more = self._reply(payload)
+        return False
+
+    def _reply(self, payload: bytes) -> bytes:
+        if not self._known:
+            self._known = True
+            self._context.accept(payload)
+            return negotiation(OK)
+        self._chosen = True
+        offer, _ = self._context.unwrap(payload)
+        if len(offer) != _CHOICE_BYTES:
+            raise WireError("the server's offer of protections is incomplete")
+        offered = [layer for layer in Layer if offer[0] & layer]
+        if not offered:
+            raise WireError("the server offers no protection that is known")
+        layer, size = offered[0], int.from_bytes(offer[1:], "big")
+        if layer != Layer.AUTH:
+            self.seal = Seal(self._context, layer == Layer.AUTH_CONF, min(size, FRAME_BYTES_MAX) or FRAME_BYTES_MAX)
+        own = 0 if layer == Layer.AUTH else _READ_BYTES_MAX
+        return negotiation(COMPLETE, self._context.wrap(bytes((layer,)) + own.to_bytes(3, "big"), confidential=False))

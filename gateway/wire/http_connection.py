@@ -1,8 +1,8 @@
 """Both ends of the gateway for HiveServer2 over HTTP: each message is the body of one POST. No I/O.
 
 httptools reads HTTP itself (RFC 9112). This module implements what HiveServer2's servers and drivers make of it: the
-path, Basic logins (RFC 7617), bearer tokens (RFC 6750), the cookie that replaces a login, and one request after the
-other.
+path, Basic logins (RFC 7617), bearer tokens (RFC 6750), tickets of Kerberos (RFC 4559), the cookie that replaces a
+login, and one request after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.wire.connection import DirectReply, Event, RequestReader
 from gateway.wire.cookies import NAME as COOKIE
 from gateway.wire.cookies import Cookies
 from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, WireError, WireLimits, frame
-from gateway.wire.sasl import Login, LoginRefused
+from gateway.wire.sasl import Exchange, Login, LoginRefused
 from gateway.wire.scanner import message_end
 from gateway.wire.shapes import Shapes
 
@@ -233,14 +233,23 @@ class HttpClientConnection:
     called. Requests are returned one at a time, the next one when the reply is complete.
     """
 
-    framed = tied = False
+    framed = tied = bound = False
 
     def __init__(
-        self, limits: WireLimits, cookies: Cookies, *, secure: bool, admission: Admission = lambda *_: None
+        self,
+        limits: WireLimits,
+        cookies: Cookies,
+        *,
+        secure: bool,
+        admission: Admission = lambda *_: None,
+        tickets: bool = False,
     ) -> None:
-        """`admission` says how a request with these headers `Host` and `Origin` is refused; None: it is served."""
+        """`admission` says how a request with these headers `Host` and `Origin` is refused; None: it is served.
+        `tickets`: whether clients may log in with tickets of Kerberos."""
         self._limits = limits
         self._admission = admission
+        self._tickets = tickets
+        self._challenges = (_NEGOTIATE, _BASIC) if tickets else (_BASIC,)
         self._cookies = cookies
         self.secure = secure
         self._requests = _Requests(self._body_bytes_max)
@@ -255,6 +264,7 @@ class HttpClientConnection:
         self._alone = b""  # The last request with its head, if it arrived as one piece by itself.
         self._new_cookie = ""
         self._cookie_seconds = 0.0
+        self._token = b""  # By which the client of the current request knows this server.
         self._begun = False  # The head of the reply has been sent.
         self.closing = False
         self.forwarded_for = ""
@@ -306,6 +316,9 @@ class HttpClientConnection:
         return min(self._limits.new_bytes_max, self._limits.request_bytes_max)
 
     def _is_known(self, authorization: str, cookie: str) -> bool:
+        if _is_ticket(authorization):
+            # Each one is new, and checked. Whoever has brought one may send long requests.
+            return self._accepted is not None
         if authorization:
             accepted = (authorization, cookie) == self._accepted and self._is_unexpired
             return accepted or self._cookies.was_accepted(authorization)
@@ -323,12 +336,13 @@ class HttpClientConnection:
         if problem is not None:
             return self._refuse(*problem)
         credentials = _credentials(message)
-        if credentials == self._accepted and self._is_unexpired and self._is_known(*credentials):
+        again = credentials == self._accepted and self._is_unexpired and not _is_ticket(message.authorization)
+        if again and self._is_known(*credentials):
             return [self._payload(message)]
         login = None if message.unread else self._login_of(*credentials)
         if login is None:
-            text = "Authentication Error: send user name and password or a token; none came, or the cookie has expired."
-            return self._refuse(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
+            text = "Authentication Error: send user name and password, a token or a ticket; none came, or it expired."
+            return self._refuse(HTTPStatus.UNAUTHORIZED, text, *self._challenges)
         self._asked, self._login, self._held = credentials, login, self._payload(message)
         return [login]
 
@@ -369,6 +383,8 @@ class HttpClientConnection:
         scheme, _, text = authorization.partition(" ")
         if scheme.lower() == "bearer":
             return Login("", text.strip(), BEARER)
+        if _is_ticket(authorization) and self._tickets:
+            return _ticket_login(text)
         if scheme.lower() != "basic":
             return None
         try:
@@ -383,8 +399,11 @@ class HttpClientConnection:
         """Sends nothing: the reply itself tells the client. `receive(b"")` returns the request."""
         assert self._login is not None
         login = identity or self._login
-        if self._login.mechanism in {HTTP, BEARER} and self._asked is not None:
-            self._cookies.accept(self._asked[0])
+        if (exchange := self._login.exchange) is not None:
+            self._token = exchange.answer
+        if self._login.mechanism in {HTTP, BEARER, NEGOTIATE} and self._asked is not None:
+            if exchange is None:
+                self._cookies.accept(self._asked[0])
             self._new_cookie = self._cookies.issue(login)
             self._cookie_seconds = self._cookies.seconds_of(login)
         self._accepted, self._login, self._accepted_until = self._asked, None, login.until
@@ -400,7 +419,7 @@ class HttpClientConnection:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
         if self._login is None and self._current is None:
             return refusal(HTTPStatus.REQUEST_TIMEOUT, message)
-        return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
+        return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", *self._challenges)
 
     def refuse_connection(self, message: str, data: bytes) -> bytes:
         """The client reads it as the answer to its first request, and may send that again."""
@@ -446,6 +465,9 @@ class HttpClientConnection:
             age = f"Max-Age={self._cookie_seconds:.0f}"
             lines.append(f"Set-Cookie: {COOKIE}={self._new_cookie}; Path=/; {age}; HttpOnly{secure}")
             self._new_cookie = ""
+        if self._token:
+            lines.append(f"{_NEGOTIATE} {base64.b64encode(self._token).decode()}")
+            self._token = b""
         if not keep_alive:
             lines.append("Connection: close")
         elif version == "1.0":
@@ -456,17 +478,31 @@ class HttpClientConnection:
         self._current, self._answered = None, message.version
         self.closing = self.closing or not message.keep_alive
 
-    def _refuse(self, status: HTTPStatus, text: str, header: str) -> list[Event]:
+    def _refuse(self, status: HTTPStatus, text: str, *headers: str) -> list[Event]:
         message = self._current
         assert message is not None
         if message.method == "HEAD":
             message.keep_alive = False  # A HEAD client expects no body, and would read this one as the next reply.
         self._finish(message)
-        headers = [each for each in (header, "" if message.keep_alive else "Connection: close") if each]
-        return [DirectReply(_response(status, text, headers))]
+        given = [each for each in (*headers, "" if message.keep_alive else "Connection: close") if each]
+        return [DirectReply(_response(status, text, given))]
 
 
-_CHALLENGE = 'WWW-Authenticate: Basic realm="HiveServer2"'
+_BASIC = 'WWW-Authenticate: Basic realm="HiveServer2"'
+_NEGOTIATE = "WWW-Authenticate: Negotiate"
+
+
+def _is_ticket(authorization: str) -> bool:
+    return authorization[:10].lower() == "negotiate "
+
+
+def _ticket_login(text: str) -> Login | None:
+    """None if the text is not a token. Hive's drivers write a colon before it."""
+    try:
+        token = base64.b64decode(text.strip().removeprefix(":").strip(), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return Login("", "", NEGOTIATE, exchange=Exchange(token))
 
 
 def refusal(status: HTTPStatus, text: str, *headers: str) -> bytes:
@@ -570,6 +606,8 @@ class HttpUpstreamConnection:
     """
 
     framed = tied = False
+    more_login = b""
+    seal = None
 
     def __init__(self, login: Login, limits: WireLimits, host: str, path: str, *, early: bool) -> None:
         if ":" in login.user:

@@ -179,6 +179,8 @@ class PlainClient:
     """The client's role: `start` is all that the client sends; then the server's answer is read."""
 
     __slots__ = ("_login", "_reader")
+    more = b""
+    seal = None
 
     def __init__(self, login: Login, bytes_max: int) -> None:
         if "\0" in login.user or "\0" in login.password:

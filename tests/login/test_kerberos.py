@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import gc
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +16,7 @@ from typing import Any
 import kdc
 import pytest
 from kdc import FOREIGN, REALM, Kdc
+from processes import wait_until
 from TCLIService import ttypes
 
 from gateway import settings_file
@@ -21,9 +25,11 @@ from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
 from gateway.login import methods
 from gateway.login.authenticator import Checked
 from gateway.login.verifier import Unavailable, WrongTicket
-from gateway.wire.connection import ClientConnection, DirectReply
+from gateway.wire.connection import ClientConnection, DirectReply, Sealed
+from gateway.wire.cookies import NAME, Cookies
 from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.gssapi import Layer
+from gateway.wire.http_connection import COOKIE_LOGIN, HTTP, HttpClientConnection
 from gateway.wire.sasl import BAD, COMPLETE, GSSAPI, OK, PLAIN, START, TOKEN_BYTES_MAX, Exchange, Login, negotiation
 from tests.wire.calls import call, session
 
@@ -147,8 +153,7 @@ def test_an_expired_ticket_is_refused(realm: Realm) -> None:
         token = realm.token("short")
         began = time.monotonic()
         tickets = Tickets(realm.settings())
-        while time.monotonic() < began + 2.2:
-            time.sleep(0.1)
+        wait_until(lambda: time.monotonic() > began + 2.2)
         with pytest.raises(WrongTicket, match=r"[Ee]xpired|[Cc]lock skew"):
             tickets.accept(Exchange(token))
 
@@ -189,10 +194,12 @@ def test_files_in_memory_end_with_their_keys(realm: Realm, tmp_path: Path) -> No
     shutil.copy(realm.keytab, path)
     tickets = Tickets(Kerberos(keytab=str(path)))
     tickets.start()
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     for number in range(5):
         os.utime(path, (number, number))
         tickets.accept(Exchange(realm.token()))
+    gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -253,7 +260,7 @@ def test_a_client_logs_in_and_sends_requests(realm: Realm, name: bytes, status: 
     done, *events = client.choose(b"\1\0\0\0" + name, status, then=frame(request))
     assert done == DirectReply(negotiation(COMPLETE))
     assert events == [request]
-    assert client.wire.protection is None
+    assert not client.wire.bound
     assert not client.wire.partial
     assert client.wire.send(b"reply") == frame(b"reply")
 
@@ -308,6 +315,111 @@ def test_a_client_that_asks_for_nothing_in_return_gets_the_offer(realm: Realm) -
     ((_, wrapped),) = messages(client.wire.accept_login())
     assert client.context.unwrap(wrapped).message == b"\1\0\0\0"
     assert client.choose(b"\1\0\0\0") == [DirectReply(negotiation(COMPLETE))]
+
+
+@pytest.mark.parametrize(("layer", "size"), [(2, 65536), (4, 65536), (4, 100)])
+def test_frames_are_protected_as_the_client_chooses(realm: Realm, layer: int, size: int) -> None:
+    client = Client(realm, frozenset(Layer))
+    assert client.begin() == b"\7\1\0\0"
+    rest = frame(client.context.wrap(b"x", layer == 4).message)
+    client.step = 100_000
+    done, sealed = client.choose(bytes((layer,)) + size.to_bytes(3, "big"), then=rest)
+    assert done == DirectReply(negotiation(COMPLETE))
+    assert isinstance(sealed, Sealed)
+    assert sealed.rest == rest
+    assert sealed.seal.unseal(rest[4:]) == b"x"
+    assert sealed.seal.frame_bytes_max == size
+    assert client.wire.bound
+    assert client.wire.on_wire(b"a", b"b") is None
+    found = client.context.unwrap(sealed.seal.seal(b"reply"))
+    assert (found.message, bool(found.encrypted)) == (b"reply", layer == 4)
+    with pytest.raises(WireError, match="protection is wrong"):
+        sealed.seal.unseal(rest[4:-1] + b"?")
+    if layer == 4:
+        with pytest.raises(WireError, match="not encrypted"):
+            sealed.seal.unseal(client.context.wrap(b"y", False).message)
+
+
+def test_protected_frames_that_nobody_reads_are_refused(realm: Realm) -> None:
+    client = Client(realm, frozenset(Layer))
+    client.begin()
+    with pytest.raises(WireError, match="reads none"):
+        client.choose(b"\4\0\0\0")
+
+
+# --- HTTP --------------------------------------------------------------------------------------------------
+
+
+class HttpClient:
+    """Requests to an HTTP port whose logins are checked at once."""
+
+    def __init__(self, realm: Realm, now: Callable[[], float] = time.monotonic) -> None:
+        self.realm = realm
+        self.cookies = Cookies(3600, now)
+        self.wire = HttpClientConnection(WireLimits(), self.cookies, secure=True, tickets=True)
+        self.checked = Checked([], 0.0, 1, tickets=Tickets(realm.settings()))
+
+    def post(self, header: str) -> str:
+        """The head of the answer to a request with this header."""
+        body = call("CloseSession", ttypes.TCloseSessionReq(session()))
+        head = f"POST /cliservice HTTP/1.1\r\nHost: localhost\r\n{header}\r\nContent-Length: {len(body)}\r\n\r\n"
+        (event,) = self.wire.receive(head.encode() + body)
+        if isinstance(event, Login) and event.mechanism == COOKIE_LOGIN:
+            self.wire.accept_login(event)
+            assert self.wire.receive(b"") == [body]
+        elif isinstance(event, Login):
+            try:
+                identity = asyncio.run(self.checked.check(event))
+            except LoginDenied as error:
+                return self.wire.refuse_login(str(error)).decode()
+            assert (identity.user, identity.mechanism) == ("ada", HTTP)
+            self.wire.accept_login(identity)
+            assert self.wire.receive(b"") == [body]
+        if isinstance(event, DirectReply):
+            return event.payload.decode()
+        return self.wire.send(b"").decode()
+
+
+@pytest.mark.parametrize("mech", [MechType.kerberos, SPNEGO])
+@pytest.mark.parametrize("scheme", ["Negotiate ", "negotiate ", "Negotiate : "])
+def test_a_ticket_over_http_is_answered_with_a_token_and_a_cookie(realm: Realm, mech: Any, scheme: str) -> None:
+    client, context = HttpClient(realm), realm.client(service="HTTP@localhost", mech=mech)
+    header = f"Authorization: {scheme}{base64.b64encode(context.step()).decode()}"
+    answer = client.post(header)
+    assert answer.startswith("HTTP/1.1 200 ")
+    (token,) = re.findall(r"WWW-Authenticate: Negotiate (\S+)", answer)
+    context.step(base64.b64decode(token))
+    assert context.complete
+    (cookie,) = re.findall(rf"Set-Cookie: ({NAME}=[^;]+);.* Max-Age=3600; HttpOnly; Secure", answer)
+    later = client.post(f"Cookie: {cookie}")
+    assert later.startswith("HTTP/1.1 200 ")
+    assert "WWW-Authenticate" not in later
+    # The same ticket is not accepted again, on its own connection either.
+    assert "401 Unauthorized" in client.post(header)
+
+
+def test_a_cookie_ends_with_its_ticket(realm: Realm) -> None:
+    realm.tickets["short"] = realm.kdc.log_in("ada", "short", "2m")
+    now = [time.monotonic()]
+    client = HttpClient(realm, lambda: now[0])
+    token = base64.b64encode(realm.token("short", "HTTP@localhost")).decode()
+    (age,) = re.findall(r"Max-Age=(\d+)", client.post(f"Authorization: Negotiate {token}"))
+    # Clocks may differ by five minutes.
+    assert 0 < int(age) <= 2 * 60 + 5 * 60
+
+
+@pytest.mark.parametrize("header", ["X: y", "Authorization: Negotiate", "Authorization: Negotiate !", "Cookie: a=b"])
+def test_without_a_ticket_a_client_is_asked_for_one(realm: Realm, header: str) -> None:
+    answer = HttpClient(realm).post(header)
+    assert answer.startswith("HTTP/1.1 401 ")
+    assert "WWW-Authenticate: Negotiate\r\n" in answer
+
+
+def test_a_wrong_ticket_over_http_is_refused_with_a_reason(realm: Realm) -> None:
+    token = base64.b64encode(of_another_service(realm)).decode()
+    answer = HttpClient(realm).post(f"Authorization: Negotiate {token}")
+    assert answer.startswith("HTTP/1.1 401 ")
+    assert "Request ticket server hive/other@A.TEST not found in keytab" in answer
 
 
 # --- the settings ------------------------------------------------------------------------------------------

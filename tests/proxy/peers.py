@@ -204,6 +204,9 @@ class Service:
     def passed_on(self) -> None:
         self.calls.append("passed_on")
 
+    def stays(self) -> None:
+        self.calls.append("stays")
+
     def ticket(self) -> bytes | None:
         if self.told == (now := (self.user, self.replies)):
             return None

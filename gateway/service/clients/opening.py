@@ -361,6 +361,10 @@ class Opening:
         """Implements `decision.Moving`."""
         self.moves = True
 
+    def stays(self) -> None:
+        """Implements `decision.Moving`."""
+        self.moves = False
+
     def left(self) -> None:
         """Implements `decision.Moving`."""
         self._has_left = True
