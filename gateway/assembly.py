@@ -161,7 +161,7 @@ from gateway.spark.servers import KnownServer, Link, Servers
 from gateway.spark.storage_guard import GuardState, StorageGuard
 from gateway.wire.connection import NOSASL, ClientConnection
 from gateway.wire.cookies import COOKIE_SECONDS, Cookies
-from gateway.wire.endpoint import Endpoint
+from gateway.wire.endpoint import Endpoint, TicketSource
 from gateway.wire.frame import REQUEST_BYTES_MIN, WireLimits
 from gateway.wire.gssapi import LAYERS
 from gateway.wire.http_connection import HTTP, HttpClientConnection
@@ -310,7 +310,13 @@ class Spark(EndpointSource):
     `service.clients.side_connections.Upstream`."""
 
     def __init__(
-        self, engine: SparkServer, settings: UpstreamSettings, traffic: Traffic, guard: StorageGuard, habits: Habits
+        self,
+        engine: SparkServer,
+        settings: UpstreamSettings,
+        traffic: Traffic,
+        guard: StorageGuard,
+        habits: Habits,
+        tickets: TicketSource | None = None,
     ) -> None:
         self.outlet: Outlet | None = None
         """What the gateway's own statements in clients' sessions pass."""
@@ -319,7 +325,8 @@ class Spark(EndpointSource):
         self._sign = guard.signed
         # The embedded engine has the default transport.
         place = settings.place or upstream_url.UpstreamPlace(("",))
-        self.mechanism = MECHANISMS[place.transport]
+        self._tickets = tickets
+        self.mechanism = MECHANISMS[place.transport] if tickets is None else GSSAPI
         self._path = place.http_path
         self._tls = client_context(settings.tls_ca) if place.tls else None
         self.checks = ServerChecks(self.endpoint_of, settings.user, settings.password, guard, habits)
@@ -331,7 +338,7 @@ class Spark(EndpointSource):
 
     async def endpoint_of(self, server: KnownServer) -> Endpoint:
         address = await server.locate()
-        return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
+        return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls, self._tickets)
 
     async def reach(self, opened: Callable[[Endpoint], Awaitable[AnyLink]]) -> AnyLink:
         return await self._reach(opened, self.servers.home)
@@ -384,6 +391,14 @@ class Spark(EndpointSource):
                 ),
                 at,
             )
+
+
+def tickets_for_spark(settings: Settings) -> TicketSource | None:
+    """Raises FreshgateError without the package, or the key of upstream.user."""
+    place, own = settings.upstream.place, settings.upstream
+    if place is None or not place.principal:
+        return None
+    return methods.service_tickets(settings.kerberos, own.user, place.principal)
 
 
 def _servers_of(engine: SparkServer) -> list[KnownServer]:
@@ -459,7 +474,7 @@ class AtSpark:
 def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpark:
     account, habits = settings.upstream, Habits()
     guard = guard_of(settings, engine)
-    spark = Spark(engine, account, traffic, guard, habits)
+    spark = Spark(engine, account, traffic, guard, habits, tickets_for_spark(settings))
 
     async def meet(connection: Connection) -> None:
         if guard.secret and not guard.has_met and not isinstance(engine, EmbeddedEngine):

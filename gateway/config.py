@@ -419,7 +419,8 @@ class Upstream:
     address: str = _setting(
         "",
         "An existing Spark Thrift Server: HOST:PORT, or its JDBC URL if it uses HTTP, TLS or no SASL, such as "
-        "jdbc:hive2://spark.example:10001/;transportMode=http;httpPath=cliservice;ssl=true (auth=noSasl). Several "
+        "jdbc:hive2://spark.example:10001/;transportMode=http;httpPath=cliservice;ssl=true (auth=noSasl), or Kerberos "
+        "(principal=hive/_HOST@REALM). Several "
         "servers over one metastore, separated by commas (HOST:PORT,HOST:PORT), are used in this order, the next one "
         "once one is lost (docs/how-to/several-sparks.md). Empty: the gateway starts the embedded engine.",
         _place_or_empty,
@@ -436,7 +437,8 @@ class Upstream:
     user: str = _setting(
         "freshgate",
         "User of the gateway's own sessions. They refresh and drop what views store, so this user must be allowed "
-        "to read every base table and to write the storage database.",
+        "to read every base table and to write the storage database. With Kerberos, a principal of kerberos.keytab, "
+        "whose part before / or @ is the user.",
         _filled,
     )
     password: str = _setting("", "Password of that user. Keep the file that contains it private.")

@@ -91,6 +91,12 @@ class UpstreamLost(FreshgateError):
     sqlstate = "08S01"
 
 
+class NoTicket(UpstreamLost):
+    """The gateway has no ticket of Kerberos for the server, which may be well."""
+
+    sqlstate = "58000"
+
+
 class UpstreamProtocolMismatch(UpstreamLost):
     """The server speaks another protocol than the settings say, so waiting does not help."""
 

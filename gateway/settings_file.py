@@ -291,6 +291,7 @@ def _jwt_contradictions(settings: Settings) -> Iterator[str]:
 def _kerberos_contradictions(settings: Settings) -> Iterator[str]:
     """What accepting tickets needs."""
     methods = settings.authentication.methods
+    yield from _principal_contradictions(settings)
     if not settings.kerberos.keytab:
         if "kerberos" in methods:
             yield "authentication.method is kerberos, but kerberos.keytab is empty. Set it to the file of the keys."
@@ -309,6 +310,20 @@ def _kerberos_contradictions(settings: Settings) -> Iterator[str]:
         yield (
             "kerberos.keytab is set, but listen.transports does not name sasl: clients send tickets with SASL or over "
             "HTTP. Add sasl."
+        )
+
+
+def _principal_contradictions(settings: Settings) -> Iterator[str]:
+    """What logging in at Spark with tickets needs."""
+    place = settings.upstream.place
+    if place is None or not place.principal:
+        return
+    if not settings.kerberos.keytab:
+        yield "upstream.address has a principal, but kerberos.keytab is empty. Set it to a file with keys."
+    if settings.authentication.hand_on != "proxy_user":
+        yield (
+            "upstream.address has a principal, but authentication.hand_on is replay: that server takes no "
+            "passwords. Set authentication.hand_on to proxy_user."
         )
 
 

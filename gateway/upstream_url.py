@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 PREFIX = "jdbc:hive2://"
 DEFAULT_PORT = 10000
 DEFAULT_PATH = "/cliservice"
-_NAMES = ("transportMode", "httpPath", "ssl", "auth")
+_NAMES = ("transportMode", "httpPath", "ssl", "auth", "principal")
+_PRINCIPAL = re.compile(r"[^/@\s]+/[^/@\s]+@[^/@\s]+")
 _ADVICE = {
     "user": "Set upstream.user",
     "password": "Set upstream.password, in a file that nobody else can read",
-    "principal": "Remove it: the gateway does not support Kerberos",
     "ssltruststore": "Set upstream.tls_ca to a PEM file",
     "truststorepassword": "Set upstream.tls_ca to a PEM file",
     "servicediscoverymode": "Name the servers themselves: the gateway does not look for them in ZooKeeper",
@@ -34,6 +35,8 @@ class UpstreamPlace:
     """sasl, nosasl or http."""
     http_path: str = DEFAULT_PATH
     tls: bool = False
+    principal: str = ""
+    """The server's principal, if it demands tickets of Kerberos: SERVICE/HOST@REALM; _HOST stands for each host."""
 
     def __str__(self) -> str:
         parts = {
@@ -41,6 +44,7 @@ class UpstreamPlace:
             f"httpPath={self.http_path.strip('/')}": self.transport == "http",
             "auth=noSasl": self.transport == "nosasl",
             "ssl=true": self.tls,
+            f"principal={self.principal}": self.principal,
         }
         return f"{PREFIX}{','.join(self.addresses)}/" + "".join(f";{part}" for part, there in parts.items() if there)
 
@@ -88,6 +92,8 @@ def _with_variables(place: UpstreamPlace, pairs: list[str]) -> UpstreamPlace:
                 path = f"/{value.strip('/')}"
             case "ssl" if word in ("true", "false"):
                 place = replace(place, tls=word == "true")
+            case "principal" if _PRINCIPAL.fullmatch(value):
+                place = replace(place, principal=value)
             case "auth" if word == "nosasl":
                 place = replace(place, transport="nosasl")
             case None:
@@ -95,6 +101,11 @@ def _with_variables(place: UpstreamPlace, pairs: list[str]) -> UpstreamPlace:
                 raise BadPart(f"{name} is not part of a server's address. {advice}")
             case other:
                 raise BadPart(f"{other}={value} is not supported. Remove it")
+    if place.principal and (http or place.transport == "nosasl"):
+        raise BadPart(
+            "principal needs the binary transport with SASL. Remove transportMode or auth, or let the server accept "
+            "passwords"
+        )
     if path and not http:
         raise BadPart("httpPath has no effect without transportMode=http. Add transportMode=http, or remove httpPath")
     return replace(place, transport="http", http_path=path or DEFAULT_PATH) if http else place

@@ -22,10 +22,12 @@ from gateway.login.principals import BadRules
 from gateway.login.threads import CHECKED_TOGETHER
 from gateway.login.user_file import UserFile
 from gateway.login.verifier import TicketVerifier, TokenVerifier, Unavailable, Verifier
+from gateway.wire.endpoint import TicketSource
 from gateway.wire.memory import Memory
 
 if TYPE_CHECKING:
     from gateway.login.kerberos import Tickets
+    from gateway.login.service_tickets import ServiceTickets
     from gateway.login.tokens import Tokens
 
 log = logging.getLogger(__name__)
@@ -99,6 +101,23 @@ def _tickets(settings: Kerberos) -> TicketVerifier:
     except Unavailable as error:
         text = str(error)
         raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check kerberos.keytab and kerberos.principals.") from error
+    return tickets
+
+
+def service_tickets(settings: Kerberos, user: str, service: str) -> TicketSource:
+    """The gateway's own tickets for Spark. Raises FreshgateError."""
+    try:
+        tickets: ServiceTickets = import_module(".service_tickets", __package__).ServiceTickets(
+            settings.keytab, user, service
+        )
+        tickets.start()
+    except ImportError as error:
+        raise FreshgateError(
+            f"upstream.address has a principal, which needs more packages ({error}). Install freshgate[kerberos]."
+        ) from error
+    except Unavailable as error:
+        text = str(error)
+        raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check kerberos.keytab and upstream.user.") from error
     return tickets
 
 

@@ -24,7 +24,7 @@ from weakref import WeakSet
 
 from gateway import loops
 from gateway.config import Address
-from gateway.errors import FreshgateError, UpstreamLost, UpstreamProtocolMismatch
+from gateway.errors import FreshgateError, NoTicket, UpstreamLost, UpstreamProtocolMismatch
 
 log = logging.getLogger(__name__)
 
@@ -296,6 +296,8 @@ class Servers:
 
     def failed(self, server: KnownServer, error: FreshgateError | TimeoutError) -> bool:
         """No connection could be opened. Returns whether the server is lost, so that another one may be tried."""
+        if isinstance(error, NoTicket):
+            return False  # That says nothing of the server: its sessions go on.
         if not self.several or server.health is Health.DOWN:
             return self.several
         if not server.failed(error, self._clock()):

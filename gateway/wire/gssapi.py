@@ -1,4 +1,7 @@
-"""The end of a SASL handshake with GSSAPI (RFC 4752): both sides agree how frames are protected. No I/O."""
+"""The end of a SASL handshake with GSSAPI (RFC 4752): both sides agree how frames are protected. No I/O.
+
+Tests: `test_kerberos`, `test_service_tickets`.
+"""
 
 from __future__ import annotations
 
