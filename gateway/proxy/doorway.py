@@ -42,6 +42,8 @@ IDLE_RETRY_SECONDS = 1.0
 """The same for a client that has sent nothing meanwhile."""
 UNANSWERED_BYTES_MAX = 64 * 1024
 """A client that waits for the answer to a longer request is closed when the leader goes."""
+DISMISSED_SECONDS = 0.2
+"""Interval of looks for connections that a gateway which is being stopped may close."""
 ABANDONED_SECONDS = 120.0
 """How long the sessions of a client that has left are kept for a leader, which ends them."""
 MOVED_TOGETHER = 32
@@ -119,10 +121,16 @@ class Doorway:
                 await self._changed.wait()
 
     async def drain(self, seconds: float) -> None:
-        """Returns when no client is left, or after `seconds`. Accept no more clients before."""
+        """Returns when no client is left, or after `seconds`. Accept no more clients before. Closes connections over
+        HTTP that wait for nothing: their clients come back with others."""
         try:
             async with asyncio.timeout(seconds):
-                await self._empty.wait()
+                while self._passages:
+                    for passage in list(self._passages):
+                        passage.dismiss()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(DISMISSED_SECONDS):
+                            await self._empty.wait()
         except TimeoutError:
             log.info("stopping after %g seconds although %d clients are connected", seconds, len(self._passages))
 
@@ -381,6 +389,11 @@ class Passage(asyncio.Protocol):
         if self._leader is not None and self._leader not in leaders and self._link is not None:
             self._link.close()
             self.leader_gone()
+
+    def dismiss(self) -> None:
+        """Closes a connection over HTTP whose client waits for nothing."""
+        if not (self._port.tied or self._unanswered or self._beyond or self._partly or self._held):
+            self.close()
 
     def close(self) -> None:
         """Closes the client after what was already sent to it, if it takes that in time."""

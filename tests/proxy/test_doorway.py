@@ -586,6 +586,29 @@ async def test_a_client_over_http_that_rests_is_not_closed_for_want_of_a_login()
         assert await answered(it, calls.status(), resting) == (200, echo_of(calls.status()))
 
 
+async def test_a_door_that_is_stopped_waits_for_no_client_over_http_that_waits_for_nothing() -> None:
+    answers = asyncio.Event()
+
+    async def later() -> Answer:
+        await answers.wait()
+        return Answer(b"late")
+
+    service = partial(Service, decide=lambda payload: later() if payload == calls.fetch() else Answer(echo_of(payload)))
+    async with door(http=True, service=service) as it:
+        it.lead()
+        idle, waiting, new = await it.dial(), await it.dial(), await it.dial()
+        assert await answered(it, calls.status(), idle) == (200, echo_of(calls.status()))
+        waiting.writer.write(post(calls.fetch()))
+        await until(lambda: it.gate.has("FetchResults"))
+        draining = asyncio.ensure_future(it.doorway.drain(60))
+        assert await idle.closed() == await new.closed() == b""
+        assert not draining.done()
+        answers.set()
+        assert await http_reply_of(waiting) == (200, b"late")
+        await draining
+        assert await waiting.closed() == b""
+
+
 async def test_a_request_over_http_that_no_leader_has_had_may_be_sent_again() -> None:
     async with door(http=True, wait_seconds=0.05) as it:
         peer = await it.dial()
