@@ -461,3 +461,23 @@ def test_a_setting_from_a_file_is_its_first_line_and_is_shown_nowhere(tmp_path: 
         assert said in str(refusal.value)
     assert main(["config", "--check", "--set-file", f"upstream.password={secret}"]) == 0
     assert main(["config", "--check", "--set-file", f"gateways.secret={empty}", "--set", "gateways.enabled=true"]) == 2
+
+
+def documented(page: str) -> list[tuple[str, str]]:
+    """The settings on a page, each with the title of its section."""
+    text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
+    found = re.finditer(r"^```toml\n(\[.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    titles = [(title.start(), title[1]) for title in re.finditer(r"^## (.*)$", text, re.MULTILINE)]
+    return [(max(each for each in titles if each[0] < block.start())[1], block[1]) for block in found]
+
+
+@pytest.mark.parametrize(("page", "whole"), [("login.md", 3), ("limits.md", 0)])
+def test_documented_settings_are_accepted(page: str, whole: int, tmp_path: Path) -> None:
+    """Those of the cases are complete, too."""
+    path = tmp_path / "freshgate.toml"
+    for title, text in documented(page):
+        if not text.startswith("[project]"):
+            path.write_text(text, encoding="utf-8")
+            problems = settings_file.read(path).problems
+            assert [each for each in problems if title == "By case" or str(path) in each] == []
+    assert sum(title == "By case" for title, _ in documented(page)) == whole

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clients import Jdbc, pyhive, rows
 from jvm import JAVA_OPTIONS, spark_java_options
 from processes import Engine, Gateway
 from pyhive.exc import OperationalError
-from slapd import GROUPS, PASSWORDS, PEOPLE, Slapd
+from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PASSWORDS, PEOPLE, Slapd
 from tiers import sampled
+
+from gateway.login import user_file
 
 PATTERN = f"uid=%s,{PEOPLE}"
 
@@ -41,7 +45,7 @@ def strict(spark_server: None, slapd: Slapd, tmp_path_factory: pytest.TempPathFa
     running.stop()
 
 
-def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
+def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str, **settings: object) -> Gateway:
     return Gateway(
         folder / "gateway.log",
         upstream=f"{strict.host}:{strict.port}",
@@ -57,6 +61,7 @@ def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
             "upstream.user": "svc",
             "upstream.password": PASSWORDS["svc"],
             "storage.database": f"storage_{hand_on}",
+            **settings,
         },
     )
 
@@ -109,3 +114,47 @@ def test_only_the_configured_account_may_impersonate_others(strict: Engine) -> N
         pyhive(strict.host, strict.port, "eve", auth="LDAP", password=PASSWORDS["eve"], configuration=configuration),
     ):
         pass
+
+
+@pytest.mark.thorough
+def test_an_account_of_the_file_acts_for_a_group_of_the_directory(slapd: Slapd, strict: Engine, tmp_path: Path) -> None:
+    """Two methods at once. The directory is asked for the named user's groups without the user's password."""
+    users = tmp_path / "users"
+    users.write_text(f"superset:{user_file.hash_of('its secret')}\n")
+    users.chmod(0o600)
+    rules = {
+        "authentication": "file, ldap",
+        "authentication.users_file": users,
+        "ldap.bind_dn": ADMINISTRATOR,
+        "ldap.bind_password": ADMINISTRATOR_PASSWORD,
+        "ldap.nested_groups": "search",
+        "groups.sources": "ldap",
+        "access.impersonators": "superset: group:staff from 127.0.0.1",
+        "access.administrators": "group:company",
+        "storage.database": "storage_acting",
+    }
+    gateway = start(slapd, strict, tmp_path, "proxy_user", **rules)
+
+    def acting(user: str) -> AbstractContextManager[Any]:
+        named = {"hive.server2.proxy.user": user}
+        return pyhive(gateway.host, gateway.port, "superset", auth="LDAP", password="its secret", configuration=named)
+
+    try:
+        # Analysts are staff, and staff are the company, whose members are administrators: a group does not mean those.
+        with pytest.raises(OperationalError, match="'superset' cannot open a session as 'ada'"), acting("ada"):
+            pass
+        with pyhive(gateway.host, gateway.port, "ada", auth="LDAP", password=PASSWORDS["ada"]) as cursor:
+            assert rows(cursor, "SELECT current_user()") == [("ada",)]
+        with pytest.raises(OperationalError, match="'superset' cannot open a session as 'eve'"), acting("eve"):
+            pass
+    finally:
+        gateway.stop()
+    gateway = start(slapd, strict, tmp_path, "proxy_user", **{**rules, "access.administrators": "root"})
+    try:
+        with acting("ada") as cursor:
+            assert rows(cursor, "SELECT current_user()") == [("ada",)]
+        for user in ("eve", "nobody", "root"):
+            with pytest.raises(OperationalError, match=f"'superset' cannot open a session as '{user}'"), acting(user):
+                pass
+    finally:
+        gateway.stop()

@@ -150,10 +150,6 @@ class Opening:
 
     def request(self, payload: bytes) -> Decision:
         """Decides about an OpenSession request. Raises WireError if it is malformed."""
-        try:
-            payload = self._rules.opened(payload)
-        except FreshgateError as error:
-            return self._refuse(self.login, payload, error)
         call = message.open_session(payload)
         if self.login.mechanism != NOSASL:
             return self._open_as(self.login, call, payload)
@@ -196,8 +192,10 @@ class Opening:
         try:
             user = self._handover.user_of(login, call, self._joined_as, self.peer, self.do_as, groups)
             _check_length(payload)
+            payload = self._rules.opened(payload)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
+        call = message.open_session(payload)
         self.login, self._who = login, Principal(user, groups)
         payload = self._handover.open_session(login, payload, user)
         if self._over_http or self._handover.mechanism == HTTP or self.moves:
