@@ -6,7 +6,7 @@ Tests: `test_browser_page`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from gateway.mv.rewriting.usage import CountedQueries, Usage
 from gateway.page import drawing
 from gateway.page.drawing import LineageNode
 from gateway.page.page_sources import PageSources, Unknown
-from gateway.page.survey import SEVERITIES, Survey, Surveyor, chosen
+from gateway.page.survey import SEVERITIES, Survey, Surveyor, Trouble, ViewSummary, chosen
 from gateway.page.wording import link
 from gateway.service.answers.activity_tables import at_spark
 from gateway.service.clients.recent_statements import EndedStatement
@@ -83,8 +83,9 @@ class Screens:
         guard, why = sources.storage_guard()
         return {
             "title": "Attention",
-            "survey": survey,
-            "troubles": survey.troubles[:PAGE_SIZE],
+            "views": len(survey.views),
+            "counts": survey.counts,
+            "troubles": [(self._told(view, who), trouble) for view, trouble in self._troubles(survey, who)],
             "more": max(0, len(survey.troubles) - PAGE_SIZE),
             "running": self._running(survey, who),
             "missing": sources.spark_missing(),
@@ -93,7 +94,7 @@ class Screens:
             "gateways": sources.members.all(),
         }
 
-    async def views(self, request: Request, _: Principal) -> Shown:
+    async def views(self, request: Request, who: Principal) -> Shown:
         asked = request.query_params
         text, state, order = asked.get("q", ""), asked.get("state", ""), asked.get("sort", "name")
         survey = await self._surveyor.survey()
@@ -103,7 +104,7 @@ class Screens:
         states = [*survey.counts, *(kind for kind in SEVERITIES if kind not in survey.counts)]
         return {
             "title": "Views",
-            "views": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
+            "views": [self._told(view, who) for view in found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]],
             "found": len(found),
             "page": page,
             "last": last,
@@ -125,7 +126,7 @@ class Screens:
         return {
             "title": "Activity",
             "running": self._running(survey, who),
-            "due": due[:NEXT_MAX],
+            "due": [self._told(view, who) for view in due[:NEXT_MAX]],
             "statements": [self._statement(each) for each in shown],
             "everything": everything,
             "page": page,
@@ -139,7 +140,7 @@ class Screens:
         usages = [each for each in reversed(sources.usages.items()) if everything or each[0].user == who.name]
         answered = [_saved(asked, usage) for asked, usage in usages[: 4 * PAGE_SIZE]]
         advice = await sources.suggestions.of(None if everything else who.name) if sources.advises else []
-        unread = chosen(survey.views, "", "", "unread")
+        unread = [view for view in chosen(survey.views, "", "", "unread") if not view.reads and view.version]
         return {
             "title": "Savings",
             "counts": sources.usages.counts,
@@ -147,7 +148,7 @@ class Screens:
             "answered": sorted(answered, key=lambda each: -(each.saved_ms or 0))[:PAGE_SIZE],
             "advises": sources.advises,
             "advice": advice[:PAGE_SIZE],
-            "unread": [view for view in unread if not view.reads and view.state != "DAMAGED"][:PAGE_SIZE],
+            "unread": [self._told(view, who) for view in unread[:PAGE_SIZE]],
         }
 
     # --- one object ---------------------------------------------------------------------------------------
@@ -162,10 +163,11 @@ class Screens:
         staleness = self._sources.catalog.staleness(view.id)
         writer = staleness.writer if staleness is not None and administers else None
         tasks = [task for _, task in entry.history.tasks]
+        summary = self._told(self._surveyor.summary(entry), who)
         return {
             "title": str(name),
             "damage": None,
-            "view": self._surveyor.summary(entry),
+            "view": summary,
             "comment": view.comment,
             "security": view.security.value,
             "staleness": staleness,
@@ -183,7 +185,7 @@ class Screens:
             "incremental": tasks[-1].route if tasks else "",
         }
 
-    async def lineage(self, request: Request, _: Principal) -> Shown:
+    async def lineage(self, request: Request, who: Principal) -> Shown:
         name = _name_of(request)
         entry, _damage = self._found(name)
         if entry is None:
@@ -196,7 +198,7 @@ class Screens:
         nodes, edges, left_out = drawing.around(middle, below, above)
         return {
             "title": f"Lineage of {name}",
-            "view": self._surveyor.summary(entry),
+            "view": self._told(self._surveyor.summary(entry), who),
             "graph": drawing.graph(nodes, edges, left_out),
             "below": [node for node in nodes if node.rank < 0],
             "above": [node for node in nodes if node.rank > 0],
@@ -241,15 +243,27 @@ class Screens:
         ]
         return sorted(found, key=lambda each: (each.task.status is not TaskStatus.RUNNING, each.task.created_at))
 
+    def _troubles(self, survey: Survey, who: Principal) -> list[tuple[ViewSummary, Trouble]]:
+        found = survey.troubles[:PAGE_SIZE]
+        return [(view, self._told(replace(view, troubles=(trouble,)), who).troubles[0]) for view, trouble in found]
+
+    def _told(self, view: ViewSummary, who: Principal) -> ViewSummary:
+        """Without what only the view's owner and administrators may see."""
+        owns = who.name == view.owner or self._sources.rights.is_administrator(who)
+        told = (replace(each, error=redact(each.error) if owns else "") for each in view.troubles)
+        return replace(view, troubles=tuple(told)) if view.troubles else view
+
     def _task(self, view: MaterializedView, task: Task, who: Principal) -> TaskShown:
         progress = self._sources.tasks.progress(view.id) if task.status is TaskStatus.RUNNING else None
-        mine = task.cause.user == who.name
+        mine, owns = task.cause.user == who.name, self._sources.rights.is_owner(who, view)
+        # An error may quote the definition.
+        shown = replace(task, error=redact(task.error) if owns else "")
         return TaskShown(
             view.name,
-            task,
+            shown,
             task.completed / task.needed if task.needed else None,
             progress.spark_words() if progress is not None else "",
-            not task.status.ended and (mine or self._sources.rights.is_owner(who, view)),
+            not task.status.ended and (mine or owns),
         )
 
     def _statement(self, each: EndedStatement) -> StatementShown:

@@ -41,6 +41,8 @@ class Trouble:
     since: int
     what: str
     advice: str
+    error: str = ""
+    """What Spark said. It may quote the definition, so only those who may see that see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class ViewSummary:
 
     name: TableName
     owner: str
+    """Its name; empty if it cannot be read."""
     freshness: str
     reason: str
     since: int
@@ -147,7 +150,8 @@ def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[T
         advice = "Nobody reads these rows. REFRESH MATERIALIZED VIEW writes them anew."
         yield Trouble("DAMAGED", 0, entry.damage, advice)
     if streak:
-        yield Trouble("FAILING", streak[-1].finished_at, _failures(streak), _way_out(view, streak[0]))
+        what = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
+        yield Trouble("FAILING", streak[-1].finished_at, what, _way_out(view, streak[0]), streak[0].error)
     if staleness is not None and (promised := _promised_ms(view)) and now - staleness.since > promised > 0:
         advice = "Look at its tasks, and at the queue of refreshes."
         yield Trouble("LATE", staleness.since, staleness.reason, advice)
@@ -157,11 +161,6 @@ def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[T
     if view.paused:
         advice = f"RESUME MATERIALIZED VIEW JOB ON {view.name} lets them run."
         yield Trouble("PAUSED", view.job_since, "its refreshes are paused", advice)
-
-
-def _failures(streak: list[Task]) -> str:
-    times = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
-    return f"{times}: {streak[0].error}"
 
 
 def _way_out(view: MaterializedView, last: Task) -> str:

@@ -6,6 +6,7 @@ Tests: `test_browser_page`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from urllib.parse import quote
 
 from gateway.status.text import duration
 from sql.names import TableName
-from sql.redaction import redact
 
 MINUTE = 60
 NOTHING = "-"
@@ -92,7 +92,9 @@ def link(kind: str, name: TableName) -> str:
 
 
 def json_of(value: Any) -> Any:
-    """The same value in JSON's types."""
+    """The same value in JSON's types, which have no infinite numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, TableName | Enum):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -112,5 +114,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "symbol": symbol,
     "state_class": state_class,
-    "redact": redact,
 }

@@ -127,7 +127,7 @@ async def test_every_answer_forbids_what_the_page_does_not_need(place: str) -> N
     answer = await (await page.browser("ada")).get(place)
     assert answer.headers["content-security-policy"] == application.POLICY
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["referrer-policy"] == "same-origin"
     assert answer.headers["cache-control"] == "no-store"
     assert "<script>" not in answer.text
     assert " style=" not in answer.text
@@ -217,6 +217,9 @@ async def test_a_failing_view_is_shown_with_its_error() -> None:
     assert "2 refreshes in a row have failed: Table gone not found" in text
     assert "FAILING" in text
     assert "Mend what the definition reads" in text
+    assert "gone not found" not in (await (await page.browser("bob")).get("/")).text
+    for place in SCREENS:
+        assert "gone not found" not in (await (await page.browser("bob")).get(f"{place}?format=json")).text, place
     listed = (await (await page.browser("ada")).get("/views?state=FAILING")).text
     assert "1 view<" in listed
 
@@ -269,6 +272,14 @@ async def test_lineage_shows_neighbours_and_widens() -> None:
     assert "s.weekly" in near
     assert "s.yearly" not in near
     assert "s.yearly" in (await browser.get("/lineage/s/daily?up=2")).text
+
+
+@pytest.mark.parametrize("place", SCREENS)
+async def test_every_screen_is_json_on_request(place: str) -> None:
+    page = await stage()
+    tasks_of(page, TASK)
+    answer = await (await page.browser("root")).get(f"{place}?format=json")
+    assert json.loads(answer.text)["title"]
 
 
 async def test_lists_are_json_on_request() -> None:
