@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -40,6 +41,7 @@ from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.draft_file import DraftFile, Drafts
 from gateway.mv.catalog.epoch_counts import EpochCounts
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.fenced import Fenced
@@ -193,6 +195,7 @@ class Gateway:
 
     spark: AtSpark
     views: Views
+    drafts: Drafts
     versions: KeptVersions
     refreshes: Refreshes
     service: Service
@@ -262,8 +265,9 @@ def assemble(
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
     browsers = page_of(settings, spark, views, refreshes, rewriting, usages, unanswered, commands, service, readiness)
+    drafts = drafts_of(settings, engine)
     return Gateway(
-        spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file, browsers
+        spark, views, drafts, versions, refreshes, service, listener, readiness, monitor, watch, audit_file, browsers
     )
 
 
@@ -278,6 +282,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
     news.published.add(refreshes.scheduler.published)
     news.published.add(results.forget)
     news.leftover.add(versions.janitor.retire)
+    news.replaced.add(versions.janitor.retire_replaced)
     news.leftover.add(lambda view_id, *_: results.forget(view_id))
     views.observer.looked.add(views.inspector.forget_unread)
     versions.readers.released.add(versions.janitor.released)
@@ -571,6 +576,11 @@ class Views:
     members: Members
 
 
+def drafts_of(settings: Settings, _: SparkServer) -> Drafts:
+    """Where drafts of the catalog are kept for the next start."""
+    return DraftFile(Path(settings.data_dir), settings.storage.database)
+
+
 def fence_of(settings: Settings, metastore: Metastore) -> Fence:
     """`metastore`: what the gateway's other statements do not wait for."""
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
@@ -803,7 +813,7 @@ def routed(
     catalog, readers = views.catalog, versions.readers
     scope = ViewScope(catalog, views.relations)
     directories = Directories(catalog, views.fence)
-    invokers = Invokers(catalog, rewriting.rights, refreshes.surroundings, directories)
+    invokers = Invokers(catalog, rewriting.rights, refreshes.surroundings, directories, views.inspector)
     gatekeeper = Gatekeeper(
         catalog,
         directories,

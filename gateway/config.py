@@ -891,7 +891,8 @@ class Settings:
 
     data_dir: str = _setting(
         "freshgate-data",
-        "Directory of the embedded engine: metastore, warehouse, logs. Only one gateway at a time can use it.",
+        "Directory of the embedded engine: metastore, warehouse, logs. Only one gateway at a time can use it. Every "
+        "gateway also keeps a draft of the views there, with which its next start is quicker.",
         _filled,
     )
     healing: tuple[str, ...] = _setting(

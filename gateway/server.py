@@ -40,6 +40,8 @@ STILL_READ_SECONDS = 30.0
 """How much longer than `limits.drain_seconds` a successor keeps what clients of the gateway before may read."""
 UPSTREAM_SECONDS = 120.0
 """How long a start waits for a Thrift Server that is not up yet; a service manager then starts the gateway again."""
+DRAFT_SECONDS = 60.0
+"""Between drafts of the views, which are kept for the next start if views were created, dropped or altered."""
 SURVEY_SECONDS = 600.0
 """Between checks of the storage database. They find what statements of a killed gateway created after its end, and
 views that lost a part because a user dropped it."""
@@ -70,6 +72,7 @@ class Server:
         built = assemble(settings, engine, lasting, registered)
         self._spark = built.spark
         self._views = built.views
+        self._drafts = built.drafts
         self._versions = built.versions
         self._refreshes = built.refreshes
         self._service = built.service
@@ -81,6 +84,9 @@ class Server:
         self._page = built.page
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
+        self._drafting = loops.Loop("drafts of the catalog", self._draft_again)
+        self._drafted_at = -1
+        """The revision of the catalog of which there is a draft for the next start."""
         self._served = self._yielded = False
         """It has led as one of several gateways; it has handed over to another one."""
         self._vigil: Vigil | None = None
@@ -126,6 +132,7 @@ class Server:
     async def prepare(self) -> None:
         """Does what `start` needs, as far as that changes nothing. Raises FreshgateError."""
         await self._spark.habits.ask(self._spark.short)
+        await self._recall()
         await self._views.loading.draft()
         log.info("read a draft of %d materialized views, for the time when no gateway leads", len(self._views.catalog))
 
@@ -140,6 +147,7 @@ class Server:
             self._watch.loop.start()
         self._survey.start()
         self._signs.start()
+        self._drafting.start()
         await self._listener.start()
         self._readiness.catalog_loaded = self._served = True
         if self._page is not None:
@@ -156,13 +164,11 @@ class Server:
         self._views.inspector.seed()
 
     def _retire(self, leftover: Leftover) -> None:
-        view_id = leftover.storage.table
-        if not leftover.versions:
-            self._versions.janitor.retire(view_id, leftover)
-            return
-        following = [*leftover.versions[1:], self._views.catalog.entry(view_id).view.current]
-        for version, after in zip(leftover.versions, following, strict=True):
-            self._versions.janitor.retire(view_id, leftover, version, retired_at=after.published_at)
+        view_id, janitor = leftover.storage.table, self._versions.janitor
+        if leftover.versions:
+            janitor.retire_replaced(leftover, self._views.catalog.entry(view_id).view.current)
+        else:
+            janitor.retire(view_id, leftover)
 
     async def _survey_again(self) -> None:
         """Finds what crashes and users did to the storage database, without a restart."""
@@ -239,10 +245,37 @@ class Server:
     async def _read_views(self) -> list[Leftover]:
         """Reads the catalog, or makes a draft of it the catalog."""
         if not self._views.loading.drafted:
-            return await self._views.loading.load()
-        drafted, leftovers = await self._views.loading.believe()
-        self._views.settlement.doubt(*drafted)
+            await self._recall()
+        loading = self._views.loading
+        drafted, leftovers = await (loading.believe() if loading.drafted else loading.load())
+        self._views.settlement.review(drafted)
         return leftovers
+
+    async def _recall(self) -> None:
+        """Takes over the draft that was kept for this start, if there is one."""
+        if (draft := await self._drafts.read()) is not None:
+            await self._views.loading.recall(draft)
+
+    async def _draft_again(self) -> None:
+        await asyncio.sleep(DRAFT_SECONDS)
+        await self._keep_draft()
+
+    async def _keep_draft(self) -> None:
+        """Keeps a draft of the views for the next start, if they have changed, and none of them is known by an earlier
+        draft only."""
+        views = self._views
+        revision = views.catalog.revision
+        if revision == self._drafted_at or not views.settlement.reviewed:
+            return
+        try:
+            draft = await views.loading.sketch()
+            # Otherwise the lists of names may be younger than the catalog.
+            await views.fence.check()
+        except FreshgateError as error:
+            log.info("no draft of the views was kept for the next start: %s", error)
+            return
+        await self._drafts.write(draft)
+        self._drafted_at = revision
 
     async def _succeed(self, before: Predecessor) -> None:
         """Leaves the gateway before the time that it needs. Raises Superseded if another one was started at the same
@@ -322,6 +355,7 @@ class Server:
     async def _end_changes(self) -> None:
         """Stops what changes views, or gives signs of life."""
         self._survey.cancel()
+        await self._drafting.stop()
         await self._signs.stop()
         if self._watch is not None:
             await self._watch.loop.stop()
@@ -378,6 +412,8 @@ class Server:
         await self._end_changes()
         try:
             await self._versions.janitor.sweep()
+            if self._served and not self._yielded:
+                await self._keep_draft()
             if self._served or not self._is_term:
                 # Otherwise a gateway before it may not yet know that it was superseded.
                 await self._views.fence.release()

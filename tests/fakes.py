@@ -139,7 +139,13 @@ class FakeStorages:
 
 
 class FakeInspector:
-    """Replaces `mv.observation.inspection` for the router: no look is ever due."""
+    """Replaces `mv.observation.inspection` for the router: no look is ever due, and no view is known by a draft."""
+
+    def is_drafted(self, views: Iterable[str]) -> bool:
+        list(views)
+        return False
+
+    async def read_drafted(self, views: Iterable[str]) -> None: ...
 
     def due(self, views: Iterable[str]) -> bool:
         list(views)

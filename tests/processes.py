@@ -261,7 +261,8 @@ class Gateway:
     ) -> None:
         self.log = log
         if upstream is not None:
-            settings = {"storage.database": f"storage_of_gateway_{next(_gateways)}", **settings}
+            apart = {"storage.database": f"storage_of_gateway_{next(_gateways)}", "data_dir": f"{log}.data"}
+            settings = {**apart, **settings}
         self.storage = str(settings.get("storage.database", STORAGE))
         """The storage database."""
         program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]

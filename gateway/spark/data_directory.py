@@ -42,7 +42,8 @@ def make_private(directory: Path) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
             # Rolled logs are engine.log.1, ...
-            if entry.name in DIRECTORIES or entry.name in FILES or entry.name.startswith("engine.log."):
+            rolled, draft = entry.name.startswith("engine.log."), entry.name.endswith(".draft")
+            if entry.name in DIRECTORIES or entry.name in FILES or rolled or draft:
                 _restrict(entry)
             else:
                 foreign = True

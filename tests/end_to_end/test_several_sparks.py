@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 from clients import pyhive, rows
 from metastore import at_metastore, running_metastore
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
-from test_several_gateways import counted, read
+from test_several_gateways import SECRET, counted, read
 
 pytestmark = pytest.mark.thorough
 
@@ -49,6 +50,8 @@ def sparks(spark_server: None, tmp_path: Path) -> Iterator[Sparks]:
         (tmp_path / "metastore").mkdir()
         _, port = stack.enter_context(running_metastore(tmp_path / "metastore"))
         settings = {**at_metastore(port), **CACHES, "spark.driver.memory": "900m", "spark.sql.shuffle.partitions": "2"}
+        # Otherwise several gateways refuse to run.
+        settings["spark.hadoop.datanucleus.cache.level2"] = "false"
         settings["spark.sql.warehouse.dir"] = (tmp_path / "warehouse").as_uri()
         sparks = Sparks(tmp_path, settings, [])
         with ThreadPoolExecutor() as pool:
@@ -129,3 +132,45 @@ def test_a_server_killed_under_load_loses_no_row(sparks: Sparks, share: str) -> 
         tokens.go_on(120)
         log = gateway.log.read_text(encoding="utf-8")
         assert f"Spark at {sparks.engines[1].host}:{sparks.engines[1].port} takes the place of" in log
+
+
+@contextlib.contextmanager
+def gateways_over(sparks: Sparks, names: Sequence[str], **settings: Any) -> Iterator[list[Gateway]]:
+    """Gateways of which the first one leads."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for name in names:
+            several: dict[str, Any] = {
+                "storage.database": "freshgate_storage",
+                "gateways.enabled": "true",
+                "gateways.address": f"127.0.0.1:{free_port()}",
+                "gateways.secret": SECRET,
+                "staleness.probe_interval": 0,
+            }
+            gateway = Gateway(sparks.home / f"{name}.log", upstream=sparks.address, **several, **settings)
+            stack.callback(gateway.stop)
+            found.append(gateway)
+        yield found
+
+
+@pytest.mark.parametrize("share", ["false", "true"])
+@pytest.mark.parametrize("order", ["spark, then leader", "leader, then spark", "both at once"])
+def test_servers_and_gateways_are_lost_under_load_and_no_row_is(sparks: Sparks, order: str, share: str) -> None:
+    with gateways_over(sparks, ("one", "two"), **{"upstream.share": share}) as gateways:
+        leader, door = gateways
+        if share == "true":
+            log = leader.log
+            wait_until(lambda: "is up" in log.read_text(encoding="utf-8"), TAKEOVER_SECONDS, "the other server")
+        with counted(gateways, seed=7) as tokens:
+            tokens.go_on(120)
+            for step in order.split(", then "):
+                tokens.note(f"killing {step}")
+                if step != "spark":
+                    gateways.remove(leader)
+                    leader.kill()
+                if step != "leader":
+                    sparks.engines[0].kill()
+                began = time.monotonic()
+                wait_until(lambda: read(door, "SELECT 1") == [(1,)], TAKEOVER_SECONDS, "a read through the door")
+                tokens.note(f"served after {time.monotonic() - began:.1f} s")
+                tokens.go_on(120)

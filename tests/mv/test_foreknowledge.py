@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
-from test_loading import Warehouse
+from test_loading import DEADLINE_SECONDS, Warehouse, reviewed
 
+from gateway.mv.catalog.draft_file import DraftFile
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.foreknowledge import judge
 from gateway.mv.catalog.index import Catalog
@@ -74,14 +76,23 @@ def rename_in_a_chain(warehouse: Warehouse, views: dict[str, MaterializedView]) 
     rename(warehouse, views, "a", "b")
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["of a door", "of an earlier gateway"])
 @pytest.mark.parametrize("change", [nothing, create, drop, rename, rename_in_a_chain])
-def test_a_draft_that_is_believed_is_as_a_start(change: Change) -> None:
+def test_a_draft_that_is_believed_is_as_a_start(change: Change, kept: bool, tmp_path: Path) -> None:
     async def run() -> None:
         warehouse = Warehouse()
         views = {name: warehouse.build(name) for name in ("a", "b", "c")}
         catalog = Catalog("s", cast(Fence, None))
         loading = Loading(catalog, cast(Metastore, warehouse), 4)
         await loading.draft()
+        if kept:
+            file = DraftFile(tmp_path, "s")
+            await file.write(await loading.sketch())
+            catalog = Catalog("s", cast(Fence, None))
+            loading = Loading(catalog, cast(Metastore, warehouse), 4)
+            draft = await file.read()
+            assert draft is not None
+            await loading.recall(draft)
         assert warehouse.ran == []
         assert loading.drafted
         change(warehouse, views)
@@ -95,5 +106,8 @@ def test_a_draft_that_is_believed_is_as_a_start(change: Change) -> None:
         if change is nothing:
             assert len(doubted) == 3
             assert described == 0
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await reviewed(catalog, warehouse, doubted)
+        assert catalog.views() == fresh.views()
 
     asyncio.run(run())

@@ -64,6 +64,9 @@ class ViewAboveView:
     """d.v reads d.sales and d.below, which reads d.shops. Stands for the metastore, the observer, the relations and the
     fence as well."""
 
+    reviewed = True
+    """No view is known by a draft only."""
+
     def __init__(self) -> None:
         self.now_ms = 1_000
         self.lost: str | None = None

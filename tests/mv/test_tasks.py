@@ -61,6 +61,8 @@ class Free:
     unanswered: frozenset[str] = frozenset()
     """Views of which a look comes to no end."""
 
+    async def read_drafted(self, views: Iterable[str]) -> None: ...
+
     async def situation(self, view_id: str) -> Situation | None:
         return self.found
 

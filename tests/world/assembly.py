@@ -16,6 +16,7 @@ from fake_spark import FakePlans
 
 from gateway import assembly
 from gateway.config import Settings
+from gateway.mv.catalog.draft_file import StoredDraft
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.model.view import Freshness
@@ -88,8 +89,22 @@ def install() -> None:
     """Has `gateway.assembly` build what reaches Spark from the simulation's ports, and refreshes by rows keep few
     versions together, in this process, for good."""
     cast(Any, assembly).at_spark = _at_spark
+    cast(Any, assembly).drafts_of = lambda _, engine: _Drafts(engine.spark)
     cast(Any, assembly).listen = lambda *_: _NoPorts()
     increments.VERSIONS_MAX, tasks.COMPACTED_FROM = 3, 2
+
+
+class _Drafts:
+    """Drafts of the catalog that each gateway keeps for those after it."""
+
+    def __init__(self, spark: SimulatedSpark) -> None:
+        self._spark = spark
+
+    async def read(self) -> StoredDraft | None:
+        return self._spark.draft
+
+    async def write(self, draft: StoredDraft) -> None:
+        self._spark.draft = draft
 
 
 def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:

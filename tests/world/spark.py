@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fake_spark import Answer, SparkOperation, SparkServer, SparkSession
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.mv.catalog.draft_file import StoredDraft
 from sql.names import Namespace
 from sql.texts import epochs
 from world import statements
@@ -171,6 +172,8 @@ class SimulatedSpark(SparkServer[SimulatedSession]):
         self.caches = caches
         self.running: list[Statement] = []
         self.armed: list[Armed] = []
+        self.draft: StoredDraft | None = None
+        """The one that a gateway has kept for the next start."""
         self._settings = {**SETTINGS, "spark.app.id": "1"}
         for name in ("filesourceTableRelationCacheSize", "hive.filesourcePartitionFileCacheSize"):
             self._settings[f"spark.sql.{name}"] = "1000" if caches else "0"

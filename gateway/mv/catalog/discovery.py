@@ -70,9 +70,19 @@ async def of_described(properties: Mapping[str, str], storage: TableName, view_t
     if name is None or shown is None or shown[0] != storage:
         return None
     try:
-        return await _shown_as(properties, storage, name, shown[1])
+        return await shown_as(properties, storage, name, shown[1])
     except stored.UnreadableProperties:
         return None
+
+
+async def of_stored(properties: Mapping[str, str], storage: TableName, name: TableName) -> MaterializedView | None:
+    """The view of a storage table, as if its last stored version were current; None if that cannot be read."""
+    numbers = stored.versions(properties)
+    try:
+        view = await stored.view_read(properties, storage, definition_of(storage), max(numbers)) if numbers else None
+    except stored.UnreadableProperties:
+        return None
+    return None if view is None else replace(view, name=name)
 
 
 async def of_definition(metastore: Metastore, storage: TableName) -> Finding:
@@ -112,13 +122,18 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
         if not stored.was_published(found):
             # Spark refused a DROP, or a gateway was killed during a CREATE or DROP.
             await naming.mark_published(metastore, storage)
-        return await _shown_as(found, storage, *shown)
+        return await shown_as(found, storage, *shown)
     except stored.UnreadableProperties as error:
-        owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
-        return Finding(damage=Damage(_name_of(found, storage), storage, owner, str(error), droppable))
+        return Finding(damage=unreadable(found, storage, error))
 
 
-async def _shown_as(found: Mapping[str, str], storage: TableName, name: TableName, version: int) -> Finding:
+def unreadable(found: Mapping[str, str], storage: TableName, error: stored.UnreadableProperties) -> Damage:
+    """The damage of a view whose stored properties cannot be read."""
+    owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
+    return Damage(_name_of(found, storage), storage, owner, str(error), droppable)
+
+
+async def shown_as(found: Mapping[str, str], storage: TableName, name: TableName, version: int) -> Finding:
     """A view that its public view shows in this version. Raises UnreadableProperties."""
     view = replace(await stored.view_read(found, storage, definition_of(storage), version), name=name)
     # Partitions of versions without properties are left to the janitor's later round: this saves a listing for each

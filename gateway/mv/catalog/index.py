@@ -60,6 +60,8 @@ class Catalog:
         """Computed for a revision."""
         self.name_locks = NameLocks()
         self.news = News()
+        self.drafts: dict[str, Entry] = {}
+        """The views of which only a draft is known, by id, and perhaps some that were read since."""
         self.building: set[str] = set()
         """Storage tables of views that CREATE is building."""
         self.storage_database = storage_database

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.loops import Turn
-from gateway.mv.catalog import discovery
+from gateway.mv.catalog import described, discovery
+from gateway.mv.catalog.draft_file import StoredDraft
 from gateway.mv.catalog.foreknowledge import judge
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import DEFINITION_SUFFIX
@@ -21,7 +22,7 @@ from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Leftover, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import descriptions, maintenance
+from sql.texts import maintenance
 from sql.texts.epochs import is_epoch
 
 log = logging.getLogger(__name__)
@@ -29,11 +30,11 @@ log = logging.getLogger(__name__)
 Take = Callable[[discovery.Finding], Leftover | None]
 """Adds what was found to the catalog. Returns what should be dropped."""
 
-TOGETHER = 100
-"""How many tables one statement describes, a few kilobytes each."""
+OUTLINED_FROM = 500
+"""So many views are served before all of them have been described."""
 BATCHES = 2
-"""How many such statements run at a time: Spark's only client of the metastore serves one after another, so that a
-second one only fills the time in which the gateway reads the first one's answer."""
+"""How many statements that describe many tables run at a time: Spark's only client of the metastore serves one after
+another, so that a second one only fills the time in which the gateway reads the first one's answer."""
 
 
 class Loading:
@@ -46,20 +47,61 @@ class Loading:
         self._listed: dict[str, frozenset[str]] | None = None
         """The Spark views of each database with views, from before the draft was read; None without a draft."""
 
-    async def load(self) -> list[Leftover]:
-        """Reads all views. Returns what should be dropped."""
-        return await self._load(self._take)
+    async def load(self) -> tuple[list[Entry], list[Leftover]]:
+        """Reads all views; of thousands only what is stored of them, which takes half the time: which versions their
+        public views show is asked later. Returns the views of which that is not known yet, and what should be dropped.
+        """
+        names = await self._metastore.tables(self._catalog.storage_database)
+        plain = sorted(table for table in _storages(names) & names if described.is_plain(table))
+        outlined = await self._outline(plain) if len(plain) >= OUTLINED_FROM else {}
+        leftovers = await self._load(self._take, known=outlined.keys())
+        return list(outlined.values()), leftovers
+
+    async def _outline(self, tables: Sequence[str]) -> dict[str, Entry]:
+        """Adds the views whose names only one storage table has, and a Spark view. The version that it shows is taken
+        to be the last one that is stored."""
+        catalog, known, turn = self._catalog, dict[str, tuple[TableName, Mapping[str, str]]](), Turn()
+        for some in described.pieces(tables):
+            known |= await described.named_storages(self._metastore, catalog.storage_database, some)
+        count = Counter(name for name, _ in known.values())
+        listed = await self._listings({name.database for name in count})
+        for table, (name, properties) in known.items():
+            if count[name] == 1 and name.table in listed.get(name.database, ()):
+                view = await discovery.of_stored(properties, TableName(catalog.storage_database, table), name)
+                if view is not None:
+                    catalog.add(view, History())
+            await turn.pause()
+        return {entry.view.id: entry for entry in catalog.entries()}
+
+    async def recall(self, draft: StoredDraft) -> None:
+        """Takes over the views of an earlier draft. It is done once, before `draft`."""
+        turn = Turn()
+        for view in draft.views:
+            self._catalog.add(view, History())
+            await turn.pause()
+        self._listed = dict(draft.listed)
 
     async def draft(self) -> None:
-        """Reads the views that can be described together, while another gateway may change them. Changes nothing.
-        Raises what the metastore raises."""
-        names = await self._metastore.tables(self._catalog.storage_database)
-        plain = sorted(table for table in _storages(names) & names if descriptions.PLAIN_NAME.fullmatch(table))
+        """Reads the views that can be described together, while another gateway may change them; of those that were
+        recalled, only the names. Changes nothing. Raises what the metastore raises."""
+        catalog = self._catalog
+        names = await self._metastore.tables(catalog.storage_database)
+        for entry in [each for each in catalog.entries() if each.view.id not in names]:
+            catalog.remove(entry)
+        plain = sorted(table for table in _storages(names) & names if described.is_plain(table))
+        new = [table for table in plain if catalog.find(table) is None]
         # Before the views are read. Those that were renamed may be in other databases.
-        listed = await self._listings({name_of_id(table).database for table in plain})
-        for tables in _pieces(plain):  # One after the other: nobody waits for it.
+        listed = await self._listings({name_of_id(table).database for table in new})
+        for tables in described.pieces(new):  # One after the other: nobody waits for it.
             await self._load_described(tables, self._take)
-        self._listed = listed
+        # A list from before a draft that was recalled stands: what came later may show one of its views.
+        self._listed = {**listed, **(self._listed or {})}
+
+    async def sketch(self) -> StoredDraft:
+        """A draft of the catalog as it is. Raises what the metastore raises."""
+        # Before the names are taken from the catalog.
+        listed = await self._listings({view.name.database for view in self._catalog.views()})
+        return StoredDraft(tuple(self._catalog.views()), listed)
 
     @property
     def drafted(self) -> bool:
@@ -85,7 +127,7 @@ class Loading:
 
     async def _shown_by(self, names: Set[TableName]) -> set[str]:
         """The ids of the materialized views that these Spark views show."""
-        texts = await self._view_texts(names)
+        texts = await described.view_texts(self._metastore, names)
         gate = asyncio.Semaphore(self._parallel)
 
         async def read(name: TableName) -> str:
@@ -131,8 +173,8 @@ class Loading:
         """Reads all storage tables but those that are `known`."""
         names = await self._metastore.tables(self._catalog.storage_database)
         storages, batches = _storages(names) - self._catalog.building - known, asyncio.Semaphore(BATCHES)
-        plain = sorted(table for table in storages & names if descriptions.PLAIN_NAME.fullmatch(table))
-        pieces = await gathered(self._read_together(tables, take, batches) for tables in _pieces(plain))
+        plain = sorted(table for table in storages & names if described.is_plain(table))
+        pieces = await gathered(self._read_together(tables, take, batches) for tables in described.pieces(plain))
         found = {table: leftover for piece in pieces for table, leftover in piece.items()}
         gate = asyncio.Semaphore(self._parallel)
 
@@ -153,44 +195,16 @@ class Loading:
         """Adds the views of those storage tables that are, with their public views, as they should be. Returns these
         tables, with what should be dropped. The public views are described after the storage tables, because a version
         is stored before it is shown."""
-        known: dict[TableName, tuple[str, Mapping[str, str]]] = {}
+        database = self._catalog.storage_database
+        known = await described.named_storages(self._metastore, database, tables)
+        texts = await described.view_texts(self._metastore, {name for name, _ in known.values()})
         added, turn = dict[str, Leftover | None](), Turn()
-        for row in await self._described(self._catalog.storage_database, tables):
-            for table, properties in descriptions.read_properties([row]).items():
-                if (name := discovery.plain_name(properties)) is not None:
-                    known[name] = table, properties
-            await turn.pause()
-        texts = await self._view_texts(known)
-        for name, (table, properties) in known.items():
-            storage = TableName(self._catalog.storage_database, table)
-            finding = await discovery.of_described(properties, storage, texts.get(name, ""))
+        for table, (name, properties) in known.items():
+            finding = await discovery.of_described(properties, TableName(database, table), texts.get(name, ""))
             if finding is not None:
                 added[table] = take(finding)
             await turn.pause()
         return added
-
-    async def _view_texts(self, names: Iterable[TableName]) -> dict[TableName, str]:
-        """The texts of public views, as far as they can be read together."""
-        databases: dict[str, list[str]] = {}
-        for name in names:
-            if descriptions.PLAIN_NAME.fullmatch(name.table):
-                databases.setdefault(name.database, []).append(name.table)
-        found: dict[TableName, str] = {}
-        for database, views in databases.items():
-            texts = descriptions.read_view_texts(await self._described(database, views))
-            found |= {TableName(database, view): text for view, text in texts.items()}
-        return found
-
-    async def _described(self, database: str, tables: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Descriptions of tables; none if Spark cannot describe them together, for example because one was dropped
-        meanwhile. Raises UpstreamLost."""
-        if not tables:
-            return []
-        try:
-            return (await self._metastore.run(descriptions.show_described(database, tables))).rows
-        except StatementFailed as error:
-            log.info("%d tables of %s cannot be described together: %s", len(tables), database, error)
-            return []
 
     async def survey(self) -> list[Leftover]:
         """Reads the storage database again: statements of a killed gateway may complete long after it, and users drop
@@ -241,9 +255,3 @@ class Loading:
 def _storages(names: Iterable[str]) -> set[str]:
     """The storage tables to which the objects of the storage database belong, whether they exist or not."""
     return {name.removesuffix(DEFINITION_SUFFIX) for name in names if not is_epoch(name)}
-
-
-def _pieces(tables: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Divides the tables into groups of at most TOGETHER."""
-    for start in range(0, len(tables), TOGETHER):
-        yield tables[start : start + TOGETHER]

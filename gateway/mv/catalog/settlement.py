@@ -10,18 +10,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
 from gateway import loops
 from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
-from gateway.mv.catalog import discovery, naming
+from gateway.mv.catalog import described, discovery, naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage, damaged
+from gateway.mv.model.history import History
+from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Leftover, MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -32,6 +34,9 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 2.0
 """The pause between two attempts: a Spark that is crashing answers with errors before it is gone."""
 PAUSE_SECONDS_MAX = 30.0
+
+REVIEWED_TOGETHER = 25
+"""How many views of a draft are described together: a read of one of them waits for that, a fifth of a second."""
 
 Restore = Callable[[Entry, str], Awaitable[bool]]
 """As `Restoration.restore`, under the lock of the entry."""
@@ -255,6 +260,9 @@ class Settlement:
             # A DROP was interrupted before it dropped the view.
             await naming.mark_published(self._metastore, entry.view.storage)
         name, version = shown
+        if entry.drafted:
+            await self._settle_drafted(entry, found, name, version)
+            return None
         view = await stored.view_read(found, entry.view.storage, entry.view.definition, version)
         self._catalog.entry(view.id)
         if name != entry.view.name:
@@ -347,6 +355,89 @@ class Settlement:
         task = asyncio.create_task(unless_superseded(), name="settlement")
         tasks.update(dict.fromkeys(entries, task))
         task.add_done_callback(ended)
+
+    # --- drafts ------------------------------------------------------------------------------------
+
+    def review(self, entries: Sequence[Entry]) -> None:
+        """Marks views of a draft: they are doubtful, and all else that is known of them may be outdated, until the
+        metastore has been asked. That is done in the background, for many views at a time."""
+        for entry in entries:
+            entry.distrust()
+        self._catalog.drafts = {entry.view.id: entry for entry in entries}
+        if entries:
+            self._begin(self._settling, entries, partial(self._review, entries))
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether no view is known only by a draft."""
+        for view_id in [each for each, entry in self._catalog.drafts.items() if not self._is_drafted(entry)]:
+            del self._catalog.drafts[view_id]
+        return not self._catalog.drafts
+
+    def _is_drafted(self, entry: Entry) -> bool:
+        return entry.drafted and self._catalog.find(entry.view.id) is entry
+
+    async def _review(self, entries: Sequence[Entry]) -> None:
+        """Describes the views. One that is not as it should be, or in use, is settled by itself."""
+        began = time.monotonic()
+        for some in described.pieces(entries, REVIEWED_TOGETHER):
+            if self._ending.is_set():
+                return
+            try:
+                await self._review_together([entry for entry in some if self._is_drafted(entry)])
+            except FreshgateError as error:
+                if isinstance(error, Superseded):
+                    raise
+                log.info("%d views cannot be described together: %s", len(some), error)
+        await self._settle_all(entries)
+        if self.reviewed:
+            log.info(
+                "%d materialized views of a draft were described in %.1f s", len(entries), time.monotonic() - began
+            )
+
+    async def _review_together(self, entries: Iterable[Entry]) -> None:
+        """Takes over what the metastore says of the views that are as they should be. Holds their locks meanwhile."""
+        free = [each for each in entries if not each.lock.locked() and described.is_plain(each.view.storage.table)]
+        async with contextlib.AsyncExitStack() as locks:
+            for entry in free:
+                await locks.enter_async_context(entry.lock)
+            tables = [entry.view.storage.table for entry in free]
+            known = await described.named_storages(self._metastore, self._catalog.storage_database, tables)
+            await self._fence.check()
+            texts = await described.view_texts(self._metastore, {name for name, _ in known.values()})
+            for entry in free:
+                name, properties = known.get(entry.view.storage.table, (None, {}))
+                if name == entry.view.name and self._is_drafted(entry):
+                    found = await discovery.of_described(properties, entry.view.storage, texts.get(name, ""))
+                    if found is not None:
+                        self._take_over(entry, found)
+
+    async def _settle_drafted(self, entry: Entry, properties: Mapping[str, str], name: TableName, version: int) -> None:
+        """Takes over what is stored of a view that is shown under this name, in this version. Needs the lock."""
+        storage = entry.view.storage
+        try:
+            found = await discovery.shown_as(properties, storage, name, version)
+        except stored.UnreadableProperties as error:
+            damage = discovery.unreadable(properties, storage, error)
+            self._catalog.add_damage(damage)
+            self._catalog.remove(entry)
+            raise damaged(damage) from error
+        self._catalog.entry(entry.view.id)
+        if name != entry.view.name:
+            self._trade_names(entry, name)
+        self._take_over(entry, found)
+
+    def _take_over(self, entry: Entry, found: discovery.Finding) -> None:
+        """Replaces what a draft says of a view. Needs the lock."""
+        if found.view is None:
+            return
+        self._catalog.settle_names(entry)
+        history = History.of_stored(found.properties, found.view.current.number)
+        entry.settle(found.view, history, ReadCounts.of_stored(found.properties))
+        if found.leftover is not None:
+            self._catalog.news.replaced.tell(found.leftover, found.view.current)
+
+    # -----------------------------------------------------------------------------------------------
 
     async def _settle_all(self, entries: Iterable[Entry]) -> None:
         """Resolves the views one after another until none is doubtful."""

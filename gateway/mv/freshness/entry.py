@@ -37,6 +37,7 @@ class Entry:
         "_compared",
         "_damage",
         "_doubtful",
+        "_drafted",
         "_drift",
         "_examined",
         "_fresh_at",
@@ -87,7 +88,7 @@ class Entry:
         self._seen = 0
         self._fresh_at: int | None = None
         self._noticed_at: int | None = None
-        self._doubtful = False
+        self._doubtful = self._drafted = False
         self._late_until = 0.0
         self._damage, self._unexamined = "", False
         self._examined = -math.inf
@@ -151,6 +152,11 @@ class Entry:
         """Whether the outcome of a statement that changes the public view is unknown: only the metastore knows what the
         view shows."""
         return self._doubtful
+
+    @property
+    def drafted(self) -> bool:
+        """Whether all that is known of the view dates from before this gateway led. It is doubtful then."""
+        return self._drafted
 
     @property
     def damage(self) -> str:
@@ -327,21 +333,32 @@ class Entry:
         self._doubtful = True
         self._late_until = self._late_until if late_until is None else late_until
 
+    def distrust(self) -> None:
+        """Marks all that is known of the view as possibly outdated, until `settle`."""
+        self._doubtful = self._drafted = True
+
     def trust(self) -> None:
         """Removes the doubt: the metastore has shown that the public view has not changed."""
-        self._doubtful = False
+        self._doubtful = self._drafted
 
-    def settle(self, found: MaterializedView) -> None:
-        """Takes over what the metastore stores and shows. Needs the lock."""
+    def settle(self, found: MaterializedView, history: History | None = None, reads: ReadCounts | None = None) -> None:
+        """Takes over what the metastore stores and shows; of a drafted view `history` and `reads`, too. Needs the
+        lock."""
         self._check_lock()
         before = self._view
-        # A refresh under way may have found that the definition reads more.
-        tables, views = found.tables | before.tables, found.views | before.views
+        tables, views = found.tables, found.views
+        if not self._drafted:
+            # A refresh under way may have found that the definition reads more.
+            tables, views = tables | before.tables, views | before.views
         self._view = replace(found, name=before.name, tables=tables, views=views)
         self._tell(before)
         # Which noted writes the version contains is unknown until the base tables are observed.
         self._drift, self._compared = unobserved(self._view) or NOT_LOOKED, None
-        self._doubtful = False
+        self._doubtful = self._drafted = False
+        if history is not None:
+            self.history.recall(history)
+        if reads is not None:
+            self.reads.recall(reads)
         if self._view.current.number != before.current.number:
             self._damage, self._unexamined, self._examined = "", False, -math.inf
         self.forget_switch(found.current.number)

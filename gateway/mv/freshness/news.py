@@ -28,3 +28,5 @@ class News:
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()
         """A leftover of the view with this id; and the version that was replaced, if any, which may still have
         readers."""
+        self.replaced: Subscribers[[Leftover, Version]] = Subscribers()
+        """Replaced versions that were found in the metastore, and the current one."""

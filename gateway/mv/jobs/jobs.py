@@ -154,6 +154,7 @@ def still_refreshed_though_paused(view: MaterializedView) -> str | None:
 
 
 def is_automatic(entry: Entry, trigger: Trigger) -> bool:
-    """Whether this trigger may refresh the view now."""
+    """Whether this trigger may refresh the view now. Of a view that is known by a draft only, nothing is sure."""
     view = entry.view
-    return entry.visible and not view.paused and view.clauses.refreshing.trigger is trigger
+    known = entry.visible and not entry.drafted
+    return known and not view.paused and view.clauses.refreshing.trigger is trigger

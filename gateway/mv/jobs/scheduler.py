@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 LOOKED_AT_TOGETHER = 20
 """How many views are checked together: clients' calls to the metastore must not wait behind thousands."""
+DRAFTED_SECONDS = 2.0
+"""Between looks at views that were known only by a draft when the gateway began to serve."""
 LOOK_AGAIN_SECONDS = 30.0
 """The longest pause, because the clock may be set while the scheduler sleeps."""
 
@@ -127,7 +129,15 @@ class Scheduler:
 
     async def _watch(self) -> bool:
         """Checks for changes made before the start, and later for those made outside the gateway."""
+        drafted = [entry for entry in self._catalog.entries() if entry.drafted]
         await self.look(self._not_before, self._what)
+        while drafted:
+            # Whether they are refreshed ON COMMIT is not known for sure before they have been read.
+            await asyncio.sleep(DRAFTED_SECONDS)
+            known = {entry.view.id for entry in drafted if not entry.drafted}
+            found = [entry for entry in self._of(Trigger.COMMIT) if entry.view.id in known]
+            await self._look_at(found, self._not_before, self._what)
+            drafted = [entry for entry in drafted if entry.drafted and self._catalog.find(entry.view.id) is entry]
         if not self._watch_seconds:
             return loops.OVER
         await asyncio.sleep(self._watch_seconds)
@@ -137,9 +147,12 @@ class Scheduler:
     async def look(self, not_before: float, what: str = "a check of its base tables") -> None:
         """Refreshes the ON COMMIT views that are stale according to observations that began at or after `not_before`
         (monotonic). Skips views of which the last task failed or was cancelled, and nothing has changed since."""
+        await self._look_at(self._of(Trigger.COMMIT), not_before, what)
+
+    async def _look_at(self, entries: Iterable[Entry], not_before: float, what: str) -> None:
         if self._fence.lost is not None:
             return
-        watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
+        watched = [entry for entry in entries if entry.view.built]
         for start in range(0, len(watched), LOOKED_AT_TOGETHER):
             some = watched[start : start + LOOKED_AT_TOGETHER]
             await self._inspector.check([entry.view.id for entry in some], not_before)

@@ -36,6 +36,11 @@ class History:
             log.warning("the stored refresh tasks of a view cannot be read and are ignored: %s", error)
             return cls()
 
+    def recall(self, stored_before: History) -> None:
+        """Takes over the stored tasks, unless there are others already."""
+        if not self.tasks:
+            self.tasks.extend(stored_before.tasks)
+
     @property
     def last(self) -> Task | None:
         """The last finished task."""

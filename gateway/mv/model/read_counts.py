@@ -60,6 +60,12 @@ class ReadCounts:
             log.warning("the stored counts of a view's reads cannot be read and are ignored: %s", error)
             return cls()
 
+    def recall(self, stored_before: ReadCounts) -> None:
+        """Adds what was stored before this gateway counted."""
+        self.last_at = max(self.last_at, stored_before.last_at)
+        for day, reads in stored_before.days.items():
+            self.days[day] = self.days.get(day, 0) + reads
+
     def count(self, how: How, user: str, at: int, waited_ms: int) -> None:
         """A statement that began `at` has read the view, and waited so long for refreshes."""
         self.counts[how] += 1

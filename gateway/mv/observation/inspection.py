@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, NoSuchView
 from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.concurrency import gathered
 from gateway.mv.formats.known_formats import format_of
 from gateway.mv.freshness.drift import Drift, drift
 from gateway.mv.freshness.entry import Entry
@@ -33,6 +35,9 @@ from sql.texts.observation import plain_path
 from sql.texts.storage_layout import MARKED
 
 log = logging.getLogger(__name__)
+
+SETTLED_TOGETHER = 20
+"""How many views of a draft one statement has looked at by themselves at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,27 @@ class Inspector:
         self._creating: dict[str, frozenset[TableName]] = {}
         """What the views that CREATE is building read, by view id: the catalog may not contain them yet."""
 
+    def is_drafted(self, view_ids: Iterable[str]) -> bool:
+        """Whether only a draft is known of one of the views, or of those below them."""
+        return bool(self._drafted(view_ids))
+
+    async def read_drafted(self, view_ids: Iterable[str]) -> None:
+        """Returns when more than a draft is known of the views, and of those below them. Raises what the metastore
+        raises."""
+        asked = frozenset(view_ids)
+        # What one of them was found to read may be known by a draft, too.
+        while drafted := self._drafted(asked):
+            await gathered(self._settle(entry) for entry in drafted[:SETTLED_TOGETHER])
+
+    def _drafted(self, view_ids: Iterable[str]) -> list[Entry]:
+        if self._settlement.reviewed:
+            return []
+        return [entry for entry in self._below(view_ids) if entry.drafted]
+
+    async def _settle(self, entry: Entry) -> None:
+        with contextlib.suppress(NoSuchView):  # It is not in the catalog any more.
+            await self._settlement.settle(entry)
+
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
         return any(
@@ -175,6 +201,8 @@ class Inspector:
 
         Returns the ids of views that were stale only because of noted writes that had changed nothing.
         """
+        with contextlib.suppress(FreshgateError):  # A view of which only a draft is known is not fresh.
+            await self.read_drafted(view_ids)
         now, unchanged = self._clock(), set[str]()
         asked = [
             (entry, min(now, self._oldest(entry.view) if not_before is None else not_before))

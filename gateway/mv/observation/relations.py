@@ -21,6 +21,7 @@ from gateway.mv.ports import Metastore, RelationKind
 from sql.definition.bases import Bases, bases, of_expression
 from sql.definition.functions import READERS
 from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
+from sql.texts import maintenance
 from sql.words import Words
 
 LISTED_SECONDS = 30.0
@@ -212,6 +213,10 @@ class Relations:
         found = Sources(frozenset({name}))
         if relation is None or relation.kind is not RelationKind.VIEW:
             return found
+        shown = maintenance.read_published(relation.view_text)
+        if shown is not None and (entry := self._catalog.find(shown[0].table)) is not None and entry.drafted:
+            # It may be the view's name: the one that the draft says may be an earlier one.
+            return found | Sources(views=frozenset({entry.view.id}))
         text = await in_thread(len(relation.view_text), bases, relation.view_text, relation.namespace)
         return found | await self._sources_of_text(text, above)
 

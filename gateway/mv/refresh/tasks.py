@@ -152,6 +152,7 @@ class Tasks:
         UpstreamLost, Stopping.
         """
         self._fence.raise_if_lost()
+        await self._inspector.read_drafted([view_id])
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
         await self.make_bases_fresh(entry.view.views, cause, report)
@@ -215,6 +216,7 @@ class Tasks:
         """Executes REFRESH, with the base tables as they are when its turn comes. Returns when the version is
         published, or nothing was to be done. Raises what `make_fresh` raises."""
         self._fence.raise_if_lost()
+        await self._inspector.read_drafted([view_id])
         run = self._add(self._catalog.entry(view_id), cause)
         try:
             await self._wait(run, report)
@@ -229,6 +231,7 @@ class Tasks:
     async def begin(self, view_id: str, cause: Cause) -> int:
         """As `refresh`, but does not wait; returns the id of the task."""
         await self._fence.check()
+        await self._inspector.read_drafted([view_id])
         return self._add(self._catalog.entry(view_id), cause, kept=True).id
 
     def trigger(self, view_id: str, cause: Cause) -> bool:

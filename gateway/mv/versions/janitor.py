@@ -102,6 +102,12 @@ class Janitor:
         at = self._now_ms() if retired_at is None else retired_at
         self._add(Retired(view_id, leftover, published, now, due, version, at))
 
+    def retire_replaced(self, leftover: Leftover, current: Version) -> None:
+        """Schedules the `versions` of a leftover, which were found in the metastore, for dropping."""
+        following = [*leftover.versions[1:], current]
+        for version, after in zip(leftover.versions, following, strict=True):
+            self.retire(leftover.storage.table, leftover, version, retired_at=after.published_at)
+
     def _add(self, retired: Retired) -> None:
         retired.not_before = max(retired.not_before, self._held_until)
         self._retired.setdefault(retired.view_id, []).append(retired)

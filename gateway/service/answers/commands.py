@@ -120,6 +120,8 @@ class Commands:
     async def _view(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
         """The view that a name means in a session. Raises NoSuchView. `verb`: as for `Names.no_such_view`."""
         name = TableName.resolve(parts, await session.resolve_namespace())
+        if (known := self._catalog.named(name)) is not None:
+            await self._shows.read_drafted(known)
         view = self._catalog.named(name)
         if view is None:
             raise await self._names.no_such_view(name, verb)

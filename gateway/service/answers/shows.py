@@ -48,6 +48,10 @@ class Shows:
         self._names = names
         self._members = members
 
+    async def read_drafted(self, view: MaterializedView) -> None:
+        """Returns when more than a draft is known of the view. Raises what the metastore raises."""
+        await self._inspector.read_drafted([view.id])
+
     async def views(self, command: ShowMaterializedViews, session: Session, report: Report) -> Result:
         namespace = await session.resolve_namespace()
         if command.database is None and namespace.catalog != SESSION_CATALOG:

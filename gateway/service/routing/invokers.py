@@ -13,6 +13,7 @@ from gateway.loops import in_thread
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.readers_rights import ReadersRights
 from gateway.service.clients.session import Session
@@ -28,12 +29,18 @@ class Invokers:
     """Decides for a session what it may be shown."""
 
     def __init__(
-        self, catalog: Catalog, rights: ReadersRights, surroundings: Surroundings, directories: Directories
+        self,
+        catalog: Catalog,
+        rights: ReadersRights,
+        surroundings: Surroundings,
+        directories: Directories,
+        inspector: Inspector,
     ) -> None:
         self._catalog = catalog
         self._rights = rights
         self._surroundings = surroundings
         self._directories = directories
+        self._inspector = inspector
 
     # --- reads by the views' names -----------------------------------------------------------------
 
@@ -68,16 +75,22 @@ class Invokers:
 
     def may_bypass(self, words: Words) -> bool:
         """Whether a statement with these words may read stored rows by another name than a view's. A cheap check."""
-        return bool(self._catalog.invokers) and (may_hold_path(words) or self._catalog.stores(words))
+        return bool(self._catalog.invokers or self._catalog.drafts) and (
+            may_hold_path(words) or self._catalog.stores(words)
+        )
 
     async def check_names(self, facts: Facts) -> None:
         """Raises NotAllowed if the statement reads a storage table, or files, of a view with SECURITY INVOKER."""
-        invokers, statement, words = self._catalog.invokers, facts.statement, facts.look.words
-        if not invokers or not (statement.touches_rows or statement.creates_view is not None):
+        statement, words = facts.statement, facts.look.words
+        if not (statement.touches_rows or statement.creates_view is not None):
+            return
+        locations = {parts[-1] for parts in (each.parts for each in statement.reads) if "/" in parts[-1]}
+        # An earlier draft may not know of the security of a view.
+        await self._inspector.read_drafted([each for each in self._catalog.drafts if locations or each in words])
+        if not (invokers := self._catalog.invokers):
             return
         for view_id in sorted(each for each in invokers if each in words):
             raise _bypassed(self._catalog.entry(view_id).view)
-        locations = {parts[-1] for parts in (each.parts for each in statement.reads) if "/" in parts[-1]}
         for path in sorted(locations):
             for directory, _ in await in_thread(len(path), self._directories.reached_by, path):
                 raise NotAllowed(

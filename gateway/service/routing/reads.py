@@ -70,7 +70,9 @@ class Reads:
 
     def must_wait(self, first: RefreshFirst) -> bool:
         """Whether the statement must be prepared before it can be sent."""
-        if self.is_watched(first.read) or self._invokers.must_ask(first.facts.session, first.read.all):
+        if self.is_watched(first.read) or self._inspector.is_drafted(first.read.all):
+            return True
+        if self._invokers.must_ask(first.facts.session, first.read.all):
             return True
         if first.transaction is not None and self._version_reads.due(first.facts.session, first.read):
             return True
@@ -91,6 +93,7 @@ class Reads:
         while True:
             named = first.read
             first = await self.exactly(first)
+            await self._inspector.read_drafted(first.read.all)
             first = replace(first, withheld=await self._invokers.withheld(session, first.read.all))
             await self._readers.admission(first.read.all)
             await self._gatekeeper.confirm(first.read.sure)

@@ -104,6 +104,11 @@ class VersionReads:
 
     # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
 
+    def _travelled(self, known: Understood, namespace: Namespace) -> list[tuple[Travel, MaterializedView]]:
+        """The views of which the statement names versions."""
+        named = ((each, self._catalog.named(TableName.resolve(each.parts, namespace))) for each in known.travels)
+        return [(travel, view) for travel, view in named if view is not None]
+
     async def time_travel(
         self, known: Understood, namespace: Namespace, session: Session, texts: LongTexts
     ) -> TimeTravel | None:
@@ -112,11 +117,9 @@ class VersionReads:
         Raises NoSuchVersion, NotFresh for a version whose stored rows were changed, NotAllowed if Spark shows the user
         other rows of the view than are stored, or Spark's error for an expression that is not a time.
         """
-        found = [
-            (travel, view)
-            for travel in known.travels
-            if (view := self._catalog.named(TableName.resolve(travel.parts, namespace))) is not None
-        ]
+        found = self._travelled(known, namespace)
+        await self._inspector.read_drafted([view.id for _, view in found])
+        found = self._travelled(known, namespace)
         if not found:
             return None
         (_, view), *_ = found
