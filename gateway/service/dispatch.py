@@ -341,6 +341,8 @@ class Dispatch:
         statement = self._audit.begin(session, self._opening.peer, known)
         execution = Execution(session, head, call, payload, known, statement)
         refusal = self._refusal(session, call) or repeated(session, head, payload, self._reader)
+        # Doors know of the statement before anything of it takes effect.
+        self._sessions.changed(session)
         if refusal is None and self._service.shares:
             refusal = one_server.refusal(known)
         if refusal is not None:
