@@ -18,13 +18,13 @@ from gateway.proxy.ticket_book import TicketBook
 from gateway.service import dispatch
 from gateway.service.clients import moving, own_settings
 from gateway.service.clients.opening import Opening
-from gateway.service.clients.session import Session
+from gateway.service.clients.session import Session, Sessions
 from gateway.service.decision import Answer, Forward
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.wire import message
 from gateway.wire.message import Handle
 from sql.statement import BeginTransaction, EndTransaction
-from tests.service.test_moving_http_sessions import Leader, SessionsWithSettings, leader, sqlstate, text
+from tests.service.test_moving_http_sessions import INSERT, Leader, SessionsWithSettings, leader, sqlstate, text
 from tests.service.test_opening import run
 
 USERS = ("ada", "eve")
@@ -70,7 +70,7 @@ class History:
         self._spark = SessionsWithSettings()
         self._doors = [Door() for _ in range(3)]
         self._sessions: list[Known] = []
-        self._number = 0
+        self._number = self._sent = 0
         self._leader: Leader = cast(Leader, None)
         self._own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 3)
 
@@ -82,7 +82,9 @@ class History:
             (self._transact, 2),
             (self._close, 1),
             (self._use, 8),
+            (self._insert, 2),
             (self._die, 1),
+            (self._hand_over, 1),
             (self._hear, 1),
         ]
         for _ in range(STEPS):
@@ -96,11 +98,7 @@ class History:
         tickets, pen = door.book.opened()
         door.book.copies = 1
         door.book.tell = self._tell
-        self._leader = await leader(self._spark, *tickets)
-        await self._leader.loose.go_on_with([], pen)
-        for session in self._leader.gate.sessions.loose:
-            self._leader.loose._told.clear()
-            self._leader.gate.sessions.changed(session)
+        self._leader = await leader(self._spark, *tickets, keeper=pen)
         self._book = door.book
         for each in self._doors:
             if each is not door and (not self._cuts or self._random.random() < 0.7):
@@ -126,6 +124,19 @@ class History:
         for each in doors:
             each.hears = False
         await self._lead(self._random.choice(doors))
+
+    async def _hand_over(self) -> None:
+        """The leader is stopped, and ends when another one leads."""
+
+        async def stands() -> bool:
+            return False
+
+        before = self._leader
+        before.loose.hand_over()
+        before.gate.sessions.stands = stands
+        await self._die()
+        before.gate.sessions.ending = True
+        await before.gate.sessions.close()
 
     async def _hear(self) -> None:
         """A door is cut off, or comes back."""
@@ -216,6 +227,28 @@ class History:
         await self._own.execute(cast(Any, SimpleNamespace(statement=statement)), session, lambda _: None)
         self._leader.gate.sessions.changed(session)
 
+    async def _insert(self) -> None:
+        """A write whose reply does not come, because the leader dies, or the door: Hive's driver sends it again."""
+        if (one := await self._one()) is None:
+            return
+        known, session = one
+        if known.marked or known.whole:
+            return
+        self._sent += 1
+        first = await self._leader.asked(
+            known.handle, INSERT, client=await self._leader.client(known.user), seqid=self._sent
+        )
+        assert isinstance(first, Forward)
+        session.outstanding = 0
+        if dies := self._random.random() < 0.5:
+            await self._die()
+        again = await self._leader.asked(
+            known.handle, INSERT, client=await self._leader.client(known.user), seqid=self._sent
+        )
+        # If the leader dies together with the news for the next one, both end without an answer.
+        if isinstance(again, Forward) and not (dies and self._cuts):
+            raise Wrong("a statement runs twice")
+
     async def _close(self) -> None:
         if (one := await self._one()) is not None:
             assert await self._leader.ends(one[0].handle, one[0].user) is None
@@ -281,6 +314,39 @@ def _handles_work_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
         return session
 
     monkeypatch.setattr(moving, "arrived", anybody)
+
+
+def _what_is_sent_again_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "repeated", lambda *_: None)
+
+
+def _a_leader_that_stops_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = Sessions.close
+
+    async def all_(self: Sessions) -> None:
+        self.stands = None
+        await close(self)
+
+    monkeypatch.setattr(Sessions, "close", all_)
+
+
+def _news_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = moving.LooseSessions.changed
+
+    def first_only(self: moving.LooseSessions, session: Session) -> None:
+        if session.handle.guid not in self._told or session.over:
+            changed(self, session)
+
+    monkeypatch.setattr(moving.LooseSessions, "changed", first_only)
+
+
+@pytest.mark.parametrize("put_back", [_what_is_sent_again_is_new, _a_leader_that_stops_ends_all, _news_come_late])
+def test_a_fault_is_found_although_doors_hear_all(
+    put_back: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_back(monkeypatch)
+    with pytest.raises(Wrong):
+        histories(cuts=False)
 
 
 def _doors_are_told_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from gateway.mv.ports import SqlSession
 from gateway.service.clients import moving, opening, transaction
 from gateway.service.clients.moving import LooseSessions
 from gateway.service.clients.session import Session
-from gateway.service.clients.ticket import LooseTicket
+from gateway.service.clients.ticket import LooseTicket, TicketKeeper
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch
 from gateway.service.operations.operation import ForwardedOperation
@@ -95,7 +95,7 @@ class Keeper:
 @dataclass
 class Leader:
     gate: Gateway
-    keeper: Keeper
+    keeper: Any
 
     @property
     def loose(self) -> LooseSessions:
@@ -134,10 +134,12 @@ class Leader:
         return message.reply_status(answer.payload).message
 
 
-async def leader(spark: SessionsWithSettings, *tickets: bytes, leads: bool = True) -> Leader:
+async def leader(
+    spark: SessionsWithSettings, *tickets: bytes, leads: bool = True, keeper: TicketKeeper | None = None
+) -> Leader:
     """A gateway that leads, and goes on with these sessions."""
     spark.answers.set()
-    gate, keeper = gateway(spark, leads), Keeper()
+    gate, keeper = gateway(spark, leads), keeper if keeper is not None else Keeper()
     service = gate.service
     assert service.leadership is not None
     gate.sessions.stands = service.leadership.stands
