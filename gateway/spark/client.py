@@ -140,7 +140,7 @@ class Connection:
                     if ask or endpoint.mechanism != HTTP:
                         await _log_in(reader, writer, wire)
                     if wire.seal is not None:
-                        writer = _sealed(reader, writer, wire.seal)
+                        _seal(reader, writer, wire.seal)
                 except BaseException:
                     writer.close()
                     raise
@@ -742,11 +742,12 @@ async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wi
         writer.write(wire.more_login)
 
 
-def _sealed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> asyncio.StreamWriter:
-    """The writer of the connection whose frames are protected from here on."""
+def _seal(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> None:
+    """Protects the frames of the connection from here on."""
     protocol = cast(asyncio.StreamReaderProtocol, writer.transport.get_protocol())
     inner = cast(asyncio.Transport, writer.transport)
     transport = SealedTransport(inner, protocol, seal, UPSTREAM_FRAME_BYTES_MAX)
-    # The reader pauses its transport while it has much: as asyncio's own start_tls does it.
+    # As asyncio's own start_tls does it. A second writer would not do, because the first one closes its transport
+    # when it is forgotten.
     reader._transport = transport  # type: ignore[attr-defined]
-    return asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+    writer._transport = transport  # type: ignore[attr-defined]

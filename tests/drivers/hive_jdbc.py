@@ -26,7 +26,11 @@ SPARK_JARS = SPARK_HOME / "jars"
 
 def archives(version: str) -> list[Path]:
     """The class path of a version of the driver."""
-    return sorted(SPARK_JARS.glob("*.jar")) if version == VERSIONS[0] else [jar("hive-jdbc", version)]
+    if version == VERSIONS[0]:
+        return sorted(SPARK_JARS.glob("*.jar"))
+    # For Kerberos, 3.1.3 needs classes of Hadoop that are not in it.
+    hadoop = sorted(SPARK_JARS.glob("hadoop-client-*.jar")) if version == "3.1.3" else []
+    return [jar("hive-jdbc", version), *hadoop]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -20,6 +21,7 @@ from gateway.errors import FreshgateError, NoTicket
 from gateway.login import methods
 from gateway.login.verifier import Unavailable
 from gateway.proxy.upstream import UpstreamRefused, UpstreamSocket, connect
+from gateway.spark.client import Connection
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.sasl import BAD, COMPLETE, GSSAPI, OK, START, Login, negotiation
@@ -68,11 +70,12 @@ def silent_kdc(site: Site) -> Iterator[None]:
 
 
 class Server:
-    """Answers the login with GSSAPI, offers these layers, and sends each frame back, with its length before it."""
+    """Answers the login with GSSAPI, offers these layers, and sends each frame back, its content several `times`."""
 
-    def __init__(self, site: Site, layers: int, *, refuses: bool = False) -> None:
+    def __init__(self, site: Site, layers: int, times: int = 1, *, refuses: bool = False) -> None:
         self._credentials = gssapi.Credentials(usage="accept", store={"keytab": f"FILE:{site.server}"})
         self._layers = layers
+        self._times = times
         self._refuses = refuses
         self.user = ""
         self.chosen = 0
@@ -104,7 +107,7 @@ class Server:
             if self.chosen > 1:
                 found = context.unwrap(data)
                 assert found.encrypted == (self.chosen == 4)
-                data = context.wrap(found.message * 20_000, self.chosen == 4).message
+                data = context.wrap(found.message * self._times, self.chosen == 4).message
             writer.write(frame(data))
 
 
@@ -141,7 +144,7 @@ def test_the_gateway_logs_in_and_takes_the_least_protection_that_spark_allows(
     site: Site, layers: int, chosen: int
 ) -> None:
     async def play() -> None:
-        async with serving(Server(site, layers)) as server:
+        async with serving(Server(site, layers, 20_000)) as server:
             opened = await at(server, site.tickets())
             assert (server.user, server.chosen) == (f"freshgate@{REALM}", chosen)
             receiver = Receiver()
@@ -155,6 +158,23 @@ def test_the_gateway_logs_in_and_takes_the_least_protection_that_spark_allows(
                 await asyncio.wait_for(receiver.came.wait(), 20)
             assert receiver.data == expected
             opened.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_the_gateways_own_sessions_log_in_alike(site: Site, layers: int) -> None:
+    async def play() -> None:
+        async with serving(Server(site, layers)) as server:
+            endpoint = Endpoint(LOCAL, server.port, GSSAPI, tickets=site.tickets())
+            connection = await Connection.open(endpoint, "freshgate")
+            # What else held the connection must not close it.
+            gc.collect()
+            for text in ("x", "x" * 3_000_000):
+                request = call("ExecuteStatement", ttypes.TExecuteStatementReq(session(), text))
+                assert await asyncio.wait_for(connection.forward(request), 20) == request
+            assert server.chosen == layers
+            await connection.close()
 
     asyncio.run(play())
 
