@@ -31,7 +31,7 @@ from gateway.discovery.server_nodes import ServerNode, server_nodes
 from gateway.errors import FreshgateError
 from gateway.gateways.node import GatewayNode
 from gateway.login import command as user_command
-from gateway.login import exposure
+from gateway.login import exposure, methods
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
@@ -181,7 +181,23 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
+def _groups(options: argparse.Namespace) -> int:
+    try:
+        sources = methods.groups_of(_settings(options))
+    except ConfigError as error:
+        return _fail(str(error), EXIT_USAGE)
+    except FreshgateError as error:
+        return _fail(str(error), EXIT_FAILED)
+    if not sources.has_sources:
+        return _fail("groups.sources names no source that knows groups by users' names alone.", EXIT_FAILED)
+    for group in sorted(asyncio.run(sources.of(options.name))):
+        print(group)
+    return 0
+
+
 def _user(options: argparse.Namespace) -> int:
+    if options.action == "groups":
+        return _groups(options)
     try:
         path = options.file or Path(_settings(options).authentication.users_file)
     except ConfigError as error:

@@ -137,11 +137,13 @@ def _add_user_commands(parser: argparse.ArgumentParser) -> None:
         ("add", "add a user, or change a user's password, which is asked for or read from standard input"),
         ("remove", "remove a user"),
         ("list", "print the users' names"),
+        ("groups", "print the groups of a user, as groups.sources know them"),
     ):
         run = commands.add_parser(action, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
         if action != "list":
             run.add_argument("name", metavar="NAME")
-        run.add_argument("--file", type=Path, help="users file; default: authentication.users_file")
+        if action != "groups":
+            run.add_argument("--file", type=Path, help="users file; default: authentication.users_file")
         _add_settings(run)
 
 

@@ -47,6 +47,11 @@ def of(settings: Settings) -> Checking:
     return Checking(_authenticator(settings, shared), _groups(settings, shared))
 
 
+def groups_of(settings: Settings) -> UserGroups:
+    """Only the sources of groups. Raises FreshgateError."""
+    return _groups(settings, _Shared(settings))
+
+
 class _Shared:
     """Methods that check passwords, and some of which find groups."""
 

@@ -22,7 +22,7 @@ ALIASES = {
 """Names by which SET sets another setting."""
 KEY_PIECES_MAX = 200
 """A name of a setting has fewer words and points."""
-LONG_CHARACTERS = 50_000
+LONG_CHARACTERS = 20_000
 """A longer script is not read for this."""
 UNCLEAR = "?"
 """The name of a setting that cannot be told."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.__main__ import main
 from gateway.login import group_file
 from gateway.login.group_file import GroupFile
 from gateway.login.groups import DOWN_SECONDS, STALE_SECONDS, UserGroups
@@ -118,6 +119,21 @@ def test_a_silent_source_is_given_up() -> None:
         assert asyncio.run(asyncio.wait_for(groups.of("ada"), 20)) == {"b"}
     finally:
         end.set()
+
+
+def test_the_command_prints_the_groups_of_a_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "groups"
+    path.write_text("b: ada\na: ada\nc: eve\n")
+    settings = ["--set", "groups.sources=file", "--set", f"groups.file={path}"]
+    assert main(["user", "groups", "ada", *settings]) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+    assert main(["user", "groups", "zoe", *settings]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["user", "groups", "ada"]) != 0
+    assert "groups.sources names no source" in capsys.readouterr().err
+    path.unlink()
+    assert main(["user", "groups", "ada", *settings]) != 0
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

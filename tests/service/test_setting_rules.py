@@ -8,7 +8,7 @@ from TCLIService import ttypes
 
 from gateway import settings_file
 from gateway.config import ConfigError, SessionRules
-from gateway.errors import NotAllowed
+from gateway.errors import NotAllowed, SyntaxRefused
 from gateway.service.clients.setting_rules import SUBSTITUTE, Patterns, SettingRules
 from gateway.wire import message
 from sql.understood import Understood
@@ -165,6 +165,17 @@ async def test_a_statement_is_answered_by_these_rules() -> None:
     assert ignored.sqlstate is None
     await client.execute("SET spark.fine=1")
     assert [text for text in site.spark.texts if text.startswith("SET")] == ["SET spark.fine=1"]
+
+
+async def test_settings_of_the_gateway_can_be_forced() -> None:
+    site = Site(session=SessionRules(forced=("Freshgate.Rewrite=OFF",)))
+    client = await site.client()
+    assert not client.session.settings.rewrites
+    assert client.session.settings.keeps_results
+    assert (await client.execute("SET freshgate.rewrite=on")).sqlstate == "42501"
+    assert not client.session.settings.rewrites
+    with pytest.raises(SyntaxRefused, match=r"freshgate\.rewrite can be off or on, not never"):
+        SettingRules.of(SessionRules(forced=("freshgate.rewrite=never",)))
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "a b=c"])

@@ -11,6 +11,7 @@ from functools import partial
 from gateway.access_list import Principal
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import BackgroundTasks
+from gateway.service.clients import own_settings
 from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import ANONYMOUS, Logins
 from gateway.service.clients.moving import arrived, end_operation, ticket_of, untied
@@ -345,6 +346,7 @@ class Opening:
         session = Session(handle, protocol, self._who.name, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
         session.groups = self._who.groups
+        own_settings.apply(session, self._rules.own)
         session.continuity.came_as, session.continuity.loose = self.login, self._over_http
         session.continuity.stays = self._over_http and len(payload) > MOVING_BYTES_MAX
         loose_moves = self._over_http and not session.continuity.stays and self._sessions.loose_move()

@@ -37,6 +37,12 @@ def assigned(text: str) -> Mapping[str, str] | None:
     return {name: _VALUES[name][-1] for name in names}
 
 
+def among(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that are the gateway's own, as `assigned` returns them."""
+    named = ((name.lower(), value.strip(" '\"").lower()) for name, value in settings.items())
+    return {name: value for name, value in named if name in _VALUES}
+
+
 def check(values: Mapping[str, str]) -> None:
     """Raises SyntaxRefused for a value that a setting does not have."""
     for name, value in values.items():

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from gateway.config import SessionRules
 from gateway.errors import NotAllowed
+from gateway.service.clients import own_settings
 from gateway.wire import message
 from sql.names import quote
 from sql.reading.settings import UNCLEAR, Does, SettingUse, plain_name, uses
@@ -68,8 +69,10 @@ class SettingRules:
 
     @classmethod
     def of(cls, settings: SessionRules) -> Self:
+        """Raises SyntaxRefused for a value that a setting of the gateway's own does not have."""
         pairs = (each.split("=", 1) for each in settings.forced)
         forced = {name.strip(): value.strip() for name, value in pairs}
+        own_settings.check(own_settings.among(forced))
         hidden = Patterns.of(settings.hidden)
         if hidden:
             forced.setdefault(SUBSTITUTE, "false")
@@ -93,6 +96,11 @@ class SettingRules:
                 without.add(key)
         forced = {HIVECONF + name: value for name, value in self.forced.items()}
         return message.with_configuration(payload, forced, without)
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """The forced ones among the gateway's own settings."""
+        return own_settings.among(self.forced)
 
     # --- statements --------------------------------------------------------------------------------
 
