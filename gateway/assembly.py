@@ -240,7 +240,7 @@ def assemble(
     usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
     rewriting = rewriting_of(settings, spark, views, refreshes)
     routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
-    own = OwnStatements(commands, routing.rewrites, routing.version_reads)
+    own = OwnStatements(commands, routing.rewrites, routing.version_reads, routing.invokers)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     entrance = lasting.entrance if lasting is not None else entrance_of(settings)
     listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
@@ -764,6 +764,7 @@ class Routing:
     rewrites: Rewrites
     canary: Canary
     version_reads: VersionReads
+    invokers: Invokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -842,7 +843,7 @@ def routed(
     rewrites = rewrites_of(settings, views, rewriting, scope, usages, canary)
     effects = Effects(catalog, views.schemas, views.confirmation, scope, rewrites, readers, results, unanswered)
     router = Router(catalog, scope, reads, version_reads, gatekeeper, rewrites, rows, unanswered, effects, invokers)
-    return Routing(router, effects, scope, answers, rewrites, canary, version_reads)
+    return Routing(router, effects, scope, answers, rewrites, canary, version_reads, invokers)
 
 
 def catalog_rows(

@@ -340,7 +340,7 @@ class Site:
         self.router, self.effects, self.scope = routing.router, routing.effects, routing.scope
         self.known, self.rewrites, self.canary = routing.answers, routing.rewrites, routing.canary
         self.commands = FakeCommands()
-        own = OwnStatements(cast(Commands, self.commands), self.rewrites, routing.version_reads)
+        own = OwnStatements(cast(Commands, self.commands), self.rewrites, routing.version_reads, routing.invokers)
         engine = cast(Any, SimpleNamespace(cancel_statement=lambda _: None))
         served = assembly.serve(settings, engine, spark, audit, views, routing, own, self.results)
         self.service = replace(served, healing=healing or Healing())

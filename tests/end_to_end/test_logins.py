@@ -260,6 +260,25 @@ def test_spark_runs_a_session_as_the_user_that_the_account_names(proxied: Site) 
         assert PASSWORDS[user].encode() not in proxied.sent()
 
 
+def test_views_read_rows_in_the_names_of_their_owners(proxied: Site) -> None:
+    """Whoever has them refreshed; the account itself writes none."""
+    with proxied.connect("ada") as ada, proxied.connect("root") as root:
+        for statement in (
+            "CREATE DATABASE owned",
+            "CREATE TABLE owned.t USING parquet AS SELECT 1 AS a",
+            "CREATE MATERIALIZED VIEW owned.m AS SELECT a FROM owned.t",
+        ):
+            rows(ada, statement)
+        rows(root, "REFRESH MATERIALIZED VIEW owned.m")
+        assert rows(root, "SELECT * FROM owned.m") == [(1,)]
+        assert ("Refreshed As", "ada") in [row[:2] for row in rows(ada, "DESCRIBE EXTENDED owned.m")]
+        written = [bytes(each.sent) for each in proxied.recorder.recordings if b"INSERT " in each.sent]
+        assert len(written) > 0
+        assert all(PROXY_USER.encode() in each for each in written)
+        rows(ada, "DROP MATERIALIZED VIEW owned.m")
+        rows(ada, "DROP DATABASE owned CASCADE")
+
+
 @pytest.mark.parametrize("key", [PROXY_USER, f"set:hiveconf:{PROXY_USER}", PROXY_USER.upper()])
 def test_a_user_cannot_open_a_session_as_another_user(proxied: Site, key: str) -> None:
     message = "User 'eve' cannot open a session as 'root'"

@@ -341,7 +341,15 @@ def test_a_view_shows_nobody_more_than_its_owner_may_read(place: Place, owner: s
         assert place.truth(owner, defined) != place.truth(FREE, defined)
         with pytest.raises(OperationalError, match="Ask an administrator"):
             rows(cursor, f"ALTER MATERIALIZED VIEW {name} OWNER TO {FREE}")
+    place.restrict(f"{owner} deny {place.table}")
     with place.connect("root") as root:
+        # Whoever asks, and however: an owner who may not read what the view reads gets nothing new into it.
+        rows(root, f"INSERT INTO rows.{place.table} PARTITION (day = 3) VALUES (1, 1, 501)")
+        for user, asked in (("root", f"REFRESH MATERIALIZED VIEW {name}"), (FREE, named)):
+            error = refusal(place, user, asked)
+            for part in (f"its owner {owner}", f"{owner} has no right to", f"{name} OWNER TO"):
+                assert part in error, error
+        assert f"{owner} has no right to" in refusal(place, owner, f"SELECT * FROM {place.own}")
         rows(root, f"ALTER MATERIALIZED VIEW {name} OWNER TO {FREE}")
     assert place.ask(owner, named)[0] == place.truth(FREE, defined)
     with place.connect(FREE) as free:

@@ -17,6 +17,7 @@ from gateway.config import Settings
 from gateway.errors import FreshgateError, NotAllowed, OwnerLost, RefreshFailed, StatementFailed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import OwnerRefused, SqlSession
+from gateway.mv.rewriting.candidates import Participant
 from gateway.spark.client import SessionPool
 from gateway.spark.owners import OwnerPools
 from sql.proof import plan_json
@@ -157,6 +158,16 @@ async def test_rows_of_the_previous_owner_are_shown_to_nobody() -> None:
     assert not entry.damage
     await house.run("ALTER MATERIALIZED VIEW s.m SET SECURITY INVOKER", "bob")
     assert "read as the gateway's account" in entry.damage
+
+
+async def test_no_proof_holds_for_the_rows_of_another_owner() -> None:
+    house = OwnersHouse()
+    await house.run(CREATE.format(""))
+    proved = Participant.of(house.view)
+    assert proved.is_still(house.view)
+    await house.run("ALTER MATERIALIZED VIEW s.m OWNER TO bob", "root")
+    await house.run("REFRESH MATERIALIZED VIEW s.m", "bob")
+    assert not proved.is_still(house.view)
 
 
 async def test_only_administrators_give_away_a_view_that_reads_in_the_name_of_its_owner() -> None:

@@ -82,6 +82,11 @@ async def in_a_temporary_view(client: Client) -> Executed:
     return await runs(client, "SELECT * FROM mine")
 
 
+async def in_a_cached_table(client: Client) -> Executed:
+    await runs(client, "CACHE TABLE mine AS SELECT * FROM s.mv")
+    return await runs(client, "SELECT * FROM mine")
+
+
 async def in_a_view(client: Client) -> Executed:
     client.site.spark_view("s.plain", "SELECT * FROM s.mv")
     return await runs(client, "SELECT * FROM s.plain, s.mv")
@@ -131,6 +136,10 @@ async def in_a_merge(client: Client) -> Executed:
     return await runs(client, "MERGE INTO other.t USING s.mv ON true WHEN NOT MATCHED THEN INSERT *")
 
 
+async def its_partitions(client: Client) -> Executed:
+    return await client.execute("SHOW PARTITIONS s.mv")
+
+
 async def by_a_name_that_is_built(client: Client) -> Executed:
     return await runs(client, "EXECUTE IMMEDIATE 'SELECT * FROM s' || '.mv'")
 
@@ -139,6 +148,7 @@ async def by_a_name_that_is_built(client: Client) -> Executed:
     "read",
     [
         in_a_temporary_view,
+        in_a_cached_table,
         in_a_view,
         in_a_view_of_its_storage,
         in_its_storage,
@@ -150,6 +160,7 @@ async def by_a_name_that_is_built(client: Client) -> Executed:
         in_a_script,
         in_a_merge,
         by_a_name_that_is_built,
+        its_partitions,
     ],
 )
 async def test_where_the_definition_cannot_stand_nothing_is_shown(read: Any) -> None:
@@ -219,3 +230,52 @@ async def test_a_change_of_rights_ends_at_once_what_is_known(text: str) -> None:
     site.rights.differing["s.mv", BOB] = DIFFER
     await runs(root, text)
     assert definition(view) in (await runs(bob, "SELECT n FROM s.mv")).at_spark.text
+
+
+FORMS = (
+    "SET VAR x = (SELECT n FROM s.mv)",
+    "SET VARIABLE (x) = (SELECT n FROM s.mv)",
+    "DECLARE VARIABLE x INT DEFAULT (SELECT max(n) FROM s.mv)",
+    "VALUES ((SELECT max(n) FROM s.mv))",
+    "FROM s.mv |> SELECT n",
+    "TABLE s.mv |> WHERE n > 0",
+    "SELECT * FROM other.t |> JOIN s.mv",
+    "SELECT * FROM IDENTIFIER('s.mv')",
+    "SELECT * FROM IDENTIFIER('s.' || 'mv')",
+    "SELECT * FROM `s`.`mv`",
+    "SELECT * FROM spark_catalog.S.MV",
+    "SELECT * FROM s . mv",
+    "SELECT * FROM s.mv TABLESAMPLE (10 ROWS)",
+    "SELECT * FROM other.t, LATERAL (SELECT * FROM s.mv)",
+    "SELECT * FROM other.t WHERE EXISTS (SELECT 1 FROM s.mv WHERE n = 1)",
+    "FROM s.mv INSERT INTO other.t SELECT *",
+    "INSERT INTO other.t TABLE s.mv",
+    "INSERT OVERWRITE DIRECTORY '/out' USING parquet SELECT * FROM s.mv",
+    "CACHE TABLE s.mv",
+    "CREATE TABLE other.copy AS TABLE s.mv",
+    "WITH c AS (SELECT * FROM s.mv) INSERT INTO other.t SELECT * FROM c",
+    "DELETE FROM other.t WHERE n IN (SELECT n FROM s.mv)",
+    "UPDATE other.t SET n = (SELECT max(n) FROM s.mv)",
+    "EXECUTE IMMEDIATE 'SELECT * FROM s.mv'",
+    "BEGIN DECLARE x INT; SET x = (SELECT max(n) FROM s.mv); SELECT x; END",
+    "SELECT n FROM s.mv UNION ALL SELECT n FROM other.t",
+    "/* s.mv */ SELECT n -- s.mv\nFROM s.mv",
+    "MAP n USING 'cat' FROM s.mv",
+    "SELECT TRANSFORM(n) USING 'cat' FROM s.mv",
+    "REDUCE n USING 'cat' FROM s.mv",
+    "CALL system.p((SELECT max(n) FROM s.mv))",
+)
+
+
+@pytest.mark.parametrize("text", FORMS)
+async def test_in_whatever_form_a_statement_names_the_view(text: str) -> None:
+    """Either its definition takes its place, or it does not get to Spark."""
+    site, view = await stage()
+    site.plan(text, view.id)
+    executed = await runs(await site.client(ADA), text)
+    sent = [operation.text for operation in site.spark.operations.values()]
+    for each in sent:
+        for harmless in (view.definition.quoted, "/* s.mv */", "-- s.mv", "AS `mv`"):
+            each = each.lower().replace(harmless.lower(), "")
+        assert "mv" not in each, each
+    assert executed.error is not None or any(definition(view) in each for each in sent)

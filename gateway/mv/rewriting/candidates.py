@@ -29,13 +29,15 @@ class Participant:
     schemas: Mapping[TableName, Schema]
     """The base tables, as the last refresh saw them. A refresh may see other columns, or other tables of the same
     names: a statement that bypassed the gateway may have changed them."""
+    refreshed_as: str = ""
+    """The user whose rows are stored: it is proved that the reader is shown the same."""
 
     @classmethod
     def of(cls, view: MaterializedView) -> Participant:
-        return cls(view.name, view.properties, view.schemas)
+        return cls(view.name, view.properties, view.schemas, view.refreshed_as)
 
     def is_still(self, view: MaterializedView) -> bool:
-        return (self.name, self.properties, self.schemas) == (view.name, view.properties, view.schemas)
+        return self == self.of(view)
 
 
 Participants = Mapping[str, Participant]

@@ -18,7 +18,7 @@ from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.readers_rights import ReadersRights
 from gateway.service.clients.session import Session
 from gateway.service.routing.facts import Facts
-from sql.names import TableName
+from sql.names import Parts, TableName
 from sql.words import Words, may_hold_path
 
 ASKED_MAX = 50
@@ -64,6 +64,12 @@ class Invokers:
         """Raises NotAllowed if one of these views is withheld. `what` cannot be had of its definition."""
         for view_id, reason in (await self.withheld(session, views)).items():
             raise refused(self._catalog.entry(view_id).view, reason, what)
+
+    async def check_named(self, session: Session, parts: Parts, what: str) -> None:
+        """As `check`, for the view that has this name in the session, if there is one."""
+        if self._catalog.invokers:
+            view = self._catalog.named(TableName.resolve(parts, await session.resolve_namespace()))
+            await self.check(session, () if view is None else (view.id,), what)
 
     async def foreign(self, session: Session, views: Iterable[MaterializedView]) -> frozenset[str]:
         """The ids of those views whose definitions would read other rows in this session than in their creators': the

@@ -10,11 +10,12 @@ from gateway.service.answers.commands import Commands
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.routing import rewrite_explanation
+from gateway.service.routing.invokers import Invokers
 from gateway.service.routing.rewrites import Rewrites
 from gateway.service.routing.version_reads import VersionReads
 from gateway.service.routing.ways import ListDatabases, ListNames, ListSettings, Own
 from gateway.wire.rowset import ResultColumn
-from sql.statement import BeginTransaction, EndTransaction, ExplainRewrite
+from sql.statement import BeginTransaction, EndTransaction, ExplainRewrite, ShowPartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class OwnStatements:
     commands: Commands
     rewrites: Rewrites
     version_reads: VersionReads
+    invokers: Invokers
 
     async def execute(self, own: Own, session: Session, report: Report) -> Result:
         """`report` receives lines for the operation's log. Raises FreshgateError."""
@@ -42,6 +44,9 @@ class OwnStatements:
                 return Result(tuple(ResultColumn(name) for name in answer.columns), rows)
             case ListNames(text):
                 return await healing.names_first(text, session)
+            case ShowPartitions(name) as statement:
+                await self.invokers.check_named(session, name, "Its partitions are named by what its rows contain")
+                return await self.commands.run(statement, session, report)
             case statement:
                 return await self.commands.run(statement, session, report)
 
