@@ -35,7 +35,7 @@ from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.preface import Preface, Role, Welcome, ticket_digest
-from gateway.wire.sasl import COMPLETE, negotiation
+from gateway.wire.sasl import COMPLETE, GSSAPI, OK, START, negotiation
 from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
 from tests.proxy.test_http_relay import post
 from tests.proxy.test_http_relay import reply as http_reply_of
@@ -92,8 +92,9 @@ async def door(
     service: partial[Service] = ECHO,
     transport: str = "binary",
     http: bool = False,
+    transports: frozenset[str] = BOTH,
 ) -> AsyncIterator[Door]:
-    async with gateway(service=service, limits=limits, http=http) as gate:
+    async with gateway(service=service, limits=limits, http=http, transports=transports) as gate:
         relay = RelayGate(SECRET, Capacity(100, gate.traffic))
         inner = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), relay_certificate)], 10)
         await inner.bind(relay)
@@ -332,6 +333,46 @@ async def test_a_client_moves_to_the_next_leader() -> None:
         # Each leader was told what the one before knew.
         assert [each.user for each in (first, second, third)] == ["ada"] * 3
         assert [each.replies for each in (first, second, third)] == [1, 2, 5]
+
+
+class Plainly:
+    """A context of Kerberos that protects nothing."""
+
+    def wrap(self, data: bytes, *, confidential: bool) -> bytes:
+        return data
+
+    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
+        return data, False
+
+
+class TakingTickets(Service):
+    """Accepts each ticket."""
+
+    async def admit(self) -> bool:
+        assert self.identity.exchange is not None
+        self.identity.exchange.context = Plainly()
+        self.user = "ada"
+        return False
+
+
+async def test_a_client_with_a_ticket_moves_too() -> None:
+    service = partial(TakingTickets, decide=unanswering([calls.status()]).keywords["decide"])
+    async with door(service=service, transports=BOTH | {GSSAPI}) as it:
+        it.lead()
+        peer = await it.dial()
+        peer.writer.write(negotiation(START, b"GSSAPI") + negotiation(OK, b"token"))
+        offer = negotiation(OK, b"\1\0\0\0")
+        assert await peer.reader.readexactly(len(offer)) == offer
+        peer.writer.write(negotiation(COMPLETE, b"\1\0\0\0"))
+        assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+        peer.framed = True
+        peer.send(calls.fetch())
+        await until(lambda: it.gate.services and it.gate.services[0].calls[-1] == "FetchResults")
+        next_leader(it)
+        assert b"08S01" in await peer.message()
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        assert [each.user for each in it.gate.services] == ["ada", "ada"]
 
 
 async def test_a_client_without_sasl_moves_too() -> None:
