@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.config import OFF, Address, Settings, version
+from gateway.config import LAYERS, OFF, Address, Settings, version
 
 HTTP_SUFFIX = "_http"
 LEADERS_SUFFIX = "_leaders"
@@ -68,9 +68,10 @@ def _node(settings: Settings, namespace: str, transport: str, address: Address) 
         **(
             {"hive.server2.thrift.http.port": str(address.port), "hive.server2.thrift.http.path": "cliservice"}
             if transport == "http"
-            else {"hive.server2.thrift.port": str(address.port), "hive.server2.thrift.sasl.qop": "auth"}
+            else {"hive.server2.thrift.port": str(address.port), "hive.server2.thrift.sasl.qop": _protection(settings)}
         ),
         "hive.server2.authentication": _authentication(settings, transport),
+        **_principal(settings, transport),
         "hive.server2.use.SSL": str(bool(settings.tls.certificate) and transport in settings.tls.ports).lower(),
     }
     data = ";".join(f"{name}={value}" for name, value in said.items())
@@ -82,4 +83,18 @@ def _authentication(settings: Settings, transport: str) -> str:
     if transport == "binary" and "sasl" not in settings.listen.transports:
         return "NOSASL"
     first = settings.authentication.methods[:1]
-    return {(): "NONE", ("ldap",): "LDAP"}.get(first, "CUSTOM")
+    return {(): "NONE", ("ldap",): "LDAP", ("kerberos",): "KERBEROS"}.get(first, "CUSTOM")
+
+
+def _protection(settings: Settings) -> str:
+    """The least that is offered: drivers would otherwise take the most."""
+    return next((each for each in LAYERS if each in settings.kerberos.qop), LAYERS[0])
+
+
+def _principal(settings: Settings, transport: str) -> dict[str, str]:
+    """Drivers that find it log in with a ticket, so it is there only if clients have no other way."""
+    service = "hive/" if transport == "binary" else "HTTP/"
+    named = [each for each in settings.kerberos.principals if each.startswith(service) and "@" in each]
+    if settings.authentication.methods != ("kerberos",) or not named:
+        return {}
+    return {"hive.server2.authentication.kerberos.principal": named[0]}

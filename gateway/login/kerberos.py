@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 import weakref
@@ -86,6 +87,8 @@ class Tickets:
         missing = [each for each in map(self._full, self._wanted) if each not in found]
         if missing:
             raise Unavailable(f"the keytab {self._path} has no key of {', '.join(missing)}")
+        if self._path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+            log.warning("keytab %s: every account can read or write it; set its mode to 0600", self._path)
         log.info(
             "tickets of Kerberos are accepted for %s", ", ".join(map(self._full, self._wanted)) or ", ".join(found)
         )

@@ -60,5 +60,16 @@ def test_clients_are_told_to_use_no_sasl_only_if_nothing_else_is_accepted() -> N
     assert "authentication=CUSTOM;" in nodes("authentication.method=file")[0][1]
 
 
+def test_the_principal_is_found_if_clients_need_it() -> None:
+    keytab = ["kerberos.keytab=/k", "kerberos.principals=HTTP/lb@A,hive/lb@A,hive/other@A", "listen.http_port=0"]
+    binary, http = (data for _, data in nodes("authentication=kerberos", *keytab))
+    assert "authentication=KERBEROS;hive.server2.authentication.kerberos.principal=hive/lb@A;" in binary
+    assert "authentication=KERBEROS;hive.server2.authentication.kerberos.principal=HTTP/lb@A;" in http
+    assert "sasl.qop=auth;" in binary
+    assert "principal" not in nodes("authentication=kerberos", keytab[0])[0][1]
+    assert "principal" not in nodes("authentication=kerberos,file", *keytab)[0][1]
+    assert "sasl.qop=auth-int;" in nodes("authentication=kerberos", *keytab, "kerberos.qop=auth-conf,auth-int")[0][1]
+
+
 def test_the_leader_is_not_among_the_servers() -> None:
     assert leader_path("/freshgate", "m") == "/freshgate_leaders/m"

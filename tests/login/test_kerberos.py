@@ -98,6 +98,18 @@ def test_only_the_named_services_are_accepted(realm: Realm) -> None:
         Tickets(realm.settings(principals=("hive/localhost", "hive/other"))).start()
 
 
+def test_a_keytab_that_all_can_read_is_a_warning(
+    realm: Realm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keytab"
+    shutil.copy(realm.keytab, path)
+    for mode, warned in ((0o640, False), (0o644, True)):
+        caplog.clear()
+        path.chmod(mode)
+        Tickets(Kerberos(keytab=str(path))).start()
+        assert ("set its mode to 0600" in caplog.text) is warned
+
+
 def test_a_foreign_realm_needs_a_rule(realm: Realm) -> None:
     with pytest.raises(WrongTicket, match=r"no rule of kerberos.auth_to_local is for ada@B.TEST"):
         Tickets(realm.settings()).accept(Exchange(realm.token(f"ada@{FOREIGN}")))
