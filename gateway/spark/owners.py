@@ -58,7 +58,8 @@ class OwnerPools:
         if known.closing is not None:
             known.closing.cancel()
             known.closing = None
-        for other in [each for each, idle in self._owners.items() if not idle.lent][: len(self._owners) - self._size]:
+        idle = [each for each, other in self._owners.items() if not other.lent]
+        for other in idle[: max(len(self._owners) - self._size, 0)]:
             self._end(other)
         return known
 

@@ -298,6 +298,16 @@ async def test_sessions_of_owners_are_bounded() -> None:
     assert log[-2:] == ["close c", "close d"]
 
 
+async def test_idle_sessions_of_owners_are_kept_while_there_is_room() -> None:
+    log: list[str] = []
+    owners = pools(log, size=4)
+    for owner in ("a", "b", "a", "c", "b"):
+        async with owners.session(owner):
+            pass
+    await asyncio.sleep(0)
+    assert not [each for each in log if each.startswith("close")]
+
+
 async def test_idle_sessions_of_owners_are_closed() -> None:
     log: list[str] = []
     owners = pools(log, idle_seconds=0.0)
