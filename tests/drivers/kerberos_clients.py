@@ -20,8 +20,9 @@ import jpype
 from clients import pyhive, start_jvm
 
 WHO = "SELECT current_user()"
-ROWS = 20_000
-MANY = f"SELECT id, repeat('x', 100) FROM range({ROWS})"
+ROWS = 2_000
+"""Drivers of Java ask for each row whether the statement has ended."""
+MANY = f"SELECT id, repeat('x', 1000) FROM range({ROWS})"
 
 
 def _read(cursor: Any) -> list[Any]:
