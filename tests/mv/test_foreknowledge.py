@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from test_loading import DEADLINE_SECONDS, Warehouse, reviewed
@@ -15,8 +16,11 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.foreknowledge import judge
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.relations import Relations
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 
@@ -109,5 +113,64 @@ def test_a_draft_that_is_believed_is_as_a_start(change: Change, kept: bool, tmp_
         async with asyncio.timeout(DEADLINE_SECONDS):
             await reviewed(catalog, warehouse, doubted)
         assert catalog.views() == fresh.views()
+
+    asyncio.run(run())
+
+
+def drafted(warehouse: Warehouse, catalog: Catalog) -> Settlement:
+    """Marks all views of the catalog as known by a draft, without describing them in the background."""
+
+    async def restore(*_: object) -> bool:
+        return False
+
+    settlement = Settlement(catalog, cast(Metastore, warehouse), cast(Fence, warehouse), restore)
+    entries = list(catalog.entries())
+    for entry in entries:
+        entry.distrust()
+    catalog.drafts = {entry.view.id: entry for entry in entries}
+    return settlement
+
+
+def test_a_read_waits_until_more_than_a_draft_is_known_of_what_it_reads() -> None:
+    async def run() -> None:
+        warehouse = Warehouse()
+        below = warehouse.build("below")
+        above = warehouse.build("above")
+        warehouse.stored[above.storage] |= stored.write_bases(replace(above, views=frozenset({below.id})))
+        catalog = Catalog("s", cast(Fence, None))
+        await Loading(catalog, cast(Metastore, warehouse), 4).load()
+        settlement = drafted(warehouse, catalog)
+        altered = replace(below, properties={"when_stale": "SERVE"})
+        warehouse.stored[below.storage] |= stored.write_settings(altered)
+        warehouse.asked.clear()
+        inspector = Inspector(catalog, *cast(Any, (None, None)), settlement, cast(Any, None), 0)
+        assert inspector.is_drafted([above.id])
+        await inspector.read_drafted([above.id])
+        assert not inspector.is_drafted([above.id, below.id])
+        assert catalog.entry(below.id).view.properties == altered.properties
+        assert {above.storage, below.storage} <= set(warehouse.asked)
+        # Nothing is asked twice.
+        warehouse.asked.clear()
+        await inspector.read_drafted([above.id])
+        assert warehouse.asked == []
+
+    asyncio.run(run())
+
+
+def test_a_spark_view_that_shows_a_drafted_view_counts_as_that_view() -> None:
+    """It was renamed since, and another view has the name that the draft says."""
+
+    async def run() -> None:
+        warehouse = Warehouse()
+        view = warehouse.build("a")
+        catalog = Catalog("s", cast(Fence, None))
+        await Loading(catalog, cast(Metastore, warehouse), 4).load()
+        warehouse.show(view, TableName("d", "z"))
+        relations = Relations(catalog, cast(Metastore, warehouse))
+        await relations.learn("d", frozenset())
+        assert (await relations.sources(TableName("d", "z"))).views == frozenset()
+        drafted(warehouse, catalog)
+        relations.forget_sources()
+        assert (await relations.sources(TableName("d", "z"))).views == {view.id}
 
     asyncio.run(run())

@@ -79,6 +79,12 @@ class Warehouse:
     async def check(self) -> None:
         """As a fence that is held."""
 
+    async def databases(self) -> frozenset[str]:
+        return frozenset({"d", "s"})
+
+    async def functions(self, _: str) -> frozenset[str]:
+        return frozenset()
+
     async def tables(self, database: str) -> frozenset[str]:
         return frozenset(table.table for table in self.stored if table.database == database)
 
