@@ -745,7 +745,7 @@ def own_statements(
     alteration = Alteration(catalog, settlement, fence, names, rights, view_settings, renaming)
     partitions = ViewPartitions(catalog, metastore, proposer)
     upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights)
-    shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members)
+    shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members, rights)
     explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
     return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)
 
@@ -814,7 +814,8 @@ def routed(
     catalog, readers = views.catalog, versions.readers
     scope = ViewScope(catalog, views.relations)
     directories = Directories(catalog, views.fence)
-    invokers = Invokers(catalog, rewriting.rights, refreshes.surroundings, directories, views.inspector)
+    owners = Rights(AccessList.of(settings.access.administrators))
+    invokers = Invokers(catalog, rewriting.rights, refreshes.surroundings, directories, views.inspector, owners)
     gatekeeper = Gatekeeper(
         catalog,
         directories,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SPARK_SAID = " Spark said: "
+"""Precedes Spark's message in that of an error."""
+
 
 class FreshgateError(Exception):
     """An error for the client.
@@ -13,7 +16,7 @@ class FreshgateError(Exception):
     sqlstate = "HY000"
 
     def __init__(self, message: str, sqlstate: str | None = None, cause: str | None = None) -> None:
-        super().__init__(message if cause is None else f"{message} Spark said: {cause}")
+        super().__init__(message if cause is None else f"{message}{SPARK_SAID}{cause}")
         if sqlstate is not None:
             self.sqlstate = sqlstate
 
@@ -133,3 +136,8 @@ class Stopping(FreshgateError):
     """The gateway is stopping."""
 
     sqlstate = "57P01"
+
+
+def without_cause(message: str) -> str:
+    """The message of an error without what Spark has said, which may quote rows and definitions."""
+    return message.partition(SPARK_SAID)[0]

@@ -164,9 +164,11 @@ def place(
 
 
 @pytest.fixture(autouse=True)
-def restricted(place: Place) -> None:
-    place.restrict()
-    place.refresh()
+def restricted(request: pytest.FixtureRequest) -> None:
+    if "place" in request.fixturenames:
+        place = request.getfixturevalue("place")
+        place.restrict()
+        place.refresh()
 
 
 def test_the_policies_apply(place: Place) -> None:
@@ -354,3 +356,154 @@ def test_a_view_shows_nobody_more_than_its_owner_may_read(place: Place, owner: s
     assert place.ask(owner, named)[0] == place.truth(FREE, defined)
     with place.connect(FREE) as free:
         rows(free, f"DROP MATERIALIZED VIEW {name}")
+
+
+# --- the matrix: users, views and ways to see something of them ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A way to see something of a view. The braces name the `view`, its `table`, and the `user`."""
+
+    texts: tuple[str, ...]
+    shows: bool = True
+    """Whether the view's owner sees one of the secrets: otherwise nothing would prove that the others might."""
+
+
+SECRETS = {"ada": {"777001"}, "cleo": {"555001"}, "eve": {"777001", "555001", "777003", "sesame"}}
+"""What Spark shows a user of no row of the table: ada sees one region, cleo no items, eve nothing. The last one stands
+in the definition."""
+BROKEN = "needle"
+"""A value in the other region, which the definition cannot compute."""
+SIGHTS = {
+    "named": Sight(("SELECT * FROM {view}",)),
+    "from memory": Sight(("SELECT * FROM {view} ORDER BY day", "SELECT * FROM {view} ORDER BY day")),
+    "rewritten": Sight(("SELECT day, region, sum(amount) AS amount FROM {table} GROUP BY day, region",)),
+    "explained": Sight(("EXPLAIN REWRITE SELECT item, day FROM {table} GROUP BY item, day",), shows=False),
+    "function": Sight(("SELECT {view}_largest()", "SELECT {view}_item()")),
+    "Spark view": Sight(("SELECT * FROM {view}_over",)),
+    "temporary view": Sight(("CREATE OR REPLACE TEMPORARY VIEW over AS SELECT * FROM {view}", "SELECT * FROM over")),
+    "script": Sight(("BEGIN SELECT * FROM {view}; END",)),
+    "composed": Sight(("EXECUTE IMMEDIATE 'SELECT * FROM ' || '{view}'",)),
+    "version": Sight(("SELECT * FROM {view} VERSION AS OF 1",)),
+    "time": Sight(("SELECT * FROM {view} TIMESTAMP AS OF now()",)),
+    "transaction": Sight(("BEGIN TRANSACTION", "SELECT * FROM {view}", "COMMIT")),
+    "snapshot": Sight(
+        ("SET freshgate.snapshot=session", "SELECT * FROM {view}", "SET freshgate.snapshot=none"),
+    ),
+    "SHOW CREATE": Sight(("SHOW CREATE MATERIALIZED VIEW {view}",)),
+    "DESCRIBE": Sight(("DESCRIBE EXTENDED {view}",)),
+    "partitions": Sight(("SHOW PARTITIONS {view}",)),
+    "versions": Sight(("SHOW MATERIALIZED VIEW VERSIONS {view}",), shows=False),
+    "properties": Sight(("SHOW TBLPROPERTIES {view}",), shows=False),
+    "grants": Sight(("SHOW GRANTS ON {view}",), shows=False),
+    "listed": Sight(
+        ("SHOW MATERIALIZED VIEWS IN rows", "SELECT * FROM rows.INFORMATION_SCHEMA.MATERIALIZED_VIEWS"), shows=False
+    ),
+    "infos": Sight(('SELECT * FROM mv_infos("database"="rows")',)),
+    "catalog": Sight(("SELECT * FROM freshgate.materialized_views",)),
+    "tasks": Sight(('SELECT * FROM tasks("type"="mv")', 'SELECT * FROM jobs("type"="mv")'), shows=False),
+    "suggested": Sight(("SELECT * FROM freshgate.suggested_views", "SELECT * FROM freshgate.rewrites"), shows=False),
+    "EXPLAIN REFRESH": Sight(("EXPLAIN REFRESH MATERIALIZED VIEW {view}",), shows=False),
+    "REFRESH": Sight(("REFRESH MATERIALIZED VIEW {view}",), shows=False),
+    "CREATE": Sight(
+        (
+            "CREATE MATERIALIZED VIEW {view}_of_{user} AS SELECT * FROM {view}",
+            "SELECT * FROM {view}_of_{user}",
+            "DROP MATERIALIZED VIEW {view}_of_{user}",
+        )
+    ),
+    "CREATE on the table": Sight(
+        (
+            "CREATE MATERIALIZED VIEW {view}_by_{user} AS SELECT * FROM {table}",
+            "SELECT * FROM {view}_by_{user}",
+            "DROP MATERIALIZED VIEW {view}_by_{user}",
+        )
+    ),
+}
+AFTER_A_FAILURE = ("named", "temporary view", "transaction", "DESCRIBE", "catalog", "infos", "tasks", "REFRESH")
+
+
+@pytest.fixture(scope="module", params=["upstream", pytest.param("embedded", marks=pytest.mark.thorough)])
+def matrix(gateways: Gateways, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A DEFINER and an INVOKER view of bob's on a table whose rows no user sees whole but bob and dan."""
+    seen, spark, policies = gateways
+    table = f"rows.sold_{request.param}"
+    with contextlib.ExitStack() as ends:
+        made = Place(table, f"rows.shown_{request.param}", seen[request.param], spark, policies, ends)
+        bob = ends.enter_context(made.connect("bob"))
+        rows(bob, f"CREATE TABLE {table} (region INT, item INT, amount INT, note STRING, day INT) PARTITIONED BY (day)")
+        rows(bob, f"INSERT INTO {table} VALUES (1, 555001, 10, '5', 1), (2, 3, 777001, '6', 2), (2, 3, 1, '7', 777003)")
+        for view, clauses in ((made.view, "ENABLE QUERY REWRITE"), (f"{made.view}_own", "SECURITY INVOKER")):
+            rows(
+                bob,
+                f"CREATE MATERIALIZED VIEW {view} PARTITION BY (day) {clauses} AS SELECT region, item, sum(amount) AS "
+                f"amount, max(CAST(note AS INT)) AS note, 'sesame' AS mark, day FROM {table} "
+                "GROUP BY region, item, day",
+            )
+            rows(bob, f"CREATE FUNCTION {view}_largest() RETURNS BIGINT RETURN SELECT max(amount) FROM {view}")
+            rows(bob, f"CREATE FUNCTION {view}_item() RETURNS INT RETURN SELECT max(item) FROM {view}")
+            rows(bob, f"CREATE VIEW {view}_over AS SELECT * FROM {view}")
+        yield made
+
+
+def views(matrix: Place) -> tuple[str, str]:
+    return matrix.view, f"{matrix.view}_own"
+
+
+def seen_by(matrix: Place, user: str, view: str, sight: Sight) -> str:
+    """All that a user is sent: rows, errors, and the logs of operations. Errors quote the user's statement."""
+    sent = []
+    with matrix.connect(user) as cursor:
+        for text in sight.texts:
+            written = text.format(view=view, table=matrix.table, user=user)
+            try:
+                sent.append(str(rows(cursor, written)))
+                sent += cursor.fetch_logs()
+            except OperationalError as error:
+                sent.append(str(error).replace(written, ""))
+    return "\n".join(sent)
+
+
+def restrict(matrix: Place) -> None:
+    table, (shown, own) = matrix.table.removeprefix("rows."), views(matrix)
+    denied = [f"eve deny {name.removeprefix('rows.')}" for name in (table, shown, own)]
+    matrix.policies.set(f"ada filter {table} region 1", f"cleo mask {table} item 0", *denied)
+
+
+@pytest.mark.parametrize("way", SIGHTS)
+def test_nobody_sees_more_than_spark_or_the_owner_shows(matrix: Place, way: str) -> None:
+    restrict(matrix)
+    shown, own = views(matrix)
+    sight = SIGHTS[way]
+    for view in (shown, own):
+        owners = seen_by(matrix, "bob", view, sight)
+        assert any(secret in owners for secret in SECRETS["eve"]) is sight.shows, (view, owners)
+    # What the owner could read, a DEFINER view shows to whom Spark lets read it.
+    cases = [("ada", own), ("cleo", own), ("eve", own), ("eve", shown)]
+    cases += [("ada", shown), ("cleo", shown)] if "{table}" in str(sight.texts) else []
+    for user, view in cases:
+        sent = seen_by(matrix, user, view, sight)
+        assert [secret for secret in SECRETS[user] if secret in sent] == [], (user, view, sent)
+
+
+def test_failed_refreshes_tell_no_values(matrix: Place) -> None:
+    """Those who see all rows, or may refresh the view, are told the cause."""
+    restrict(matrix)
+    shown, _ = views(matrix)
+    with matrix.connect("bob") as bob:
+        rows(bob, f"INSERT INTO {matrix.table} PARTITION (day = 2) VALUES (2, 3, 1, '{BROKEN}')")
+        try:
+            for user in ("bob", FREE):
+                assert BROKEN in seen_by(matrix, user, shown, SIGHTS["named"]), user
+            for user in ("ada", "cleo", "eve"):
+                for way in AFTER_A_FAILURE:
+                    assert BROKEN not in seen_by(matrix, user, shown, SIGHTS[way]), (user, way)
+            assert "The cause is shown to users who may refresh it" in seen_by(matrix, "ada", shown, SIGHTS["named"])
+            assert BROKEN in seen_by(matrix, "bob", shown, SIGHTS["tasks"])
+            rows(bob, f"GRANT REFRESH ON {shown} TO cleo")
+            assert BROKEN in seen_by(matrix, "cleo", shown, SIGHTS["REFRESH"])
+        finally:
+            rows(bob, f"REVOKE REFRESH ON {shown} FROM cleo")
+            rows(bob, f"INSERT OVERWRITE {matrix.table} PARTITION (day = 2) VALUES (2, 3, 777001, '6')")
+            rows(bob, f"REFRESH MATERIALIZED VIEW {shown}")

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from fakes import STORAGE, Client, Executed, Site, given
 
+from gateway.errors import RefreshFailed
 from gateway.mv.model.view import MaterializedView
-from sql.statement import CreateClauses, Security
+from sql.mentioned import Mentioned
+from sql.statement import CreateClauses, Grantee, GranteeKind, Security
 
 ADA, BOB = "ada", "bob"
 DIFFER = "rights differ"
@@ -279,3 +281,53 @@ async def test_in_whatever_form_a_statement_names_the_view(text: str) -> None:
             each = each.lower().replace(harmless.lower(), "")
         assert "mv" not in each, each
     assert executed.error is not None or any(definition(view) in each for each in sent)
+
+
+# --- why a refresh failed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("user", "granted", "differs", "told"),
+    [
+        (BOB, "", DIFFER, True),
+        ("root", "", DIFFER, True),
+        (ADA, "", "", True),
+        (ADA, "", DIFFER, False),
+        (ADA, ADA, DIFFER, True),
+        (ADA, "eve", DIFFER, False),
+    ],
+)
+@pytest.mark.parametrize("gone", [False, True])
+async def test_what_spark_says_of_a_refresh_is_told_to_whom_it_shows_the_rows(
+    user: str, granted: str, differs: str, told: bool, gone: bool
+) -> None:
+    """Others are told that it failed. `gone`: it is known, and the stored rows are served."""
+    site = Site()
+    site.table("s.sales")
+    await site.view("s.mv", "SELECT count(*) AS n FROM s.sales", owner=BOB)
+    given(site.entry("s.mv"), refreshers=frozenset({Grantee(GranteeKind.USER, granted)} if granted else ()))
+    site.rights.differing["s.mv", user] = differs
+    site.write("s.sales")
+    error = RefreshFailed("The refresh of s.mv failed.", "22018", "the value 'needle' is malformed")
+    if gone:
+        site.tasks.gone["s.mv"] = str(error)
+    else:
+        site.tasks.failing["s.mv"] = error
+    executed = await runs(await site.client(user), "SELECT n FROM s.mv")
+    said = "\n".join(executed.log) if gone else str(executed.error)
+    assert "The refresh of s.mv failed." in said
+    assert ("needle" in said) is told
+    assert ("The cause is shown to users who may refresh it" in said) is not told
+
+
+async def test_the_cause_in_a_view_below_is_told_to_whom_its_rows_are_shown() -> None:
+    site = Site()
+    site.table("s.sales")
+    await site.view("s.below", "SELECT count(*) AS n FROM s.sales", owner=BOB)
+    above = await site.view("s.mv", "SELECT n FROM s.below", owner=ADA)
+    site.rights.differing["s.below", ADA] = DIFFER
+    client, text = await site.client(ADA), str(RefreshFailed("It failed.", "22018", "the value 'needle'"))
+    assert "needle" not in await site.router._reads._invokers.told(text, above.id, client.session)
+    site.rights.forget(Mentioned(frozenset()))
+    site.rights.differing.clear()
+    assert await site.router._reads._invokers.told(text, above.id, client.session) == text

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gateway.access_list import Principal
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, without_cause
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs
@@ -122,7 +122,7 @@ class CatalogTables:
             return await self._mv_infos(value.lower(), who)
         if value is None or value.lower() != "mv":
             raise BadArguments(f'{name}() supports only the type mv. Write {name}("type"="mv").')
-        return await (self._jobs() if name == "jobs" else self._tasks())
+        return await (self._jobs() if name == "jobs" else self._tasks(who))
 
     # --- Doris -------------------------------------------------------------------------------------
 
@@ -163,13 +163,15 @@ class CatalogTables:
     async def _jobs(self) -> Table:
         return Table(JOBS, await self._rows(self._catalog.views(), lambda view: [_job(view)]))
 
-    async def _tasks(self) -> Table:
+    async def _tasks(self, who: Principal) -> Table:
         views = self._catalog.views()
         of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
 
         def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
-            tasks = list(self._catalog.entry(view.id).history.tasks)[-of_each:]
-            return [task_row(view, task, self._queue.progress(view.id)) for _, task in tasks]
+            tasks = [task for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]]
+            if not self._rights.may_refresh(who, view):
+                tasks = [_without_rows(task) for task in tasks]
+            return [task_row(view, task, self._queue.progress(view.id)) for task in tasks]
 
         return Table(TASKS, await self._rows(views, rows_of))
 
@@ -264,7 +266,7 @@ class CatalogTables:
             last_refresh.reason if last_refresh else None,
             last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
             last.status.value if last else None,
-            last.error or None if last else None,
+            _error_told(last, told=self._rights.may_refresh(who, view)) or None if last else None,
             len(streak),
             moment_text(streak[-1].finished_at) if streak and streak[-1].finished_at else None,
             any(task.status is TaskStatus.RUNNING for task in history.unended),
@@ -382,6 +384,16 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
         "PAUSED" if view.paused else "RUNNING",
         info.time_text(view.created_at),
     )
+
+
+def _without_rows(task: Task) -> Task:
+    """The task without what may be values of rows: names of partitions, and what Spark has said."""
+    cause = replace(task.cause, partitions=())
+    return replace(task, partitions=(), cause=cause, error=_error_told(task, told=False))
+
+
+def _error_told(task: Task, *, told: bool) -> str:
+    return task.error if told else without_cause(task.error)
 
 
 def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:

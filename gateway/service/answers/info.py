@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gateway.errors import without_cause
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
 from gateway.mv.refresh.planner import plan_publish
@@ -205,10 +206,15 @@ def describe(columns: Sequence[Sequence[Any]]) -> Result:
 
 
 def describe_extended(
-    catalog: Catalog, view: MaterializedView, state: tuple[State, str], columns: Sequence[Sequence[Any]]
+    catalog: Catalog,
+    view: MaterializedView,
+    state: tuple[State, str],
+    columns: Sequence[Sequence[Any]],
+    *,
+    told: bool = True,
 ) -> Result:
     """DESCRIBE EXTENDED: Spark's description of the columns, then the gateway's details, if possible with Spark's
-    names."""
+    names. `told`: with what Spark has said of a refresh that failed."""
     staleness = catalog.staleness(view.id)
     freshness = catalog.freshness(view.id).value + (f": {staleness.reason}" if staleness else "")
     details = {
@@ -226,7 +232,7 @@ def describe_extended(
         "Freshness": freshness,
         "Version": str(view.current.number),
         "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
-        "Last Task": _last_task(catalog.entry(view.id).history.last),
+        "Last Task": _last_task(catalog.entry(view.id).history.last, told=told),
         "Refresh": create_text.refresh_info(view.clauses, trigger_of(view)),
         "When Stale": view.when_stale.value,
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
@@ -243,11 +249,12 @@ def describe_extended(
     return Result(DESCRIBE_COLUMNS, rows)
 
 
-def _last_task(task: Task | None) -> str | None:
+def _last_task(task: Task | None, *, told: bool) -> str | None:
     if task is None:
         return None
     seconds = (task.finished_at - task.created_at) / 1000
-    return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (task.error and f": {task.error}")
+    error = task.error if told else without_cause(task.error)
+    return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (error and f": {error}")
 
 
 def _layout(clauses: CreateClauses) -> dict[str, str | None]:

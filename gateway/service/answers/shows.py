@@ -12,6 +12,7 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
 from gateway.mv.statements.free_names import Names
+from gateway.mv.statements.rights import Rights
 from gateway.mv.versions.kept import VersionLookup
 from gateway.service.answers import info
 from gateway.service.answers.members import Members
@@ -39,6 +40,7 @@ class Shows:
         partitions: ViewPartitions,
         names: Names,
         members: Members,
+        rights: Rights,
     ) -> None:
         self._catalog = catalog
         self._inspector = inspector
@@ -47,6 +49,7 @@ class Shows:
         self._partitions = partitions
         self._names = names
         self._members = members
+        self._rights = rights
 
     async def read_drafted(self, view: MaterializedView) -> None:
         """Returns when more than a draft is known of the view. Raises what the metastore raises."""
@@ -83,7 +86,8 @@ class Shows:
             return info.describe(columns)
         await self._inspector.check([view.id])
         states = await self._schemas.states([view])
-        return info.describe_extended(self._catalog, view, states[view.id], columns)
+        told = self._rights.may_refresh(session.who, view)
+        return info.describe_extended(self._catalog, view, states[view.id], columns, told=told)
 
     async def create(self, command: ShowCreate, view: MaterializedView) -> Result:
         frozen = await self._schemas.has_new_columns(view)

@@ -1,14 +1,17 @@
-"""Views with SECURITY INVOKER: which of them a session must not be shown as they are stored.
+"""Views with SECURITY INVOKER: which of them a session must not be shown as they are stored; and why a refresh failed.
 
 A view whose definition has other rows for the session's user than those that are stored is withheld: its definition
 takes the place of its name. Where that is impossible, the statement is refused.
+
+A refresh fails with what Spark says, which may quote a row. Whoever may not refresh the view, and is shown other rows
+of its definition than the refresh was, is told that it failed, but not why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gateway.errors import NotAllowed
+from gateway.errors import FreshgateError, NotAllowed, RefreshFailed, without_cause
 from gateway.loops import in_thread
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.index import Catalog
@@ -16,6 +19,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.rewriting.readers_rights import ReadersRights
+from gateway.mv.statements.rights import Rights
 from gateway.service.clients.session import Session
 from gateway.service.routing.facts import Facts
 from sql.names import Parts, TableName
@@ -35,8 +39,10 @@ class Invokers:
         surroundings: Surroundings,
         directories: Directories,
         inspector: Inspector,
+        owners: Rights,
     ) -> None:
         self._catalog = catalog
+        self._owners = owners
         self._rights = rights
         self._surroundings = surroundings
         self._directories = directories
@@ -76,6 +82,28 @@ class Invokers:
         rows of files depend on its time zone and other settings."""
         sql = await session.sql()
         return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, sql)])
+
+    # --- why a refresh failed ----------------------------------------------------------------------
+
+    async def error_told(self, error: FreshgateError, view_id: str, session: Session) -> FreshgateError:
+        """What the session's user is told of an error of the view's refresh."""
+        told = await self.told(str(error), view_id, session)
+        return error if told == str(error) else RefreshFailed(told, sqlstate=error.sqlstate)
+
+    async def told(self, message: str, view_id: str, session: Session) -> str:
+        """The same of an error's message."""
+        if (shown := without_cause(message)) == message or await self._may_know(view_id, session):
+            return message
+        return f'{shown} The cause is shown to users who may refresh it: SELECT ErrorMsg FROM tasks("type"="mv").'
+
+    async def _may_know(self, view_id: str, session: Session) -> bool:
+        """Whether the user may refresh the view and those below it, or is shown what their refreshes read."""
+        for each in sorted({view_id, *self._catalog.reads(view_id)}):
+            if (entry := self._catalog.find(each)) is None or self._owners.may_refresh(session.who, entry.view):
+                continue
+            if await self._rights.difference(entry.view, session.user, session.twin):
+                return False
+        return True
 
     # --- reads past the views' names ---------------------------------------------------------------
 

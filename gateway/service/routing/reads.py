@@ -18,6 +18,7 @@ from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.clients.bounds import spliced
+from gateway.service.clients.session import Session
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.facts import Facts, ViewsRead
 from gateway.service.routing.gatekeeper import Gatekeeper
@@ -165,29 +166,33 @@ class Reads:
 
     async def _make_fresh(self, first: RefreshFirst, now: Wanted, report: Report) -> None:
         survived, cause = RefreshFailed if first.guessed else BaseTableMissing, _cause(first)
-        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in now.fresh))
+        session = first.facts.session
+        await asyncio.gather(*(self._make_one_fresh(view, session, cause, survived, report) for view in now.fresh))
         tables = [table for view in now.inlined for table in await self._inspector.cached(view)]
         for name in (*now.listings, *tables):
             await (await first.facts.session.sql()).run(maintenance.refresh_listing(name))
         if now.perhaps:
             await self._make_perhaps_fresh(now.perhaps, cause, report)
 
-    async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
+    async def _make_one_fresh(
+        self, view_id: str, session: Session, cause: Cause, survived: type[RefreshFailed], report: Report
+    ) -> None:
         if (known := self._tasks.known_gone(view_id)) is not None:
-            report(f"Warning: serving the stored rows. {known}")
+            report(f"Warning: serving the stored rows. {await self._invokers.told(known, view_id, session)}")
             return
         try:
             await self._tasks.make_fresh(view_id, cause, report)
         except survived as error:
             entry = self._catalog.find(view_id)
+            told = await self._invokers.error_told(error, view_id, session)
             if entry is not None and not entry.view.complete and survived is BaseTableMissing:
-                raise
+                raise told from error
             # Only the stored rows are left; a dashboard should rather show these than nothing.
-            report(f"Warning: serving the stored rows. {error}")
-        except FreshgateError:
+            report(f"Warning: serving the stored rows. {told}")
+        except FreshgateError as error:
             # If the view is gone, its name means another view, or Spark will report it as missing.
             if self._catalog.find(view_id) is not None:
-                raise
+                raise await self._invokers.error_told(error, view_id, session) from error
 
     async def _make_perhaps_fresh(self, views: Sequence[str], cause: Cause, report: Report) -> None:
         """Refreshes, for a limited time, views that the statement may read. It continues even if that fails."""
