@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
+from gateway.login.address_turns import AddressTurns
 from gateway.login.passwords import Passwords
+from gateway.login.refusal_log import RefusalLog
 from gateway.login.threads import LoginThreads
 from gateway.login.verifier import (
     USER_CHARACTERS_MAX,
@@ -69,6 +71,7 @@ class Unchecked:
     def __init__(self, memory: Memory | None = None, refusal_delay: float = 0.0) -> None:
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
+        self._log = RefusalLog()
 
     async def check(self, login: Login, peer: str = "") -> Login:
         if login.mechanism == BEARER:
@@ -83,7 +86,8 @@ class Unchecked:
         self._memory.keep(login, None)
 
     async def refused(self, login: Login, peer: str, reason: str) -> None:
-        await _refuse(login, peer, reason, self._refusal_delay)
+        self._log.refused(_who(login), peer, reason)
+        await asyncio.sleep(self._refusal_delay)
 
 
 class Checked:
@@ -111,18 +115,17 @@ class Checked:
         self._token_threads = LoginThreads(concurrent_checks)
         self._tickets = tickets
         self._ticket_threads = LoginThreads(concurrent_checks)
+        self._turns = AddressTurns(concurrent_checks // 2)
         self._refusal_delay = refusal_delay
+        self._log = RefusalLog()
 
     async def check(self, login: Login, peer: str = "") -> Login:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, address = loop.time(), peer.rpartition(":")[0]
         try:
             _check_form(login)
-            if login.mechanism == BEARER:
-                return await self._identified(login)
-            if login.exchange is not None:
-                return await self._accepted(login, login.exchange)
-            return await self._passwords.check(login)
+            async with self._turns.turn(address):
+                return await self._checked(login)
         except WrongTicket as refused:
             reason, error = str(refused), _ticket_denied(refused)
         except WrongLogin as refused:
@@ -136,7 +139,10 @@ class Checked:
         except asyncio.CancelledError:
             log.warning("login of %s from %s: the client left before it was checked", _who(login), peer)
             raise
-        await _refuse(login, peer, reason, self._seconds_left(loop.time() - began))
+        self._turns.refused(address)
+        self._log.refused(_who(login), peer, reason)
+        # Nothing else is held meanwhile.
+        await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
 
     def vouches(self, login: Login) -> bool:
@@ -146,7 +152,16 @@ class Checked:
         return
 
     async def refused(self, login: Login, peer: str, reason: str) -> None:
-        await _refuse(login, peer, reason, self._refusal_delay)
+        self._log.refused(_who(login), peer, reason)
+        await asyncio.sleep(self._refusal_delay)
+
+    async def _checked(self, login: Login) -> Login:
+        """Raises WrongLogin, WrongTicket or Unavailable."""
+        if login.mechanism == BEARER:
+            return await self._identified(login)
+        if login.exchange is not None:
+            return await self._accepted(login, login.exchange)
+        return await self._passwords.check(login)
 
     async def _identified(self, login: Login) -> Login:
         """The login of the user whom a token names. Spark never gets the token: who has it can log in elsewhere."""
@@ -170,12 +185,6 @@ class Checked:
         """Seconds until a whole multiple of the delay has passed. The duration of a check would reveal how far it
         got."""
         return self._refusal_delay - passed % self._refusal_delay if self._refusal_delay else 0.0
-
-
-async def _refuse(login: Login, peer: str, reason: str, delay: float) -> None:
-    """Logs the refusal at once and delays the client's answer. Nothing else is held meanwhile."""
-    log.warning("login of %s from %s refused: %s", _who(login), peer or "unknown", reason)
-    await asyncio.sleep(delay)
 
 
 def _check_form(login: Login) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, cast
 
-from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, UpstreamLost
+from gateway.errors import FreshgateError, LoginAbandoned, LoginDenied, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.door_transport import DoorTransport
 from gateway.proxy.farewell import Farewell
@@ -388,7 +388,8 @@ class Relay(asyncio.Protocol):
             await self._admit(dispatcher)
         except FreshgateError as error:
             dispatcher.login_ended(error)
-            log.info("login of client %s refused: %s", self._peer(), error)
+            if not isinstance(error, LoginDenied | LoginUnchecked):  # What checks logins logs these, within bounds.
+                log.info("login of client %s refused: %s", self._peer(), error)
             fault = isinstance(error, UpstreamLost | LoginUnchecked)
             self._close(self._wire.refuse_login(str(error), fault=fault))
             return

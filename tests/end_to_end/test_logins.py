@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import os
+import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +21,7 @@ import sqlalchemy as sa
 from argon2 import PasswordHasher
 from clients import Jdbc, pyhive, rows
 from http_caller import Caller
+from issuers import Issuer
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 from recorder import Recorder
@@ -58,9 +66,12 @@ class Site:
             },
         )
 
-    def add(self, user: str, password: str) -> None:
+    def add(self, user: str, password: str, hasher: PasswordHasher = CHEAP) -> None:
         known = user_file.read(self.users) if self.users.exists() else ""
-        user_file.write(self.users, user_file.with_user(known, user, CHEAP.hash(password)))
+        user_file.write(self.users, user_file.with_user(known, user, hasher.hash(password)))
+
+    def log(self) -> str:
+        return self.gateway.log.read_text(encoding="utf-8")
 
     def connect(self, user: str, password: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
         chosen = PASSWORDS[user] if password is None else password
@@ -147,7 +158,7 @@ def test_a_refused_login_is_explained_and_never_reaches_spark(site: Site, user: 
         assert answer.sessionHandle is None
     assert password.encode() not in site.sent()
     log = site.gateway.log.read_text(encoding="utf-8")
-    assert f"WARNING gateway.login.authenticator: login of '{user}' from 127.0.0.1:" in log
+    assert f"WARNING gateway.login.refusal_log: login of '{user}' from 127.0.0.1:" in log
     assert password not in log
 
 
@@ -348,3 +359,83 @@ def test_a_reopened_session_runs_as_the_same_user(proxied: Site) -> None:
 
         wait_until(runs_again, 60, "the session to be reopened")
         assert len(answers) > 1
+
+
+# --- logins that are refused, at a rate ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Medians, in seconds."""
+
+    login: float
+    query: float
+
+    @classmethod
+    def measured(cls, site: Site, times: int) -> Latencies:
+        logins, queries = [], []
+        for _ in range(times):
+            began = time.monotonic()
+            with site.connect("ada") as cursor:
+                logins.append(time.monotonic() - began)
+                began = time.monotonic()
+                assert rows(cursor, "SELECT 1") == [(1,)]
+                queries.append(time.monotonic() - began)
+        return cls(statistics.median(logins), statistics.median(queries))
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [(60.0, 4.0), pytest.param(10_000 / 60, 60.0, marks=pytest.mark.thorough)]
+)
+def test_refused_logins_slow_no_others(
+    engine: Engine, tmp_path: Path, rate: float, seconds: float, record_property: Any
+) -> None:
+    (tmp_path / "stranger").mkdir()
+    issuer, stranger = Issuer(tmp_path), Issuer(tmp_path / "stranger")
+    account = {"authentication.hand_on": "proxy_user", "upstream.user": "svc", "upstream.password": "svc's secret"}
+    place = {"listen.http_port": 0, "storage.database": f"storage_flood_{int(rate)}"}
+    site = Site(engine, tmp_path, **account, **place, **issuer.settings)
+    site.add("ada", PASSWORDS["ada"], PasswordHasher())  # A hash that takes as long as those of users.
+    encoded, _, signature = issuer.token("ada").rpartition(".")
+    nothing = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
+    orders = {
+        "host": site.gateway.host,
+        "port": site.gateway.port,
+        "http_port": site.gateway.http_port,
+        "rate": rate,
+        "seconds": seconds,
+        "passwords": [("ada", "wrong"), ("nobody", "wrong"), ("ada", "")],
+        "tokens": {
+            "expired": issuer.token("ada", -600.0),
+            "early": issuer.token("ada", nbf=int(time.time()) + 600),
+            "foreign": stranger.token("ada"),
+            "another service's": issuer.token("ada", aud="other"),
+            "changed": f"{encoded}.{signature[::-1]}",
+            "unsigned": f"{encoded}.",
+            "alg none": f"{nothing}.{encoded.partition('.')[2]}.",
+            "garbage": "x.y.z",
+        },
+    }
+    try:
+        before = Latencies.measured(site, 10)
+        program = Path(__file__).parents[1] / "bad_logins.py"
+        with subprocess.Popen(
+            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as flood:
+            assert flood.stdin is not None
+            flood.stdin.write(json.dumps(orders))
+            flood.stdin.close()
+            wait_until(lambda: "refused:" in site.log(), what="the first refusals")
+            during = Latencies.measured(site, int(seconds * 2))
+            assert flood.stdout is not None
+            told = json.loads(flood.stdout.read())
+        figures = {"before": before, "during": during, "load": os.getloadavg(), **told}
+        record_property("figures", str(figures))
+        print(figures)
+        others = [outcome for outcome in told["outcomes"] if not outcome.endswith(": refused")]
+        assert (told["sent"] >= rate * seconds * 0.9, others) == (True, [])
+        assert during.query < 4 * before.query + 0.1, figures
+        assert during.login < 4 * before.login + 0.3, figures
+        assert site.log().count("refused:") < 50
+    finally:
+        site.close()

@@ -59,7 +59,7 @@ def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> li
 
     async def all_of_them() -> list[BaseException | None]:
         checked = Checked([book], delay, count)
-        return await outcomes(*(checked.check(login, "10.0.0.1:5") for login in logins))
+        return await outcomes(*(checked.check(login, f"10.0.0.{n}:5") for n, login in enumerate(logins, 1)))
 
     return asyncio.run(all_of_them())
 
@@ -71,7 +71,7 @@ def test_only_the_right_password_is_accepted(caplog: pytest.LogCaptureFixture) -
     assert wrong.sqlstate == "28000"
     # The messages do not reveal which user exists.
     assert str(wrong).replace("ada", "eve") == str(unknown)
-    assert "login of 'ada' from 10.0.0.1:5 refused: wrong password" in caplog.text
+    assert "login of 'ada' from 10.0.0.2:5 refused: wrong password" in caplog.text
     assert "oops" not in caplog.text
 
 
@@ -121,7 +121,7 @@ def test_too_many_simultaneous_logins_are_refused(caplog: pytest.LogCaptureFixtu
 
     async def flood() -> list[BaseException | None]:
         checked = Checked([Book(lambda: ends.wait(20))], 0.0, 1)
-        waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
+        waiting = [asyncio.ensure_future(checked.check(plain("ada"), f"{n}:5")) for n in range(1 + WAITING_MAX)]
         # Tasks start in the order of their creation.
         late = await outcomes(checked.check(plain("ada")))
         ends.set()

@@ -138,7 +138,7 @@ def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers,
         assert time.monotonic() - began >= 2 * REFUSAL_SECONDS
         log = before.log.read_text(encoding="utf-8")
         # Hive JDBC tries twice over HTTP.
-        assert log.count("WARNING gateway.login.authenticator: login of 'ada' from 127.0.0.1") >= 2
+        assert log.count("WARNING gateway.login.refusal_log: login of 'ada' from 127.0.0.1") >= 2
         assert "wrong" not in log
     finally:
         before.stop()
