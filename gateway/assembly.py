@@ -34,11 +34,13 @@ from gateway.login import exposure, methods
 from gateway.login.impersonation import Impersonation
 from gateway.loops import BackgroundTasks
 from gateway.monitoring import metrics
+from gateway.monitoring.alerts import Alerts
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import MetricsPage
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
+from gateway.monitoring.webhook import Webhook
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.draft_file import DraftFile, Drafts
@@ -205,6 +207,8 @@ class Gateway:
     watch: probe.LoginWatch | None
     audit_file: AuditFile | None
     page: PageServer | None
+    alerts: Alerts
+    webhook: Webhook | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +251,11 @@ def assemble(
     views.members.serve(listener, lasting.doors if lasting is not None else tuple)
     if lasting is not None:
         views.fence.counts = lasting.counts
+    alerts, webhook = alerts_of(settings, views, refreshes, audit)
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
-        own_metrics = partial(metrics.own, lag, audit_file, registered)
+        own_metrics = partial(metrics.own, lag, audit_file, registered, alerts.counts, webhook)
         page = metrics_page(
             views,
             versions,
@@ -267,7 +272,8 @@ def assemble(
     browsers = page_of(settings, spark, views, refreshes, rewriting, usages, unanswered, commands, service, readiness)
     drafts = drafts_of(settings, engine)
     return Gateway(
-        spark, views, drafts, versions, refreshes, service, listener, readiness, monitor, watch, audit_file, browsers
+        *(spark, views, drafts, versions, refreshes, service, listener, readiness, monitor, watch, audit_file),
+        *(browsers, alerts, webhook),
     )
 
 
@@ -1107,6 +1113,17 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
     place = settings.metrics
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="metrics.hosts")
     return Monitor(place.host, place.port, page, lag, readiness, views.fence, views.members.status, hosts.refusal)
+
+
+def alerts_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audit) -> tuple[Alerts, Webhook | None]:
+    alerts, notify = Alerts(views.catalog), settings.notify
+    refreshes.tasks.ended.add(alerts.task_ended)
+    audit.differed.add(alerts.differed)
+    if not notify.url:
+        return alerts, None
+    webhook = Webhook(notify.url, notify.secret)
+    alerts.told.add(webhook.send)
+    return alerts, webhook
 
 
 def page_of(

@@ -97,6 +97,14 @@ def url_or_empty(value: Any) -> str | None:
     return None
 
 
+def webhook_or_empty(value: Any) -> str | None:
+    if value:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment:
+            return "must be a URL such as https://alerts.example/freshgate"
+    return None
+
+
 def urls_or_empty(value: Any) -> str | None:
     """Several are separated by commas."""
     if value and any(not url.strip() or url_or_empty(url.strip()) for url in value.split(",")):

@@ -34,6 +34,7 @@ from gateway.checks import some_of as _some_of
 from gateway.checks import storage_database as _storage_database
 from gateway.checks import time_zone as _time_zone
 from gateway.checks import urls_or_empty as _urls_or_empty
+from gateway.checks import webhook_or_empty as _webhook_or_empty
 from gateway.checks import znode_path as _znode_path
 from gateway.checks import zookeeper_or_empty as _zookeeper_or_empty
 
@@ -793,6 +794,14 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class Notify:
+    """Where alerts go besides the log and the metrics; docs/how-to/monitoring.md describes them."""
+
+    url: str = _setting("", "Address to which each alert is sent with POST. Empty: none.", _webhook_or_empty)
+    secret: str = _setting("", "With this the alerts are signed, so that the receiver knows them. Empty: unsigned.")
+
+
+@dataclass(frozen=True, slots=True)
 class PagePort:
     """The page for browsers; docs/how-to/page.md describes it. It needs freshgate[page]."""
 
@@ -925,4 +934,5 @@ class Settings:
     result_cache: ResultCache = field(default_factory=ResultCache)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
+    notify: Notify = field(default_factory=Notify)
     page: PagePort = field(default_factory=PagePort)

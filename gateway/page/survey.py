@@ -14,19 +14,16 @@ from typing import Any
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.promises import promised_ms
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
 from gateway.mv.model.view import MaterializedView, Staleness, Task
 from gateway.service.answers import info
-from sql.grammar import intervals
 from sql.names import TableName
-from sql.statement import Trigger
 
 PICTURE_SECONDS = 1.0
 """How old a picture may be."""
-LATE_MS = 300_000
-"""A view ON COMMIT that is stale for longer has not kept what it promises."""
 WEEK = 7
 SEVERITIES = ("DAMAGED", "FAILING", "LATE", "UNKNOWN", "PAUSED")
 """What is wrong, the worst first."""
@@ -152,7 +149,7 @@ def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[T
     if streak:
         what = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
         yield Trouble("FAILING", streak[-1].finished_at, what, _way_out(view, streak[0]), streak[0].error)
-    if staleness is not None and (promised := _promised_ms(view)) and now - staleness.since > promised > 0:
+    if staleness is not None and (promised := promised_ms(view)) and now - staleness.since > promised > 0:
         advice = "Look at its tasks, and at the queue of refreshes."
         yield Trouble("LATE", staleness.since, staleness.reason, advice)
     if entry.doubtful or entry.unexamined:
@@ -168,19 +165,6 @@ def _way_out(view: MaterializedView, last: Task) -> str:
     if "not found" in last.error.lower() or "cannot be resolved" in last.error.lower():
         return f"Mend what the definition reads, or CREATE OR REPLACE the view. {refresh}"
     return f"Mend the cause. {refresh}"
-
-
-def _promised_ms(view: MaterializedView) -> int:
-    """How long the view may be stale by what its clauses promise; 0 if they promise nothing."""
-    refreshing = view.clauses.refreshing
-    if view.paused:
-        return 0
-    if refreshing.trigger is Trigger.COMMIT:
-        return max(LATE_MS, view.grace_ms)
-    schedule = refreshing.schedule
-    if refreshing.trigger is Trigger.SCHEDULE and schedule is not None and schedule.every and schedule.unit:
-        return max(LATE_MS, view.grace_ms, 2 * 1000 * schedule.every * intervals.SECONDS[schedule.unit])
-    return 0
 
 
 def _damaged(damage: Damage) -> ViewSummary:

@@ -27,6 +27,7 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
+from gateway.monitoring.webhook import Webhook
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
@@ -111,7 +112,7 @@ class Stage:
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.rewrites,
-            partial(metrics.own, self.lag, None, lambda: True),
+            partial(metrics.own, self.lag, None, lambda: True, {}, Webhook("http://127.0.0.1:9/", "")),
             Servers(servers, cast(Any, None)),
         )
 

@@ -30,6 +30,7 @@ from gateway.mv.refresh.progress import Progress, Report
 from gateway.mv.refresh.publication import stopped
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.subscribers import Subscribers
 from gateway.mv.versions.kept import LIMIT_EXCEEDED
 from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.tally import LONG_SECONDS, Histogram
@@ -131,6 +132,8 @@ class Tasks:
         self._failed: dict[str, Situation] = {}
         """What the tasks of changes found, if they were cancelled or failed for good: the last one of each view."""
         self.tally = RefreshTally()
+        self.ended: Subscribers[[Entry, int]] = Subscribers()
+        """Tasks that have ended, by their numbers in their views' histories."""
 
     @property
     def running(self) -> int:
@@ -272,7 +275,7 @@ class Tasks:
         if entry is not None:
             number, _ = self._log.begin(entry, cause)
             self._log.unchanged(entry, number)
-            self.tally.add(entry, number)
+            self._count(entry, number)
 
     def progress(self, view_id: str) -> Progress | None:
         """The progress of the view's running task; None if none is running."""
@@ -340,7 +343,7 @@ class Tasks:
             return
         self._queues[run.entry.view.id].waiting.remove(run)
         self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
-        self.tally.add(run.entry, run.number)
+        self._count(run.entry, run.number)
         run.done.cancel()
 
     # --- waiting -----------------------------------------------------------------------------------
@@ -423,13 +426,17 @@ class Tasks:
                 self._remember(run)
             self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
             run.done.cancel()
-        self.tally.add(run.entry, run.number)
+        self._count(run.entry, run.number)
         queue.running = None
         self._next(queue)
         if queue.running is None:
             self._queues.pop(run.entry.view.id, None)
             if self._is_scattered(run):
                 self._add(run.entry, Cause(TriggerMode.READ, run.cause.user, compacts=True), kept=True)
+
+    def _count(self, entry: Entry, number: int) -> None:
+        self.tally.add(entry, number)
+        self.ended.tell(entry, number)
 
     def _is_scattered(self, run: Run) -> bool:
         """Whether a refresh has left a view's rows in many versions, and readers would have to wait for a refresh that

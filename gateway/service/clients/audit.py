@@ -375,6 +375,8 @@ class Audit:
         self.recent = RecentStatements()
         self.ended: Subscribers[[EndedStatement]] = Subscribers()
         """Statements that have ended."""
+        self.differed: Subscribers[[TableName, str]] = Subscribers()
+        """Answers from views that differ from those of clients' texts, and how."""
         self._numbers = count(1)
 
     @property
@@ -429,6 +431,7 @@ class Audit:
 
     def rewrite_differed(self, session: Session, view: TableName, what: str, text: str, rewritten: str) -> None:
         """Records that a text on a view has given other rows than the client's text in whose place it ran."""
+        self.differed.tell(view, what)
         if self._write is None:
             return
         line: Line = {

@@ -1,0 +1,24 @@
+"""How long a view may be stale by what its clauses promise."""
+
+from __future__ import annotations
+
+from gateway.mv.model.view import MaterializedView
+from sql.grammar import intervals
+from sql.statement import Trigger
+
+LATE_MS = 300_000
+"""No promise is shorter: a refresh itself takes time."""
+
+
+def promised_ms(view: MaterializedView) -> int:
+    """0 if the clauses promise nothing, or the job is paused. A cron schedule promises nothing here, because its
+    intervals differ."""
+    refreshing = view.clauses.refreshing
+    if view.paused:
+        return 0
+    if refreshing.trigger is Trigger.COMMIT:
+        return max(LATE_MS, view.grace_ms)
+    schedule = refreshing.schedule
+    if refreshing.trigger is Trigger.SCHEDULE and schedule is not None and schedule.every and schedule.unit:
+        return max(LATE_MS, view.grace_ms, 2 * 1000 * schedule.every * intervals.SECONDS[schedule.unit])
+    return 0
