@@ -40,7 +40,7 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import MetricsPage
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
-from gateway.monitoring.webhook import Webhook
+from gateway.monitoring.webhook import Alarm, Webhook
 from gateway.mv.catalog.confirmation import Confirmation
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.draft_file import DraftFile, Drafts
@@ -207,8 +207,7 @@ class Gateway:
     watch: probe.LoginWatch | None
     audit_file: AuditFile | None
     page: PageServer | None
-    alerts: Alerts
-    webhook: Webhook | None
+    alarm: Alarm
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +250,11 @@ def assemble(
     views.members.serve(listener, lasting.doors if lasting is not None else tuple)
     if lasting is not None:
         views.fence.counts = lasting.counts
-    alerts, webhook = alerts_of(settings, views, refreshes, audit)
+    alarm = alarm_of(settings, views, refreshes, audit)
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
-        own_metrics = partial(metrics.own, lag, audit_file, registered, alerts.counts, webhook)
+        own_metrics = partial(metrics.own, lag, audit_file, registered, alarm)
         page = metrics_page(
             views,
             versions,
@@ -272,8 +271,19 @@ def assemble(
     browsers = page_of(settings, spark, views, refreshes, rewriting, usages, unanswered, commands, service, readiness)
     drafts = drafts_of(settings, engine)
     return Gateway(
-        *(spark, views, drafts, versions, refreshes, service, listener, readiness, monitor, watch, audit_file),
-        *(browsers, alerts, webhook),
+        spark,
+        views,
+        drafts,
+        versions,
+        refreshes,
+        service,
+        listener,
+        readiness,
+        monitor,
+        watch,
+        audit_file,
+        browsers,
+        alarm,
     )
 
 
@@ -1115,15 +1125,11 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
     return Monitor(place.host, place.port, page, lag, readiness, views.fence, views.members.status, hosts.refusal)
 
 
-def alerts_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audit) -> tuple[Alerts, Webhook | None]:
+def alarm_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audit) -> Alarm:
     alerts, notify = Alerts(views.catalog), settings.notify
     refreshes.tasks.ended.add(alerts.task_ended)
     audit.differed.add(alerts.differed)
-    if not notify.url:
-        return alerts, None
-    webhook = Webhook(notify.url, notify.secret)
-    alerts.told.add(webhook.send)
-    return alerts, webhook
+    return Alarm(alerts, Webhook(notify.url, notify.secret) if notify.url else None)
 
 
 def page_of(

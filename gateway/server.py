@@ -82,7 +82,7 @@ class Server:
         self._watch = built.watch
         self._audit_file = built.audit_file
         self._page = built.page
-        self._alerts, self._webhook = built.alerts, built.webhook
+        self._alarm = built.alarm
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
         self._drafting = loops.Loop("drafts of the catalog", self._draft_again)
@@ -151,9 +151,7 @@ class Server:
         self._drafting.start()
         await self._listener.start()
         self._readiness.catalog_loaded = self._served = True
-        self._alerts.loop.start()
-        if self._webhook is not None:
-            self._webhook.loop.start()
+        self._alarm.start()
         if self._page is not None:
             await self._page.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
@@ -401,9 +399,7 @@ class Server:
         self._service.sessions.abandon()
         if self._page is not None:
             await self._page.stop()
-        await self._alerts.loop.stop()
-        if self._webhook is not None:
-            await self._webhook.loop.stop()
+        await self._alarm.stop()
         if self._monitor is not None:
             await self._monitor.stop()
         if self._audit_file is not None:

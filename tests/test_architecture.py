@@ -29,6 +29,7 @@ ALLOWED = {
     "gateway.checks": set[str](),
     "gateway.access_list": set[str](),
     "gateway.networks": set[str](),
+    "gateway.no_redirects": set[str](),
     "gateway.limit_rules": {"gateway.access_list", "gateway.networks"},
     "gateway.config": {
         *("gateway.access_list", "gateway.checks", "gateway.limit_rules", "gateway.networks", "gateway.upstream_url")
@@ -115,6 +116,7 @@ LEAVES = {
     "gateway.access_list",
     "gateway.limit_rules",
     "gateway.networks",
+    "gateway.no_redirects",
     "gateway.config",
     "gateway.errors",
     "gateway.tally",

@@ -422,7 +422,8 @@ def test_effective_settings_hide_secrets() -> None:
     assert text.count('"(hidden)"  # --set\n') == 3
     every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
     assert set(every) == {
-        *("discovery.password", "gateways.secret", "ldap.bind_password", "upstream.guard_secret", "upstream.password")
+        *("discovery.password", "gateways.secret", "ldap.bind_password", "notify.secret"),
+        *("upstream.guard_secret", "upstream.password"),
     }
 
 

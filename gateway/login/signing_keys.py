@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.error import URLError
 
 from joserfc.errors import JoseError
@@ -23,6 +23,7 @@ from joserfc.jwk import Key, OctKey, import_key
 
 from gateway.login.exposure import host_of, is_local, is_trusted
 from gateway.login.verifier import Unavailable, WrongLogin
+from gateway.no_redirects import NoRedirects
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class SigningKeys:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="signing keys")
         self._opener = urllib.request.build_opener(
-            _NoRedirects, urllib.request.HTTPSHandler(context=ssl.create_default_context())
+            NoRedirects, urllib.request.HTTPSHandler(context=ssl.create_default_context())
         )
 
     @property
@@ -181,10 +182,3 @@ def _usable(keys: list[Any], *, secrets: bool) -> Iterator[tuple[str | None, Key
         if each.get("use", "sig") == "sig" and (secrets or not isinstance(key, OctKey)):
             key.ensure_kid()
             yield key.kid, key
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Redirects could lead to an address that nobody has named, without TLS."""
-
-    def redirect_request(self, *_: object, **__: object) -> NoReturn:
-        raise URLError("it redirects to another address")

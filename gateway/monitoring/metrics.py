@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from gateway.monitoring.alerts import AlertKind
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
-from gateway.monitoring.webhook import Webhook
+from gateway.monitoring.webhook import Alarm
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
@@ -316,19 +316,18 @@ def own(
     lag: LoopLag,
     audit: LostLines | None,
     registered: Callable[[], bool] | None,
-    alerts: Mapping[AlertKind, int],
-    webhook: Webhook | None,
+    alarm: Alarm,
 ) -> Iterator[Metric]:
     yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
     yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
     yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
     told = CounterMetricFamily("freshgate_alerts", "Alerts, by kind", labels=["kind"])
     for kind in AlertKind:
-        told.add_metric([kind.value], alerts.get(kind, 0))
+        told.add_metric([kind.value], alarm.alerts.counts[kind])
     yield told
-    if webhook is not None:
+    if alarm.webhook is not None:
         sent = CounterMetricFamily("freshgate_notifications", "Alerts for notify.url, by outcome", labels=["outcome"])
-        for outcome, number in webhook.counts.items():
+        for outcome, number in alarm.webhook.counts.items():
             sent.add_metric([outcome], number)
         yield sent
     yield from info(registered)

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import Any, NoReturn
 from urllib.error import HTTPError, URLError
 
 from gateway.loops import Loop
-from gateway.monitoring.alerts import Alert
+from gateway.monitoring.alerts import Alert, Alerts
+from gateway.no_redirects import NoRedirects
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Webhook:
         self._wait = wait
         self._clock = clock
         self._waiting: asyncio.Queue[Alert] = asyncio.Queue(WAITING_MAX)
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects())
 
     def send(self, alert: Alert) -> None:
         """Queues an alert. Never blocks."""
@@ -97,11 +97,24 @@ class Webhook:
             raise URLError(f"it answers {error.code}") from error
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Nothing is sent where the settings do not say."""
+class Alarm:
+    """Finds alerts, and sends them if there is an address."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, *_: Any) -> NoReturn:
-        raise HTTPError(req.full_url, code, "it redirects", None, fp)  # type: ignore[arg-type]
+    def __init__(self, alerts: Alerts, webhook: Webhook | None) -> None:
+        self.alerts = alerts
+        self.webhook = webhook
+        if webhook is not None:
+            alerts.told.add(webhook.send)
+
+    def start(self) -> None:
+        self.alerts.loop.start()
+        if self.webhook is not None:
+            self.webhook.loop.start()
+
+    async def stop(self) -> None:
+        await self.alerts.loop.stop()
+        if self.webhook is not None:
+            await self.webhook.loop.stop()
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:

@@ -23,11 +23,12 @@ from gateway.access_list import Principal
 from gateway.errors import LimitReached, NotAllowed
 from gateway.limit_rules import LimitRules
 from gateway.monitoring import metrics
+from gateway.monitoring.alerts import Alerts
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.monitor import DoorMonitor, Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.monitoring.view_metrics import VIEWS_TOGETHER
-from gateway.monitoring.webhook import Webhook
+from gateway.monitoring.webhook import Alarm, Webhook
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
@@ -99,6 +100,7 @@ class Stage:
         servers = [KnownServer(cast(Any, None), name) for name in "ab"]
         servers[1].is_up()
         self.tasks = _Tasks()
+        alarm = Alarm(Alerts(catalog), Webhook("http://127.0.0.1:9/", ""))
         self.readiness = Readiness(_answers, 5)
         self.lag = LoopLag()
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
@@ -112,7 +114,7 @@ class Stage:
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.rewrites,
-            partial(metrics.own, self.lag, None, lambda: True, {}, Webhook("http://127.0.0.1:9/", "")),
+            partial(metrics.own, self.lag, None, lambda: True, alarm),
             Servers(servers, cast(Any, None)),
         )
 
