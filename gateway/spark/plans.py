@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable, SqlSession
-from gateway.spark.client import ServerSession
+from gateway.spark.client import ENDED_SESSION, ServerSession
 from sql.proof import plan_json
 from sql.proof.plan import Plan
 
@@ -44,8 +44,13 @@ class EnginePlans:
             raise PlanUnavailable("Spark gave no plan in time.")
         if not isinstance(written := answer.get("plan"), str):
             error = str(answer.get("error", "Spark gave no plan."))
-            raise UpstreamLost("The session has ended.") if NO_SESSION in error else PlanUnavailable(error)
+            raise UpstreamLost("The session has ended.") if _has_ended(error) else PlanUnavailable(error)
         try:
             return await asyncio.to_thread(plan_json.read, written)
         except ValueError as error:
             raise PlanUnavailable(str(error)) from error
+
+
+def _has_ended(error: str) -> bool:
+    """Whether this is an error about a session that is not open, or was closed while Spark planned."""
+    return NO_SESSION in error or ENDED_SESSION in error

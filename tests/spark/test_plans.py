@@ -165,3 +165,20 @@ def test_without_an_answer_there_is_no_plan() -> None:
 
     with pytest.raises(PlanUnavailable, match="no plan in time"):
         asyncio.run(EnginePlans(Silent()).optimized(bytes(16), "SELECT 1"))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("java.lang.IllegalArgumentException: Spark has no session 1.", UpstreamLost),
+        ("org.apache.hive.service.cli.HiveSQLException: Invalid SessionHandle: SessionHandle [1]", UpstreamLost),
+        ("org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]", PlanUnavailable),
+    ],
+)
+def test_a_session_that_ends_while_it_plans_says_nothing_of_the_query(error: str, expected: type[Exception]) -> None:
+    class Refusing:
+        async def ask(self, request: dict[str, str], seconds: float) -> dict[str, Any]:
+            return {"error": error}
+
+    with pytest.raises(expected):
+        asyncio.run(EnginePlans(Refusing()).optimized(bytes(16), "SELECT 1"))
