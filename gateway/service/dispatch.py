@@ -441,8 +441,8 @@ class Dispatch:
         began = time.monotonic()
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
-                underway.departs(await self._service.router.prepare(way, statement.listening(Lines(log.debug))))
-            statement.waited(time.monotonic() - began)
+                with statement.waiting():
+                    underway.departs(await self._service.router.prepare(way, statement.listening(Lines(log.debug))))
             self._service.router.check_again(way)
         except (FreshgateError, TimeoutError) as error:
             underway.abandon(End.FAILED)

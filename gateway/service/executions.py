@@ -190,8 +190,8 @@ class Executions:
         """Waits until the statement may run by the rules of limits.rules, then runs it. Raises FreshgateError."""
         session, statement, began = execution.session, execution.statement, time.monotonic()
         report(turn.why)
-        await turn.wait()
-        statement.waited(time.monotonic() - began)
+        with statement.waiting():
+            await turn.wait()
         if session.lost:
             raise lost()
         known = execution.known
@@ -217,8 +217,8 @@ class Executions:
         began = time.monotonic()
         try:
             if isinstance(way, RefreshFirst):
-                underway.departs(await self._router.prepare(way, report))
-                execution.statement.waited(time.monotonic() - began)
+                with execution.statement.waiting():
+                    underway.departs(await self._router.prepare(way, report))
             for note in underway.send.notes:
                 report(note)
             underway.departs(replace(underway.send, notes=()))

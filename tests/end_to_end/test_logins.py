@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import html
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jpype
 import pytest
@@ -22,7 +28,7 @@ from argon2 import PasswordHasher
 from clients import Jdbc, pyhive, rows
 from http_caller import Caller
 from issuers import Issuer
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from recorder import Recorder
 from TCLIService import TCLIService
@@ -439,3 +445,77 @@ def test_refused_logins_slow_no_others(
         assert site.log().count("refused:") < 50
     finally:
         site.close()
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+class Tab:
+    """A browser's tab: it keeps cookies, and sends the forms of the page that it has."""
+
+    def __init__(self, port: int) -> None:
+        self._place = f"http://127.0.0.1:{port}"
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self.text = ""
+
+    def get(self, path: str) -> str:
+        with self._opener.open(self._place + path) as answer:
+            self.text = answer.read().decode()
+        return self.text
+
+    def press(self, path: str, **fields: str) -> str:
+        token = re.search(r'name="token" value="([^"]+)"', self.text)
+        sent = urlencode({**({"token": token[1]} if token else {}), **fields}).encode()
+        request = urllib.request.Request(self._place + path, sent, {"Origin": self._place})
+        with self._opener.open(request) as answer:
+            self.text = answer.read().decode()
+        return self.text
+
+
+def test_an_owner_mends_a_failing_view_on_the_page(engine: Engine, tmp_path: Path) -> None:
+    """Its failure is there within two seconds, with its cause, and so are the alerts at its beginning and its end."""
+    alerts: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            alerts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    receiver = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    port = free_port()
+    site = Site(engine, tmp_path, **{"page.port": port, "notify.url": f"http://127.0.0.1:{receiver.server_port}/"})
+    tab = Tab(port)
+    tab.press("/login", user="ada", password=PASSWORDS["ada"], next="/")
+    with site.connect("ada") as cursor:
+        rows(cursor, "CREATE DATABASE looked_at")
+        rows(cursor, "CREATE TABLE looked_at.sales (a INT, note STRING)")
+        rows(cursor, "CREATE MATERIALIZED VIEW looked_at.v AS SELECT a, CAST(note AS INT) AS n FROM looked_at.sales")
+        assert "Nothing is wrong with any view." in tab.get("/")
+        rows(cursor, "INSERT INTO looked_at.sales VALUES (1, 'none')")
+        with pytest.raises(OperationalError):
+            rows(cursor, "SELECT * FROM looked_at.v")
+        wait_until(lambda: "FAILING" in tab.get("/"), 2, "the failure on the page")
+        assert "CAST_INVALID_INPUT" in tab.text
+        rows(cursor, "INSERT OVERWRITE looked_at.sales VALUES (1, '2')")
+        tab.get("/views/looked_at/v")
+        said = tab.press("/do/refresh", database="looked_at", name="v", back="/views/looked_at/v")
+        assert "A refresh of looked_at.v has begun." in said
+        wait_until(lambda: "Nothing is wrong with any view." in tab.get("/"), 60, "the page to say that it is mended")
+        assert rows(cursor, "SELECT * FROM looked_at.v") == [(1, 2)]
+        wait_until(lambda: len(alerts) == 2, what="both alerts")
+        assert [alert["event"] for alert in alerts] == ["view_failing", "view_recovered"]
+        assert "SELECT * FROM looked_at.v" in html.unescape(tab.get("/activity"))
+        assert rows(cursor, "SELECT named_reads FROM freshgate.reads WHERE name = 'v'") == [(1,)]
+        waited = (
+            "SELECT count(*) FROM freshgate.statements WHERE waited_ms > 0 AND text LIKE 'SELECT * FROM looked_at%'"
+        )
+        assert rows(cursor, waited) == [(1,)]
+        rows(cursor, "DROP MATERIALIZED VIEW looked_at.v")
+        rows(cursor, "DROP DATABASE looked_at CASCADE")
+    site.close()
+    receiver.shutdown()
+    receiver.server_close()

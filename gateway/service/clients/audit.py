@@ -7,8 +7,9 @@ Tests: `test_audit_file`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -201,9 +202,14 @@ class Statement:
         """The client's own text is sent; `why` no view answers it, if views on its base tables take part."""
         self._rewritten, self._answered_from, self._why_not = "", None, why
 
-    def waited(self, seconds: float) -> None:
-        """It has waited so long for refreshes."""
-        self._waited += seconds
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """It waits for refreshes, or for its turn, in this block."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - began
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND

@@ -31,7 +31,7 @@ class EndedStatement:
     began: int
     took_ms: int
     waited_ms: int
-    """Of that, for refreshes."""
+    """Of that, for refreshes, and for its turn."""
     taken_for: str
     outcome: str
     sqlstate: str
