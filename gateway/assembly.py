@@ -298,7 +298,7 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
     news.published.add(refreshes.scheduler.published)
     news.published.add(results.forget)
     news.leftover.add(versions.janitor.retire)
-    news.replaced.add(versions.janitor.retire_replaced)
+    news.replaced.add(versions.janitor.retire_found)
     news.leftover.add(lambda view_id, *_: results.forget(view_id))
     views.observer.looked.add(views.inspector.forget_unread)
     versions.readers.released.add(versions.janitor.released)

@@ -168,7 +168,7 @@ class Server:
     def _retire(self, leftover: Leftover) -> None:
         view_id, janitor = leftover.storage.table, self._versions.janitor
         if leftover.versions:
-            janitor.retire_replaced(leftover, self._views.catalog.entry(view_id).view.current)
+            janitor.retire_found(leftover, self._views.catalog.entry(view_id).view.current)
         else:
             janitor.retire(view_id, leftover)
 

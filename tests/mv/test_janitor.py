@@ -306,3 +306,14 @@ def test_what_clients_of_another_gateway_may_read_is_kept() -> None:
         assert janitor.waiting < 2
 
     on_janitor(story, retention_seconds=0.0)
+
+
+@pytest.mark.parametrize("versions", [(), (OLD,)])
+def test_what_was_found_beside_the_current_version_goes(versions: tuple[Version, ...]) -> None:
+    """A view that was described after it was served may have left versions, or only partitions."""
+    current = Version.whole(CURRENT, 1, 1, {})
+    spark = StoredPartitions([(1, "a"), (CURRENT, "a")])
+    janitor = janitor_of(spark, current.shown, Readers())
+    janitor.retire_found(Leftover(STORAGE, STORAGE, whole=False, versions=versions), current)
+    asyncio.run(janitor.sweep())
+    assert spark.stored == [(CURRENT, "a")]

@@ -13,6 +13,8 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from fake_spark import FakePlans
+from raw_session import encoded
+from TCLIService import ttypes
 
 from gateway import assembly
 from gateway.config import Settings
@@ -211,4 +213,5 @@ class Gateway:
         """A client's session, at Spark and here."""
         handle = self.spark.open(self.name, Namespace()).handle
         call = OpenCall(user, None, {}, PROTOCOL)
-        return Session(handle, PROTOCOL, user, Login(user, "x", PLAIN), call, b"", self._server._service.sides)
+        opened = encoded("OpenSession", ttypes.TOpenSessionReq(PROTOCOL, user, "x", {}))
+        return Session(handle, PROTOCOL, user, Login(user, "x", PLAIN), call, opened, self._server._service.sides)

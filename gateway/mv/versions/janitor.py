@@ -102,8 +102,11 @@ class Janitor:
         at = self._now_ms() if retired_at is None else retired_at
         self._add(Retired(view_id, leftover, published, now, due, version, at))
 
-    def retire_replaced(self, leftover: Leftover, current: Version) -> None:
-        """Schedules the `versions` of a leftover, which were found in the metastore, for dropping."""
+    def retire_found(self, leftover: Leftover, current: Version) -> None:
+        """Schedules what was found in the metastore, beside the current version of its view, for dropping."""
+        if not leftover.versions:
+            self.retire(leftover.storage.table, leftover)
+            return
         following = [*leftover.versions[1:], current]
         for version, after in zip(leftover.versions, following, strict=True):
             self.retire(leftover.storage.table, leftover, version, retired_at=after.published_at)
