@@ -52,6 +52,9 @@ def view(name: str, **columns: Any) -> dict[str, Any]:
     }
 
 
+NEWEST = ("stale_noticed", "stale_by", "failures_in_a_row", "failing_since")
+
+
 def task(name: str, **columns: str) -> dict[str, Any]:
     """A row of tasks() for a running refresh, without the columns that an older gateway lacks."""
     return {
@@ -341,6 +344,10 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
         "next_refresh_time": None,
         "is_refreshing": False,
         "last_task_status": "FAILED",
+        "stale_noticed": None,
+        "stale_by": None,
+        "failures_in_a_row": 0,
+        "failing_since": None,
     }
     gone = found["views"][1]
     assert (gone["freshness"], gone["state"], gone["version"]) == ("DAMAGED", "DAMAGED", None)
@@ -462,7 +469,7 @@ class Gateway:
 
 
 def test_a_gateway_with_all_columns_gets_three_queries() -> None:
-    gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
+    gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time", *NEWEST)
     status = Client(LOCAL, gateway, None).status("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
     assert [each.paused for each in status.views] == [False, True]
@@ -483,7 +490,7 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
     client = Client(LOCAL, gateway, None)
     client.status(None)
     first = len(gateway.statements)
-    assert first <= 7
+    assert first <= 8
     assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
     assert len(later) == (4 if "job_status" in known else 5)
@@ -611,7 +618,7 @@ def test_an_older_gateway_is_asked_once_about_itself() -> None:
             if sql.endswith("freshgate.gateway"):
                 raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42P01", 0, "no table")))
 
-    gateway = Older([view("m")], "job_status", "next_refresh_time")
+    gateway = Older([view("m")], "job_status", "next_refresh_time", *NEWEST)
     client = Client(LOCAL, gateway, None)
     assert [client.status(None).guard for _ in range(2)] == [None, None]
     assert len(gateway.statements) == 7
@@ -624,7 +631,7 @@ def test_an_older_gateway_is_asked_once_for_others() -> None:
             if sql == "SHOW GATEWAYS":
                 raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42601", 0, "no syntax")))
 
-    gateway = Older([view("m")], "job_status", "next_refresh_time")
+    gateway = Older([view("m")], "job_status", "next_refresh_time", *NEWEST)
     client = Client(LOCAL, gateway, None)
     assert [client.status(None).gateways for _ in range(2)] == [(), ()]
     assert len(gateway.statements) == 7
@@ -657,3 +664,19 @@ def test_several_gateways_are_shown() -> None:
 
 def _shown_of(*rows: dict[str, Any]) -> list[str]:
     return text.render(status_of([], [], [], {}, rows), NOW, Style(80), "x")
+
+
+def test_a_streak_of_failures_and_who_wrote_are_told() -> None:
+    failing = view(
+        "m",
+        freshness="STALE",
+        stale_because="nyc.flights has changed",
+        stale_by="eve",
+        last_task_status="FAILED",
+        last_task_error="no",
+        failures_in_a_row=3,
+        failing_since=ago(7200),
+    )
+    lines = "\n".join(text.render(status_of([failing], [], []), NOW, text.Style(200), "g"))
+    assert "failing: 3 refreshes in a row, for 2h" in lines
+    assert "because nyc.flights has changed, by eve" in lines

@@ -46,11 +46,16 @@ VIEW_COLUMNS = (
     *("database_name", "name", "state", "schema_change", "freshness", "stale_because", "stale_since", "version"),
     *("refresh_trigger", "refresh_schedule", "last_refresh_time", "is_refreshing", "last_task_status"),
     *("last_task_error", "job_status", "next_refresh_time"),
+    *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since"),
 )
 """Without those for rows and bytes, which Spark would have to count."""
-INSTANTS = frozenset({"stale_since", "last_refresh_time", "next_refresh_time"})
-NEWER_COLUMNS = frozenset({"job_status", "next_refresh_time"})
-"""Columns that an older gateway lacks."""
+INSTANTS = frozenset({"stale_since", "stale_noticed", "last_refresh_time", "next_refresh_time", "failing_since"})
+NEWER_COLUMNS = (
+    frozenset({"job_status"}),
+    frozenset({"next_refresh_time"}),
+    frozenset({"stale_noticed", "stale_by", "failures_in_a_row", "failing_since"}),
+)
+"""Columns that an older gateway lacks, those together that came together."""
 
 _URL = re.compile(r"(?:jdbc:)?hive2://([^/;?#]*)(?:/([^;?#]*))?((?:;[^;?#]*)*)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):[0-9]+")
@@ -310,9 +315,12 @@ class Client:
             except HiveError as error:
                 sqlstate, message = _status(error)
                 unknown = _UNKNOWN_COLUMN.search(message)
-                if sqlstate != NO_SUCH_COLUMN or unknown is None or unknown[1] not in NEWER_COLUMNS - self._missing:
+                newer = (
+                    [] if unknown is None else [each for each in NEWER_COLUMNS if unknown[1] in each - self._missing]
+                )
+                if sqlstate != NO_SUCH_COLUMN or not newer:
                     raise
-                self._missing |= {unknown[1]}
+                self._missing = self._missing.union(*newer)
 
     def _about(self) -> Row:
         """The row of freshgate.gateway; empty if the gateway is an older one."""

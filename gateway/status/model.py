@@ -49,6 +49,12 @@ class View:
     is_refreshing: bool
     last_task_status: str | None
     last_task_error: str | None
+    stale_noticed: datetime | None = None
+    """When a look found a change that did not pass through the gateway: it was made between `stale_since` and then."""
+    stale_by: str | None = None
+    """Who wrote first since the last refresh, as far as the user may know."""
+    failures_in_a_row: int = 0
+    failing_since: datetime | None = None
 
     @property
     def title(self) -> str:
@@ -202,6 +208,10 @@ def _view(row: Row, job_status: str | None) -> View:
         is_refreshing=bool(row.get("is_refreshing")),
         last_task_status=_text(row, "last_task_status"),
         last_task_error=_text(row, "last_task_error"),
+        stale_noticed=_moment(row.get("stale_noticed")),
+        stale_by=_text(row, "stale_by"),
+        failures_in_a_row=row.get("failures_in_a_row") or 0,
+        failing_since=_moment(row.get("failing_since")),
     )
 
 
@@ -282,6 +292,10 @@ def _view_json(view: View, now: datetime) -> dict[str, Any]:
         "is_refreshing": view.is_refreshing,
         "last_task_status": view.last_task_status,
         "last_task_error": view.last_task_error,
+        "stale_noticed": _iso(view.stale_noticed),
+        "stale_by": view.stale_by,
+        "failures_in_a_row": view.failures_in_a_row,
+        "failing_since": _iso(view.failing_since),
     }
 
 

@@ -207,8 +207,10 @@ def _gateway_line(member: ListedGateway, now: datetime) -> StatusLine:
 
 def _view_line(view: View, now: datetime) -> StatusLine:
     notes = []
+    if view.failures_in_a_row > 1:
+        notes.append(f"failing: {view.failures_in_a_row} refreshes in a row, for {_age(view.failing_since, now)}")
     if view.reason:
-        notes.append(f"because {view.reason}")
+        notes.append(f"because {view.reason}" + (f", by {view.stale_by}" if view.stale_by else ""))
     if view.last_task_error and view.last_task_status in TROUBLE:
         notes.append(f"error: {view.last_task_error}")
     if view.schedule:
