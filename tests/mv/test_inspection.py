@@ -58,6 +58,9 @@ class TwoReaders:
 
     # --- the observer, the relations, and Spark ------------------------------------------------------
 
+    reviewed = True
+    """Nothing is only drafted."""
+
     async def look(self, entry: Entry) -> None:
         """Nobody is asked which version is shown."""
 
@@ -100,8 +103,9 @@ def check_during(act: Callable[[TwoReaders, asyncio.Task[list[str]]], Awaitable[
         two = TwoReaders()
         two.now, two.states[SALES] = 10.0, "2"
         checking = asyncio.create_task(two.inspector.check(["v", OTHER]))
-        await two.asked[SALES].wait()
-        await two.asked[SHOPS].wait()
+        asked = asyncio.gather(two.asked[SALES].wait(), two.asked[SHOPS].wait())
+        await asyncio.wait([checking, asked], return_when=asyncio.FIRST_COMPLETED)
+        assert asked.done(), await checking
         await act(two, checking)
         await checking
         assert two.entry.view.current.number == 2
