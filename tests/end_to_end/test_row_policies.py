@@ -112,7 +112,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     directory = tmp_path_factory.mktemp("policies")
     policies, port = RowPolicies(directory), free_port()
     settings: dict[str, Any] = {"rewrite.canary": 0, "rewrite.partly_stale": "true"}
-    settings |= {"access.rights_seconds": PROOF_SECONDS, "staleness.probe_interval": 0, "result_cache.shared": "true"}
+    settings |= {"access.rights_seconds": PROOF_SECONDS, "staleness.probe_interval": 0}
     settings |= {"versions.retention": 3600, "refresh.run_as": "owner", "access.administrators": "root"}
     spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
     spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
@@ -197,7 +197,7 @@ def test_a_view_with_stale_partitions_answers_no_restricted_user(place: Place) -
 
 
 def test_what_is_remembered_for_others_is_not_shown(place: Place) -> None:
-    """Answers are shared between users here. A named view shows whoever may read it the same rows."""
+    """A named view with SECURITY DEFINER shows whoever may read it the same rows."""
     named = f"SELECT item, sum(amount) AS s FROM {place.view} GROUP BY item ORDER BY item"
     stored = place.truth("dan", BY_ITEM.format(place.table))
     for user in ("dan", "ada", "dan"):
@@ -349,8 +349,10 @@ def test_a_view_shows_nobody_more_than_its_owner_may_read(place: Place, owner: s
         rows(root, f"INSERT INTO rows.{place.table} PARTITION (day = 3) VALUES (1, 1, 501)")
         for user, asked in (("root", f"REFRESH MATERIALIZED VIEW {name}"), (FREE, named)):
             error = refusal(place, user, asked)
-            for part in (f"its owner {owner}", f"{owner} has no right to", f"{name} OWNER TO"):
+            for part in (f"its owner {owner}", f"{name} OWNER TO"):
                 assert part in error, error
+            # What Spark said may quote a row, so only those hear it who may refresh.
+            assert (f"{owner} has no right to" in error) is (user == "root"), error
         assert f"{owner} has no right to" in refusal(place, owner, f"SELECT * FROM {place.own}")
         rows(root, f"ALTER MATERIALIZED VIEW {name} OWNER TO {FREE}")
     assert place.ask(owner, named)[0] == place.truth(FREE, defined)

@@ -19,6 +19,7 @@ from gateway.mv.catalog.fenced import Fenced
 from gateway.mv.ports import Before
 from gateway.proxy.traffic import Traffic
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.owners import OwnerPools
 from sql.texts import epochs
 
 CHANGE = "ALTER VIEW `spark_catalog`.`s`.`v` AS SELECT 1"
@@ -211,6 +212,7 @@ def test_all_sessions_of_one_of_several_pass_the_port_but_the_fences(enabled: bo
         upstream=Upstream(address="127.0.0.1:1"), gateways=Gateways(enabled, "127.0.0.1:2", secret="s" * 32)
     )
     spark = assembly.at_spark(settings, cast(Any, SimpleNamespace(address=None)), Traffic())
-    passing = {pool for pool in spark.pools if isinstance(pool._outlet, Fenced)}
+    pools = [each._pool_of("ada") if isinstance(each, OwnerPools) else each for each in spark.pools]
+    passing = {each for each, pool in zip(spark.pools, pools, strict=True) if isinstance(pool._outlet, Fenced)}
     assert passing == ({*spark.pools} - {spark.epochs} if enabled else set())
     assert isinstance(spark.spark.outlet, Fenced) == enabled

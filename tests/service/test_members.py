@@ -88,5 +88,7 @@ def test_anything_else_is_refused(text: str) -> None:
 def test_the_cheap_look_at_a_text_misses_none_of_our_statements() -> None:
     heads = [words for words, _ in parser._STATEMENTS if len(words) > 1]
     assert ("SHOW", "GATEWAYS") in heads
-    missed = [words for words in heads if not glance(Lexed(" ".join(words) + " x")).maybe_command]
+    rests = {"GRANTS": " ON MATERIALIZED VIEW x", "GRANT": " ON MATERIALIZED VIEW x"}
+    texts = {words: " ".join(words) + rests.get(words[1], " x") for words in heads}
+    missed = [words for words, text in texts.items() if not glance(Lexed(text)).maybe_command]
     assert missed == []

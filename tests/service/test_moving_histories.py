@@ -72,7 +72,7 @@ class History:
         self._sessions: list[Known] = []
         self._number = self._sent = 0
         self._leader: Leader = cast(Leader, None)
-        self._own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 3)
+        self._own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 4)
 
     async def run(self) -> None:
         await self._lead(self._doors[0])

@@ -268,7 +268,7 @@ def test_a_transaction_ends_with_its_leader_also_if_the_ticket_is_old() -> None:
         first = await leader(spark)
         session = await first.opened()
         (old,) = first.keeper.earlier
-        own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 3)
+        own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 4)
         begin, end = BeginTransaction(snapshot=False), EndTransaction(commit=True, chain=False)
         await own.execute(cast(Any, SimpleNamespace(statement=begin)), session, lambda _: None)
         assert spark.settings[session.handle.guid] == {transaction.MARK: transaction.OPEN}
