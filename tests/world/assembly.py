@@ -5,6 +5,7 @@ It has no sockets: what a client asks goes to the router, as `service.dispatch` 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from TCLIService import ttypes
 
 from gateway import assembly
 from gateway.config import Settings
+from gateway.errors import FreshgateError
 from gateway.mv.catalog.draft_file import StoredDraft
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.fenced import Fenced
@@ -179,7 +181,9 @@ class Gateway:
         self.serves = True
 
     async def prepare(self) -> None:
-        await self._server.prepare()
+        """As `GatewayNode` does: what fails is tried again when it leads."""
+        with contextlib.suppress(FreshgateError):
+            await self._server.prepare()
 
     async def stop(self) -> None:
         await self._server.stop()
