@@ -104,7 +104,7 @@ async def run(orders: Orders) -> dict[str, Any]:
     while (passed := time.monotonic() - began) < orders.seconds:
         for number in range(len(sent), int(passed * orders.rate) + 1):
             sent.append(asyncio.create_task(one(*kinds[number % len(kinds)])))
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)  # The rate itself.
     await asyncio.gather(*sent)
     return {"sent": len(sent), "seconds": orders.seconds, "outcomes": counts}
 

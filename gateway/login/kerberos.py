@@ -165,7 +165,7 @@ class Tickets:
         try:
             os.write(file, keytab.written([*entries, *(each for _, each in older)]))
             credentials = gssapi.Credentials(usage="accept", store={"keytab": f"FILE:/proc/self/fd/{file}"})
-        except BaseException:
+        except BaseException:  # Also for an interrupt: the keys must not stay in an open file.
             os.close(file)
             raise
         keys = _Keys(stamp, entries, older, credentials)

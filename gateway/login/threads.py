@@ -58,7 +58,7 @@ class LoginThreads:
         def work() -> None:
             try:
                 result = check()
-            except BaseException as error:
+            except BaseException as error:  # Whatever it is, the login that waits gets it.
                 tell(partial(found.set_exception, error))
             else:
                 tell(partial(found.set_result, result))
@@ -70,7 +70,7 @@ class LoginThreads:
 
         try:
             Thread(target=work, name="login", daemon=True).start()
-        except BaseException:
+        except BaseException:  # Whatever it is, nothing runs, so the place is free again.
             self._free.release()
             raise
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from gateway.loops import Loop, Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.promises import promised_ms
+from gateway.mv.freshness.promises import is_late
 from gateway.mv.model.view import TaskStatus
 from gateway.mv.subscribers import Subscribers
 from sql.names import TableName
@@ -102,8 +102,8 @@ class Alerts:
         view, now = entry.view, self._now_ms()
         if first and (streak := entry.history.streak):
             self._failing.setdefault(view.id, streak[-1].finished_at)
-        promised, staleness = promised_ms(view), self._catalog.staleness(view.id)
-        late = bool(promised) and staleness is not None and staleness.since > 0 and now - staleness.since > promised
+        staleness = self._catalog.staleness(view.id)
+        late = is_late(view, staleness, now)
         if late and view.id not in self._late:
             assert staleness is not None
             self._late[view.id] = staleness.since

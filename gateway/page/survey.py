@@ -14,7 +14,7 @@ from typing import Any
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.promises import promised_ms
+from gateway.mv.freshness.promises import is_late
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
@@ -149,7 +149,7 @@ def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[T
     if streak:
         what = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
         yield Trouble("FAILING", streak[-1].finished_at, what, _way_out(view, streak[0]), streak[0].error)
-    if staleness is not None and (promised := promised_ms(view)) and now - staleness.since > promised > 0:
+    if staleness is not None and is_late(view, staleness, now):
         advice = "Look at its tasks, and at the queue of refreshes."
         yield Trouble("LATE", staleness.since, staleness.reason, advice)
     if entry.doubtful or entry.unexamined:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.mv.model.view import MaterializedView
+from gateway.mv.model.view import MaterializedView, Staleness
 from sql.grammar import intervals
 from sql.statement import Trigger
 
@@ -22,3 +22,9 @@ def promised_ms(view: MaterializedView) -> int:
     if refreshing.trigger is Trigger.SCHEDULE and schedule is not None and schedule.every and schedule.unit:
         return max(LATE_MS, view.grace_ms, 2 * 1000 * schedule.every * intervals.SECONDS[schedule.unit])
     return 0
+
+
+def is_late(view: MaterializedView, staleness: Staleness | None, now: int) -> bool:
+    """Whether the view has been stale for longer than it promises. Not if it is unknown since when."""
+    promised = promised_ms(view)
+    return bool(promised) and staleness is not None and 0 < staleness.since < now - promised

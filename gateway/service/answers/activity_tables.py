@@ -16,7 +16,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.read_counts import DAY_MS, DAYS_MAX, How
 from gateway.mv.statements.rights import Rights
-from gateway.service.answers.catalog_tables import Table, moment_text
+from gateway.service.answers.catalog_tables import Table, moment_text, strings
 from gateway.service.clients.quotas import Use
 from gateway.service.clients.recent_statements import EndedStatement, RecentStatements
 from gateway.service.clients.session import Session
@@ -148,22 +148,18 @@ def _names(names: frozenset[TableName] | tuple[TableName, ...]) -> str | None:
     return ", ".join(sorted(map(str, names))) or None
 
 
-def _strings(*names: str) -> tuple[tuple[str, str], ...]:
-    return tuple((name, "STRING") for name in names)
-
-
 STATEMENT_COLUMNS = (
     ("statement", "BIGINT"),
     ("start_time", "TIMESTAMP"),
-    *_strings("user_name", "account", "client", "session", "taken_for", "outcome"),
+    *strings("user_name", "account", "client", "session", "taken_for", "outcome"),
     ("total_ms", "BIGINT"),
     ("waited_ms", "BIGINT"),
     ("spark_ms", "BIGINT"),
     ("from_memory", "BOOLEAN"),
-    *_strings("answered_from", "not_answered_because", "views", "refreshed", "sqlstate", "error", "text"),
+    *strings("answered_from", "not_answered_because", "views", "refreshed", "sqlstate", "error", "text"),
 )
 READS = (
-    *_strings("database_name", "name", "owner"),
+    *strings("database_name", "name", "owner"),
     ("named_reads", "BIGINT"),
     ("rewritten_reads", "BIGINT"),
     ("memory_reads", "BIGINT"),
@@ -175,7 +171,7 @@ READS = (
     ("user_names", "STRING"),
 )
 LIMITS = (
-    *_strings("rule", "who", "what"),
+    *strings("rule", "who", "what"),
     ("used", "BIGINT"),
     ("most", "BIGINT"),
     ("waiting", "BIGINT"),

@@ -442,17 +442,17 @@ def moment_text(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ")
 
 
-def _strings(*names: str) -> tuple[tuple[str, str], ...]:
+def strings(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, "STRING") for name in names)
 
 
 MV_INFOS = (
     ("Id", "BIGINT"),
-    *_strings("Name", "JobName", "State", "SchemaChangeDetail", "RefreshState", "RefreshInfo", "QuerySql"),
-    *_strings("EnvInfo", "MvProperties", "MvPartitionInfo"),
+    *strings("Name", "JobName", "State", "SchemaChangeDetail", "RefreshState", "RefreshInfo", "QuerySql"),
+    *strings("EnvInfo", "MvProperties", "MvPartitionInfo"),
     ("SyncWithBaseTables", "BOOLEAN"),
 )
-JOBS = _strings(
+JOBS = strings(
     "Id",
     "Name",
     "MvId",
@@ -466,10 +466,10 @@ JOBS = _strings(
 )
 TASKS = (
     # Doris' and Freshgate's own, those first that tell the most.
-    *_strings("MvDatabaseName", "MvName", "Status", "RefreshMode", "Reason", "RowCount", "StartTime", "DurationMs"),
-    *_strings("ErrorMsg", "TriggeredBy", "Progress", "SparkProgress", "Route", "CreateTime", "FinishTime"),
-    *_strings("NeedRefreshPartitions", "CompletedPartitions", "TaskContext", "TaskId", "JobId", "JobName"),
-    *_strings("MvId", "MvDatabaseId", "LastQueryId"),
+    *strings("MvDatabaseName", "MvName", "Status", "RefreshMode", "Reason", "RowCount", "StartTime", "DurationMs"),
+    *strings("ErrorMsg", "TriggeredBy", "Progress", "SparkProgress", "Route", "CreateTime", "FinishTime"),
+    *strings("NeedRefreshPartitions", "CompletedPartitions", "TaskContext", "TaskId", "JobId", "JobName"),
+    *strings("MvId", "MvDatabaseId", "LastQueryId"),
 )
 INFORMATION_SCHEMA = (
     ("table_catalog", "STRING"),
@@ -485,13 +485,13 @@ INFORMATION_SCHEMA = (
 """BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: the view
 contains all writes that ended before."""
 MATERIALIZED_VIEWS = (
-    *_strings("database_name", "name", "owner", "comment", "state", "schema_change"),
-    *_strings("freshness", "stale_because"),
+    *strings("database_name", "name", "owner", "comment", "state", "schema_change"),
+    *strings("freshness", "stale_because"),
     ("stale_since", "TIMESTAMP"),
     ("stale_noticed", "TIMESTAMP"),
-    *_strings("stale_by", "stale_statement", "when_stale"),
+    *strings("stale_by", "stale_statement", "when_stale"),
     ("grace_period_seconds", "BIGINT"),
-    *_strings("refresh_trigger", "refresh_schedule"),
+    *strings("refresh_trigger", "refresh_schedule"),
     ("version", "BIGINT"),
     ("versions_kept", "BIGINT"),
     ("row_count", "BIGINT"),
@@ -499,16 +499,16 @@ MATERIALIZED_VIEWS = (
     ("total_size_bytes", "BIGINT"),
     ("base_tables", "STRING"),
     ("last_refresh_time", "TIMESTAMP"),
-    *_strings("last_refresh_method", "last_refresh_reason"),
+    *strings("last_refresh_method", "last_refresh_reason"),
     ("last_refresh_ms", "BIGINT"),
-    *_strings("last_task_status", "last_task_error"),
+    *strings("last_task_status", "last_task_error"),
     ("failures_in_a_row", "BIGINT"),
     ("failing_since", "TIMESTAMP"),
     ("is_refreshing", "BOOLEAN"),
     ("job_status", "STRING"),
     ("next_refresh_time", "TIMESTAMP"),
     ("created_at", "TIMESTAMP"),
-    *_strings("definition", "storage_table", "incremental_rebuild"),
+    *strings("definition", "storage_table", "incremental_rebuild"),
     ("rewriting_enabled", "BOOLEAN"),
     ("security", "STRING"),
     ("may_refresh", "BOOLEAN"),
@@ -523,7 +523,7 @@ ABOUT = (
     ("limits_reached", "STRING"),
 )
 GATEWAYS = (
-    *_strings("address", "role"),
+    *strings("address", "role"),
     ("epoch", "BIGINT"),
     ("since", "TIMESTAMP"),
     ("clients", "BIGINT"),
@@ -531,7 +531,7 @@ GATEWAYS = (
 )
 """A row for each gateway over this metastore (`service.answers.members`)."""
 REWRITES = (
-    *_strings("user_name", "database_name", "shape", "view"),
+    *strings("user_name", "database_name", "shape", "view"),
     ("hits", "BIGINT"),
     ("misses", "BIGINT"),
     ("misses_by_reason", "STRING"),
@@ -541,12 +541,12 @@ REWRITES = (
 )
 """A row for each shape of a query that names base tables of views that take part."""
 SUGGESTED_VIEWS = (
-    *_strings("database_name", "name", "statement"),
+    *strings("database_name", "name", "statement"),
     ("queries", "BIGINT"),
     ("runs", "BIGINT"),
     ("total_ms", "BIGINT"),
     ("mean_ms", "BIGINT"),
-    *_strings("users", "example", "base_tables"),
+    *strings("users", "example", "base_tables"),
     ("base_rows", "BIGINT"),
     ("base_bytes", "BIGINT"),
     ("estimated_refresh_ms", "BIGINT"),
