@@ -197,8 +197,9 @@ class House:
         for each in (self.premises.entrance, self.premises.relays):
             each.close()
         self.premises.gate.close()
-        for relay in list(self.terms[-1].listener._relays):
-            relay.abort()
+        for term in self.terms[-1:]:
+            for relay in list(term.listener._relays):
+                relay.abort()
 
 
 async def said(peer: Peer) -> str:
