@@ -105,6 +105,7 @@ from gateway.mv.versions.measures import Measures
 from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.page.page_logins import PageLogins
 from gateway.page.page_sources import PageSources, Safety
 from gateway.proxy import upstream
 from gateway.proxy.capacity import Capacity
@@ -1171,9 +1172,8 @@ def page_of(
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if encrypted else None
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="page.hosts")
     safety = Safety(encrypted or not exposure.is_local(place.host), hosts.refusal)
-    made: PageServer = building.page_server(
-        place, sources, commands.upkeep, service.logins.authenticator, service.audit, safety, certificate
-    )
+    logins = PageLogins(service.logins, service.audit, TrustedProxies(settings.listen.trusted_proxies))
+    made: PageServer = building.page_server(place, sources, commands.upkeep, logins, service.audit, safety, certificate)
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -14,15 +14,19 @@ from fakes import Site
 
 from gateway.access_list import AccessList
 from gateway.errors import LoginDenied
+from gateway.login.groups import NO_SOURCES, UserGroups
 from gateway.mv.model.view import Cause
 from gateway.mv.statements.rights import Rights
 from gateway.page.actions import Actions
 from gateway.page.application import Application
+from gateway.page.page_logins import PageLogins
 from gateway.page.page_sources import PageSources, Safety
 from gateway.page.screens import Screens
 from gateway.page.survey import Surveyor
 from gateway.proxy.hosts import Hosts
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.answers.upkeep import Upkeep
+from gateway.service.clients.handover import Logins
 from gateway.wire.member import GatewayRole, Member
 from gateway.wire.sasl import Login
 
@@ -53,6 +57,9 @@ class Passwords:
         if login.password != login.user[::-1] or not login.user:
             raise LoginDenied("No such user, or another password.")
         return login
+
+    async def standing(self, user: str) -> Hashable:
+        return None
 
 
 class Jobs:
@@ -149,10 +156,17 @@ class Browser:
 class PageSite:
     """A gateway with a page. Ada owns its views, root administers it."""
 
-    def __init__(self, *, authenticator: Any = None, secure: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        authenticator: Any = None,
+        secure: bool = False,
+        groups: UserGroups = NO_SOURCES,
+        administrators: Sequence[str] = ("root",),
+    ) -> None:
         self.site = Site()
         self.jobs, self.queue = Jobs(), Queue()
-        catalog, rights = self.site.catalog, Rights(AccessList.of(["root"]))
+        catalog, rights = self.site.catalog, Rights(AccessList.of(administrators))
         member = Member("127.0.0.1:10000", GatewayRole.LEADER, 1, 1, 2, "0.1.0")
         members, nothing = cast(Any, SimpleNamespace(all=lambda: [member])), cast(Any, None)
         tasks, jobs, audit = cast(Any, self.queue), cast(Any, self.jobs), self.site.service.audit
@@ -171,11 +185,11 @@ class PageSite:
         )
         upkeep = Upkeep(catalog, nothing, tasks, jobs, nothing, nothing, rights)
         safety = Safety(secure, Hosts(exposed=False, setting="page.hosts").refusal)
+        logins = Logins(cast(Any, None), cast(Any, authenticator or Passwords()), groups)
         application = Application(
             Screens(sources, Surveyor(catalog, jobs, clock=self._now)),
             Actions(catalog, upkeep, audit),
-            cast(Any, authenticator or Passwords()),
-            audit,
+            PageLogins(logins, audit, TrustedProxies()),
             safety,
         )
         self.app = application.asgi()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
@@ -50,6 +50,13 @@ class Authenticator(Protocol):
         """
         ...
 
+    async def standing(self, user: str) -> Hashable:
+        """Changes when this user is known to have to log in again: the password is another one, or the user is gone.
+
+        Raises LoginUnchecked.
+        """
+        ...
+
     def vouches(self, login: Login) -> bool:
         """Whether a login over HTTP that passed `check` need not be checked by Spark."""
         ...
@@ -78,6 +85,9 @@ class Unchecked:
             await self.refused(login, peer, "authentication.method is none, so nobody checks tokens")
             raise _denied(login)
         return login
+
+    async def standing(self, user: str) -> Hashable:
+        return None
 
     def vouches(self, login: Login) -> bool:
         return self._memory.knows(login, None)
@@ -121,7 +131,7 @@ class Checked:
 
     async def check(self, login: Login, peer: str = "") -> Login:
         loop = asyncio.get_running_loop()
-        began, address = loop.time(), peer.rpartition(":")[0]
+        began, address = loop.time(), peer.rpartition(":")[0] or peer
         try:
             _check_form(login)
             async with self._turns.turn(address):
@@ -144,6 +154,15 @@ class Checked:
         # Nothing else is held meanwhile.
         await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
+
+    async def standing(self, user: str) -> Hashable:
+        try:
+            return await self._passwords.versions(user)
+        except Unavailable as unavailable:
+            self._log.refused(_shown(user), "", str(unavailable))
+            raise LoginUnchecked(
+                "The gateway cannot read who may log in; its log says why. Try again in a moment."
+            ) from unavailable
 
     def vouches(self, login: Login) -> bool:
         return True

@@ -106,7 +106,7 @@ class LdapUsers:
         except ValueError:
             return NO_GROUPS  # No entry can have such a name.
 
-    def version(self) -> None:
+    def version(self, _: str) -> None:
         """Always None: changes in a directory cannot be detected from here."""
 
     def _verify_by_search(self, user: str, password: str) -> None:

@@ -76,7 +76,7 @@ class CustomMethod:
             raise WrongLogin(str(error) or "refused") from error
         return NO_GROUPS if found is None else _texts(found)
 
-    def version(self) -> None:
+    def version(self, _: str) -> None:
         """Always None: changes of what it asks cannot be detected from here."""
 
     def groups_of(self, user: str) -> frozenset[str]:

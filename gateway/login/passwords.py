@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from gateway.login.threads import LoginThreads
@@ -42,6 +42,12 @@ class Passwords:
         first = sorted(verifiers, key=lambda each: not each.knows_its_users)
         self._methods = [_Method(each, memory, concurrent_checks) for each in first]
         self._patience_seconds = patience_seconds
+        self._version_threads = LoginThreads()
+
+    async def versions(self, user: str) -> Hashable:
+        """Changes whenever something is known to have changed that affects `check` for this user. Raises
+        Unavailable."""
+        return await self._version_threads.run(lambda: tuple(each.version(user) for each in self._methods))
 
     async def check(self, login: Login) -> Login:
         """The login, with the groups that the method has found. Raises WrongLogin or Unavailable."""
@@ -102,6 +108,10 @@ class _Method:
         self.is_down = False
         return replace(login, groups=groups)
 
+    def version(self, user: str) -> Hashable:
+        """As the verifier's."""
+        return self._verifier.version(user)
+
     def decides(self, error: WrongLogin | Unavailable) -> bool:
         """Whether this outcome is final."""
         known = isinstance(error, WrongLogin) and not isinstance(error, UnknownUser)
@@ -111,7 +121,7 @@ class _Method:
         if login.mechanism != HTTP:
             return self._verifier.verify(login.user, login.password)
         # Read first, because a change during the check may not be included in it.
-        version = self.name, self._verifier.version()
+        version = self.name, self._verifier.version(login.user)
         known = self._memory.groups_of(login, version)
         if known is None:
             known = self._verifier.verify(login.user, login.password)

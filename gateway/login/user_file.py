@@ -136,7 +136,7 @@ class UserFile:
         """A hash that belongs to no user and costs as much to check."""
 
     def verify(self, user: str, password: str) -> frozenset[str]:
-        users, nobody, _ = self._current()
+        users, nobody = self._current()
         found = users.hashes.get(user)
         if found is None and user not in users.named and not self._alone:
             raise UnknownUser("the users file does not have this user")
@@ -151,14 +151,15 @@ class UserFile:
             raise WrongLogin("unknown user")
         return NO_GROUPS
 
-    def version(self) -> _Stamp:
-        return self._current()[2]
+    def version(self, user: str) -> str | None:
+        """The user's hash; None without one."""
+        return self._current()[0].hashes.get(user)
 
     def check(self) -> None:
         """Reads the file, and logs its problems. Raises Unavailable if it cannot be read."""
         self._current()
 
-    def _current(self) -> tuple[Users, str, _Stamp]:
+    def _current(self) -> tuple[Users, str]:
         with self._lock:
             try:
                 state = self._path.stat()
@@ -170,7 +171,7 @@ class UserFile:
                 self._stamp = None
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
                 raise Unavailable(f"the users file {self._path} cannot be read: {reason}") from error
-            return self._users, self._nobody, stamp
+            return self._users, self._nobody
 
     def _load(self, mode: int) -> None:
         users = parse(self._path.read_bytes().decode("utf-8"))

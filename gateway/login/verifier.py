@@ -60,8 +60,8 @@ class Verifier(Protocol):
         """
         ...
 
-    def version(self) -> Hashable:
-        """Returns a value that changes whenever something changes that affects `verify`.
+    def version(self, user: str) -> Hashable:
+        """Returns a value that changes whenever something changes that affects `verify` for this user.
 
         Raises Unavailable.
         """

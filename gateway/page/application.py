@@ -24,16 +24,13 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gateway.access_list import Principal
-from gateway.errors import FreshgateError
-from gateway.login.authenticator import Authenticator
+from gateway.errors import FreshgateError, LoginUnchecked
 from gateway.page import wording
 from gateway.page.actions import Actions
+from gateway.page.page_logins import NOBODY, PageLogins
 from gateway.page.page_sources import Safety, Unknown
 from gateway.page.screens import Screens
-from gateway.page.visitors import Visitor, Visitors
-from gateway.service.clients.audit import Audit
-from gateway.wire.http_connection import HTTP
-from gateway.wire.sasl import Login
+from gateway.page.visitors import Visitor
 
 log = logging.getLogger(__name__)
 
@@ -53,22 +50,16 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
-NOBODY = Visitor(Principal(""), float("inf"), 0.0)
-"""Where nobody logs in: everybody may look, and nobody may do anything."""
 
 Screen = Callable[[Request, Principal], Awaitable[Mapping[str, Any]]]
 
 
 class Application:
-    def __init__(
-        self, shown: Screens, actions: Actions, authenticator: Authenticator, audit: Audit, safety: Safety
-    ) -> None:
+    def __init__(self, shown: Screens, actions: Actions, logins: PageLogins, safety: Safety) -> None:
         self._screens = shown
         self._actions = actions
-        self._authenticator = authenticator
-        self._audit = audit
+        self._logins = logins
         self._safety = safety
-        self._visitors = Visitors()
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, auto_reload=False
         )
@@ -101,7 +92,7 @@ class Application:
     def _screen(self, path: str, template: str, screen: Screen) -> Route:
         async def answer(request: Request) -> Response:
             self._admit(request)
-            visitor = self._visitor(request)
+            visitor = await self._visitor(request)
             if visitor is None:
                 return _redirect(f"/login?next={quote(_address(request), safe='')}")
             try:
@@ -127,10 +118,15 @@ class Application:
         if origin is None and site not in ("same-origin", None):
             raise HTTPException(HTTPStatus.FORBIDDEN, "This request comes from a page of another site.")
 
-    def _visitor(self, request: Request) -> Visitor | None:
-        if not self._authenticator.required:
-            return NOBODY
-        return self._visitors.find(request.cookies.get(self._safety.cookie, ""))
+    async def _visitor(self, request: Request) -> Visitor | None:
+        """Raises HTTPException if it is unknown at the moment."""
+        try:
+            return await self._logins.visitor(self._cookie(request))
+        except LoginUnchecked as error:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+
+    def _cookie(self, request: Request) -> str:
+        return request.cookies.get(self._safety.cookie, "")
 
     def _page(self, template: str, visitor: Visitor | None, status: int = 200, **shown: Any) -> Response:
         said = ""
@@ -170,22 +166,19 @@ class Application:
 
     async def _login(self, request: Request) -> Response:
         self._admit(request)
-        if not self._authenticator.required:
+        if not self._logins.required:
             return _redirect("/")
         if request.method != "POST":
             return self._page("login", None, next=_local(request.query_params.get("next", "/")), problem="")
         form = await _form(request)
         after, user = _local(form.get("next", "/")), form.get("user", "")
-        peer = request.client.host if request.client is not None else ""
+        peer = self._logins.peer(request.client, request.headers.getlist("x-forwarded-for"))
         try:
-            login = await self._authenticator.check(Login(user, form.get("password", ""), HTTP), peer)
+            cookie = await self._logins.enter(user, form.get("password", ""), peer)
         except FreshgateError as error:
-            self._audit.login(user, peer, error)
             return self._page("login", None, status=HTTPStatus.UNAUTHORIZED, next=after, problem=str(error))
-        self._audit.login(login.user, peer, None)
         # What the browser had before is worth nothing: nobody can have prepared it.
-        self._visitors.leave(request.cookies.get(self._safety.cookie, ""))
-        cookie = self._visitors.enter(Principal(login.user, login.groups), login.until)
+        self._logins.leave(self._cookie(request))
         response = _redirect(after)
         response.set_cookie(
             self._safety.cookie, cookie, path="/", secure=self._safety.secure, httponly=True, samesite="strict"
@@ -194,9 +187,9 @@ class Application:
 
     async def _logout(self, request: Request) -> Response:
         self._admit(request)
-        visitor, form = self._visitor(request), await _form(request)
+        visitor, form = await self._visitor(request), await _form(request)
         if visitor is not None and visitor.sent(form.get("token", "")):
-            self._visitors.leave(request.cookies.get(self._safety.cookie, ""))
+            self._logins.leave(self._cookie(request))
         response = _redirect("/login")
         response.delete_cookie(self._safety.cookie, secure=self._safety.secure, httponly=True, samesite="strict")
         return response
@@ -205,7 +198,7 @@ class Application:
 
     async def _act(self, request: Request) -> Response:
         self._admit(request)
-        visitor, form = self._visitor(request), await _form(request)
+        visitor, form = await self._visitor(request), await _form(request)
         if visitor is None or visitor is NOBODY:
             raise HTTPException(HTTPStatus.FORBIDDEN, "Log in first.")
         if not visitor.sent(form.get("token", "")):

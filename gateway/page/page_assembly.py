@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gateway.config import PagePort
-from gateway.login.authenticator import Authenticator
 from gateway.page.actions import Actions
 from gateway.page.application import Application
+from gateway.page.page_logins import PageLogins
 from gateway.page.page_server import PageServer
 from gateway.page.page_sources import PageSources, Safety
 from gateway.page.screens import Screens
@@ -19,7 +19,7 @@ def page_server(
     place: PagePort,
     sources: PageSources,
     upkeep: Upkeep,
-    authenticator: Authenticator,
+    logins: PageLogins,
     audit: Audit,
     safety: Safety,
     certificate: Certificate | None,
@@ -27,5 +27,5 @@ def page_server(
     """`certificate`: None without TLS."""
     screens = Screens(sources, Surveyor(sources.catalog, sources.jobs))
     actions = Actions(sources.catalog, upkeep, audit)
-    application = Application(screens, actions, authenticator, audit, safety)
+    application = Application(screens, actions, logins, safety)
     return PageServer(place.host, place.port, application.asgi(), certificate)

@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 
 from gateway.access_list import Principal
+from gateway.wire.sasl import Login
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 VISITORS_MAX = 1_000
 """Those who were seen last stay."""
 COOKIE_BYTES = 32
+ANYBODY = Principal("")
 
 
 @dataclass(slots=True)
 class Visitor:
     """One browser. Times are seconds of `time.monotonic`."""
 
-    who: Principal
+    login: Login
     until: float
     """When the login ends."""
     seen: float
+    standing: Hashable = None
+    """What was true of the user at the login, and must stay so; None: nothing."""
+    who: Principal = ANYBODY
+    """The user, with the groups that counted at the last request."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(COOKIE_BYTES))
     """What the forms of this visitor contain: other sites do not know it."""
     said: str = ""
@@ -47,10 +52,12 @@ class Visitors:
         self._clock = clock
         self._known: dict[bytes, Visitor] = {}
 
-    def enter(self, who: Principal, until: float = math.inf) -> str:
-        """Begins a visit of a user whose login ends at `until`; returns its cookie, which nobody can guess."""
+    def enter(self, login: Login, standing: Hashable = None) -> str:
+        """Begins a visit; returns its cookie, which nobody can guess."""
         now, cookie = self._clock(), secrets.token_urlsafe(COOKIE_BYTES)
-        self._known[_digest(cookie)] = Visitor(who, min(until, now + LONGEST_SECONDS), now)
+        self._known[_digest(cookie)] = Visitor(
+            replace(login, password=""), min(login.until, now + LONGEST_SECONDS), now, standing
+        )
         while len(self._known) > VISITORS_MAX:
             del self._known[next(iter(self._known))]
         return cookie

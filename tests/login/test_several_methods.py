@@ -37,7 +37,7 @@ class Method:
             raise WrongLogin("wrong password")
         return frozenset({self.name})
 
-    def version(self) -> None:
+    def version(self, _: str) -> None:
         return None
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from gateway.access_list import Principal
 from gateway.page.visitors import IDLE_SECONDS, LONGEST_SECONDS, VISITORS_MAX, Visitors
+from gateway.wire.http_connection import HTTP
+from gateway.wire.sasl import Login
 
-ADA = Principal("ada")
+ADA = Login("ada", "", HTTP)
 
 
 class Clock:
@@ -37,7 +39,7 @@ def test_a_visit_ends_when_nobody_comes_back() -> None:
 def test_a_visit_ends_with_its_login_and_after_the_longest_time(until: float, ends: float) -> None:
     clock = Clock()
     visitors = Visitors(clock)
-    cookie = visitors.enter(ADA, until)
+    cookie = visitors.enter(replace(ADA, until=until))
     while clock.now + IDLE_SECONDS / 2 < ends:
         clock.now += IDLE_SECONDS / 2
         assert visitors.find(cookie) is not None
