@@ -55,6 +55,7 @@ ALLOWED = {
     # It starts and ends whole gateways without knowing their parts.
     "gateway.discovery": set[str](),
     "gateway.gateways": {"gateway.mv", "gateway.proxy", "gateway.wire"},
+    "gateway.memory": {"sql", "gateway.mv", "gateway.wire"},
     "gateway.spark": {"sql", "gateway.mv", "gateway.sealed_transport", "gateway.wire", "gateway.spark_home"},
     # It reads counters that the other layers keep; these do not know it.
     "gateway.monitoring": {"sql", "gateway.mv", "gateway.service", "gateway.proxy"},
@@ -81,6 +82,7 @@ ROOMS = {
             "spark_settings",
             "wildcards",
             "query",
+            "memory",
             "redaction",
             "statement",
             "scan",

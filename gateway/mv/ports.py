@@ -8,12 +8,13 @@ Tests: `test_simulated_spark`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
+from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.names import Namespace, TableName
 from sql.proof.plan import Plan
 
@@ -56,6 +57,18 @@ class SqlSession(Protocol):
 
     def spoil(self) -> None:
         """Marks the session as changed, so that it is not lent again."""
+        ...
+
+
+class RowPages(Protocol):
+    """A session at Spark whose results may be larger than memory."""
+
+    def pages(self, sql: str, rows: int) -> AsyncIterator[bytes]:
+        """Runs a query, and yields the pages of its result as Spark has sent them: FetchResults replies with at most
+        `rows` rows. The next one is fetched when the previous one has been taken.
+
+        Closing the iterator early cancels the query. Raises what `SqlSession.run` raises.
+        """
         ...
 
 
@@ -229,4 +242,61 @@ class Metastore(Protocol):
 
     async def run(self, sql: str) -> Rows:
         """Runs one statement in a service session."""
+        ...
+
+
+class MemoryUnavailable(Exception):
+    """A query has no answer from memory, for whatever reason: Spark can answer it."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        """`reason`: one of few words, for counters: busy, time, rows, bytes, memory, lost, failed, ... `detail`: what
+        the engine said."""
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A table in memory."""
+
+    columns: tuple[MemoryColumn, ...]
+    rows: int
+    bytes: int
+    """How much memory it takes, about."""
+    facts: Mapping[str, ColumnFacts]
+    """By the names of all columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAnswer:
+    """The rows of an answer from memory."""
+
+    pages: tuple[bytes, ...]
+    """FetchResults replies with exactly the bytes of Spark's, except for the number of the call; at least one, which
+    may have no rows."""
+    rows: int
+
+
+class RowEngine(Protocol):
+    """Keeps tables in memory, and answers queries of them. Every method raises MemoryUnavailable."""
+
+    async def load(
+        self, table: str, columns: Sequence[MemoryColumn], parts: AsyncIterator[bytes], *, add: bool = False
+    ) -> LoadedTable:
+        """Replaces a table, or adds rows to it. Readers see all of the rows or none.
+
+        `parts` are the pages of the text that `sql.memory.loading` makes for these columns (RowPages). What the table
+        was before stays if this raises, also what `parts` raises.
+        """
+        ...
+
+    async def drop(self, table: str) -> None:
+        """Does nothing if there is no such table."""
+        ...
+
+    async def run(
+        self, text: str, columns: Sequence[MemoryColumn], rows_max: int, bytes_max: int, seconds: float
+    ) -> MemoryAnswer:
+        """Answers a query in the engine's SQL. `columns` have the types that Spark would give its columns."""
         ...
