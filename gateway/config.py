@@ -756,6 +756,32 @@ class ResultCache:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewsInMemory:
+    """Views whose rows are held in memory (IN MEMORY); docs/how-to/memory.md. They need freshgate[memory]."""
+
+    bytes: int = _setting(
+        512 << 20,
+        "Memory of all views together, in a process of its own that starts with the first such view. The views that "
+        "were not read for the longest time make room for others. 0: no view is held in memory.",
+        _none_or_at_least(16 << 20),
+    )
+    view_bytes: int = _setting(
+        64 << 20, "Most bytes of one view in memory. A larger one is read from Spark.", _at_least(1 << 20)
+    )
+    view_rows: int = _setting(2_000_000, "Most rows of one view in memory.", _at_least(1))
+    reads_per_day: int = _setting(
+        0,
+        "A view that was read at least so often within 24 hours is held in memory without being asked for, unless it "
+        "says NOT IN MEMORY. 0: only views with IN MEMORY are.",
+        _at_least(0),
+    )
+    threads: int = _setting(2, "Processor cores that one query of views in memory may use.", _between(1, 256))
+    query_seconds: float = _setting(
+        10.0, "Time after which a query in memory is given up, and Spark answers it.", _at_least(0.1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """Log and audit."""
 
@@ -932,6 +958,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     rewrite: Rewrite = field(default_factory=Rewrite)
     result_cache: ResultCache = field(default_factory=ResultCache)
+    memory: ViewsInMemory = field(default_factory=ViewsInMemory)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
     notify: Notify = field(default_factory=Notify)

@@ -90,7 +90,9 @@ def _set(grammar: Grammar) -> Change:
         return _known_properties(grammar, place, property_list.unbracketed(grammar))
     grammar.accept("OPTIONS")
     if not grammar.sees("("):
-        raise grammar.problem("(properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE or GRACE PERIOD after SET")
+        raise grammar.problem(
+            "(properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE, GRACE PERIOD or IN MEMORY after SET"
+        )
     return _known_properties(grammar, place, property_list.pairs(grammar, free=False, bare=True))
 
 
@@ -107,6 +109,8 @@ def _known_properties(grammar: Grammar, place: int, pairs: tuple[tuple[str, str]
 
 
 def _unset(grammar: Grammar) -> UnsetProperties:
+    if grammar.accept("IN", "MEMORY"):
+        return UnsetProperties((view_properties.IN_MEMORY,), if_exists=True)
     grammar.accept_any("TBLPROPERTIES", "PROPERTIES")
     if_exists = grammar.accept("IF", "EXISTS")
     return UnsetProperties(property_list.keys(grammar), if_exists)

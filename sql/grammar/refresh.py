@@ -12,7 +12,7 @@ from datetime import datetime
 
 from sql.grammar import intervals
 from sql.grammar.cursor import Grammar, listed
-from sql.grammar.view_properties import REWRITE
+from sql.grammar.view_properties import IN_MEMORY, REWRITE
 from sql.statement import Method, Refreshing, Schedule, Trigger, WhenStale
 
 METHODS = {
@@ -188,6 +188,8 @@ PROPERTY_CLAUSES: dict[tuple[str, ...], Callable[[Grammar], tuple[str, str]]] = 
     ("ENABLE", "QUERY", "REWRITE"): lambda _: (REWRITE, "true"),
     ("DISABLE", "REWRITE"): lambda _: (REWRITE, "false"),
     ("DISABLE", "QUERY", "REWRITE"): lambda _: (REWRITE, "false"),
+    ("IN", "MEMORY"): lambda _: (IN_MEMORY, "true"),
+    ("NOT", "IN", "MEMORY"): lambda _: (IN_MEMORY, "false"),
 }
 """Clauses that set a property, by their first words."""
 

@@ -23,6 +23,7 @@ OWN_PREFIX = "freshgate."
 """The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
 REWRITE = "use_for_rewrite"
 CONSISTENCY = "rewrite_consistency"
+IN_MEMORY = "in_memory"
 FLOAT_SUMS = "incremental_float_sums"
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
@@ -87,6 +88,7 @@ _MEANING: Mapping[str, _Property] = {
     FLOAT_SUMS: _BOOLEAN,
     REWRITE: _BOOLEAN,
     CONSISTENCY: _one_of(*Consistency),
+    IN_MEMORY: _BOOLEAN,
     "probe_interval": _SECONDS,
     "max_staleness": _Property(
         "an interval of fixed length, such as INTERVAL '30' MINUTE",
@@ -102,7 +104,7 @@ _KEPT: Mapping[str, _Property] = {
     **dict.fromkeys(("rewriting.time.window", "tablespace", "fillfactor", "parallel_workers"), _TEXT),
     **dict.fromkeys(("format_version", "sorted_by", "storage_schema", "data_location", "object_store_layout"), _TEXT),
     **dict.fromkeys(("replication_num", "replication_allocation", "min_load_replica_num", "colocate_with"), _TEXT),
-    **dict.fromkeys(("light_schema_change", "enable_duplicate_without_keys_by_default", "in_memory"), _TEXT),
+    **dict.fromkeys(("light_schema_change", "enable_duplicate_without_keys_by_default"), _TEXT),
     **dict.fromkeys(("disable_auto_compaction", "enable_single_replica_compaction", "binlog.enable"), _TEXT),
     **dict.fromkeys(("ivm_use_full_keys", "ivm_partition_window_limit", "resource_group", "partition_ttl"), _TEXT),
     **dict.fromkeys(("partition_ttl_number", "partition_refresh_number", "partition_refresh_strategy"), _TEXT),
@@ -291,6 +293,11 @@ def merges_float_sums(properties: Mapping[str, str]) -> bool:
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:
     """Whether the view may answer queries that do not name it (ENABLE QUERY REWRITE)."""
     return properties.get(REWRITE, "false").lower() == "true"
+
+
+def in_memory(properties: Mapping[str, str]) -> bool | None:
+    """Whether the rows are to be held in memory (IN MEMORY); None: only if the view is read often."""
+    return {"true": True, "false": False}.get(properties.get(IN_MEMORY, "").lower())
 
 
 def consistency(properties: Mapping[str, str]) -> Consistency | None:

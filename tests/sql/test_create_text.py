@@ -65,6 +65,7 @@ known = st.fixed_dictionaries(
         "grace_period": st.sampled_from(["0", "10", "0.5"]),
         "when_stale": st.sampled_from(["REFRESH", "SERVE", "INLINE", "FAIL"]),
         "use_for_rewrite": st.sampled_from(["true", "false"]),
+        "in_memory": st.sampled_from(["true", "false"]),
         "max_staleness": st.just('INTERVAL "4:0:0" HOUR TO SECOND'),
         "session.spark.sql.ansi.enabled": texts,
     },

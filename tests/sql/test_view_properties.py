@@ -28,6 +28,7 @@ def fault(name: str, value: str, *, free: bool) -> str:
         ("grace_period", "1.5", "1.5"),
         ("when_stale", "inline", "INLINE"),
         ("use_for_rewrite", "FALSE", "false"),
+        ("in_memory", "TRUE", "true"),
         ("incremental_float_sums", "False", "false"),
         ("partition_sync_time_unit", "month", "MONTH"),
         ("refresh_partition_num", "-1", "-1"),
@@ -55,6 +56,7 @@ def test_a_valid_value_is_normalized(free: bool, name: str, value: str, kept: st
         ("probe_interval", "often"),
         ("when_stale", "SHRUG"),
         ("use_for_rewrite", "1"),
+        ("in_memory", "always"),
         ("incremental_float_sums", "no"),
         ("refresh_partition_num", "two"),
         ("partition_sync_limit", "0"),
@@ -202,6 +204,8 @@ def test_boolean_properties_have_defaults() -> None:
     assert view_properties.merges_float_sums({"incremental_float_sums": "true"})
     assert not view_properties.merges_float_sums({"incremental_float_sums": "FALSE"})
     assert view_properties.rewrite_enabled({"use_for_rewrite": "TRUE"})
+    found = [view_properties.in_memory({"in_memory": each}) for each in ("TRUE", "false", "of old")]
+    assert [*found, view_properties.in_memory({})] == [True, False, None, None]
     assert not view_properties.rewrite_enabled({})
 
 

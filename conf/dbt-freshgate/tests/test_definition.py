@@ -105,8 +105,9 @@ class TestClauses:
         assert not any(each.startswith("location") for each in definition().clauses([]).split("\n"))
 
     def test_booleans_and_numbers_are_properties(self) -> None:
-        given = definition(tblproperties={"a": True, "b": 2}, enable_rewrite=False, grace_period=30)
-        assert given.properties == {"a": "true", "b": "2", "use_for_rewrite": "false", "grace_period": "30"}
+        given = definition(tblproperties={"a": True, "b": 2}, enable_rewrite=False, in_memory=True, grace_period=30)
+        clauses = {"use_for_rewrite": "false", "in_memory": "true", "grace_period": "30"}
+        assert given.properties == {"a": "true", "b": "2", **clauses}
 
 
 class TestChanges:

@@ -98,6 +98,7 @@ EVERY_SETTING: dict[str, object] = {
     "when_stale": "inline",
     "grace_period": 90,
     "enable_rewrite": True,
+    "in_memory": True,
     "tblproperties": {"team's": "a \\ b", "workload_group": "etl"},
     "persist_docs": {"relation": True, "columns": True},
 }
@@ -148,6 +149,7 @@ class TestSettings:
             "when_stale": "INLINE",
             "grace_period": "90",
             "use_for_rewrite": "true",
+            "in_memory": "true",
         }
         log = run()
         assert "Applying ALTER to" not in log

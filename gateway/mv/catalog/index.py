@@ -25,6 +25,7 @@ from gateway.mv.freshness.pending import EndangeredViews, PendingWrites
 from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
 from gateway.mv.model.read_counts import ReadCounts
+from gateway.mv.model.residence import Residences
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
 from sql.statement import Security
@@ -67,6 +68,7 @@ class Catalog:
         self.storage_database = storage_database
         self.writes = PendingWrites(self._entries, self.dependents, self.reads, self.news, now_ms)
         self.endangered = EndangeredViews()
+        self.residences = Residences()
 
     # --- reading -----------------------------------------------------------------------------------
 

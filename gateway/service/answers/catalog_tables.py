@@ -19,6 +19,7 @@ from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
+from gateway.mv.model.residence import Residence
 from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Progress
@@ -280,7 +281,22 @@ class CatalogTables:
             view.security.value,
             self._rights.may_refresh(who, view),
             ", ".join(map(str, sorted(view.refreshers))) if self._rights.is_owner(who, view) else None,
+            *_memory(self._catalog.residences.of(view)),
         )
+
+
+def _memory(residence: Residence | None) -> tuple[Value, ...]:
+    """The columns that tell whether the view is in memory."""
+    if residence is None:
+        return (None,) * 6
+    return (
+        residence.held.value,
+        residence.asked.value,
+        residence.why or None,
+        residence.rows,
+        residence.bytes,
+        moment_text(residence.since) if residence.since is not None else None,
+    )
 
 
 def _damaged(damage: Damage) -> tuple[Value, ...]:
@@ -513,6 +529,10 @@ MATERIALIZED_VIEWS = (
     ("security", "STRING"),
     ("may_refresh", "BOOLEAN"),
     ("refresh_granted_to", "STRING"),
+    *strings("memory", "memory_asked_by", "memory_reason"),
+    ("memory_rows", "BIGINT"),
+    ("memory_bytes", "BIGINT"),
+    ("memory_since", "TIMESTAMP"),
 )
 ABOUT = (
     ("storage_database", "STRING"),

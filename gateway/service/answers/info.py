@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.errors import without_cause
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.residence import Held, Residence
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
 from gateway.mv.refresh.planner import plan_publish
 from gateway.mv.refresh.proposal import RefreshProposal, StandingPartition
@@ -39,6 +40,7 @@ SHOW_COLUMNS = (
     ResultColumn("mode", comment="What starts a refresh, and for how long the rows count as valid, in Hive's words"),
     ResultColumn("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
     ResultColumn("security", comment="By whose rights its rows are shown: DEFINER or INVOKER"),
+    ResultColumn("memory", comment="LOADED, LOADING, WAITING or NOT_LOADED if its rows are to be in memory"),
 )
 PARTITION_COLUMNS = (
     ResultColumn("PartitionId", Type.BIGINT),
@@ -80,7 +82,7 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         if database in {None, view.name.database} and matches(view.name.table)
     ]
     rows += [
-        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem, None)
+        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem, None, None)
         for damage in catalog.damaged.values()
         if database in {None, damage.name.database} and matches(damage.name.table)
     ]
@@ -93,6 +95,7 @@ def listed(rows: Iterable[tuple[str | int | datetime | None, ...]]) -> Result:
 
 
 def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | datetime | None, ...]:
+    residence = catalog.residences.of(view)
     return (
         view.name.database,
         view.name.table,
@@ -103,6 +106,7 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         _mode(view),
         view.comment,
         view.security.value,
+        residence.held.value if residence else None,
     )
 
 
@@ -240,6 +244,7 @@ def describe_extended(
         "Security": view.security.value,
         "Refreshed As": view.refreshed_as or None,
         "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        "In Memory": _memory(catalog.residences.of(view)),
         **_layout(view.clauses),
         "Storage Table": str(view.storage),
     }
@@ -255,6 +260,15 @@ def _last_task(task: Task | None, *, told: bool) -> str | None:
     seconds = (task.finished_at - task.created_at) / 1000
     error = task.error if told else without_cause(task.error)
     return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (error and f": {error}")
+
+
+def _memory(residence: Residence | None) -> str:
+    if residence is None:
+        return "No"
+    if residence.held is not Held.LOADED or residence.since is None:
+        return f"{residence.held}: {residence.why}"
+    size = f"{residence.rows} rows, {residence.bytes} bytes"
+    return f"{residence.held}: version {residence.version}, {size}, since {time_text(residence.since)} UTC"
 
 
 def _layout(clauses: CreateClauses) -> dict[str, str | None]:

@@ -109,3 +109,23 @@ SHOW GRANT ROLE night ON MATERIALIZED VIEW mv;
 --> ShowGrants name=mv grantee=GROUP night hive=True
 SHOW GRANTS ON materialized;
 --> Forwarded touches_rows=False
+CREATE MATERIALIZED VIEW mv IN MEMORY AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=in_memory=true
+CREATE MATERIALIZED VIEW mv ENABLE QUERY REWRITE NOT IN MEMORY COMMENT 'x' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' comment='x' properties=use_for_rewrite=true,in_memory=false
+CREATE MATERIALIZED VIEW mv IN MEMORY TBLPROPERTIES ('in_memory' = 'false') AS SELECT 1 AS a;
+--> SyntaxProblem the property in_memory is given twice (line 1, column 54)
+CREATE MATERIALIZED VIEW mv PROPERTIES ('in_memory' = 'FALSE') AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=in_memory=false
+CREATE MATERIALIZED VIEW mv IN STORAGE AS SELECT 1 AS a;
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found IN (line 1, column 29)
+ALTER MATERIALIZED VIEW db.mv SET IN MEMORY;
+--> AlterMaterializedView name=db.mv change=SetProperties properties=in_memory=true
+ALTER MATERIALIZED VIEW mv NOT IN MEMORY;
+--> AlterMaterializedView name=mv change=SetProperties properties=in_memory=false
+ALTER MATERIALIZED VIEW mv SET NOT IN MEMORY;
+--> AlterMaterializedView name=mv change=SetProperties properties=in_memory=false
+ALTER MATERIALIZED VIEW mv UNSET IN MEMORY;
+--> AlterMaterializedView name=mv change=UnsetProperties keys=in_memory if_exists=True
+ALTER MATERIALIZED VIEW mv UNSET IN STORAGE;
+--> SyntaxProblem expected (, found IN (line 1, column 34)

@@ -329,6 +329,8 @@ def _properties(config: Settings) -> dict[str, str]:
         given["grace_period"] = _value(grace)
     if (rewrite := config.get("enable_rewrite")) is not None:
         given["use_for_rewrite"] = _value(rewrite)
+    if (memory := config.get("in_memory")) is not None:
+        given["in_memory"] = _value(memory)
     return given
 
 

@@ -31,6 +31,7 @@ class FreshgateConfig(SparkConfig):
     when_stale: str | None = None
     grace_period: int | float | str | None = None
     enable_rewrite: bool | None = None
+    in_memory: bool | None = None
     cluster_by: list[str] | str | None = None
     sorted_by: list[str] | str | None = None
 
