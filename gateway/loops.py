@@ -32,11 +32,27 @@ class Turn:
     def __init__(self) -> None:
         self._began = time.monotonic()
 
-    async def pause(self) -> None:
-        """Returns at once, or, if the work has used its time, after the event loop has run other work."""
-        if time.monotonic() - self._began > TURN_SECONDS:
+    async def pause(self) -> bool:
+        """Returns at once, or, if the work has used its time, after the event loop has run other work. Returns whether
+        it has."""
+        if time.monotonic() - self._began <= TURN_SECONDS:
+            return False
+        await asyncio.sleep(0)
+        self._began = time.monotonic()
+        return True
+
+
+class Turnstile:
+    """Lets several pass one after the other, each in a turn of the event loop of its own: those that wait for the same
+    thing would otherwise all go on in one turn."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def enter(self) -> None:
+        """Returns in a turn in which nobody else passes: the caller may work for some milliseconds."""
+        async with self._lock:
             await asyncio.sleep(0)
-            self._began = time.monotonic()
 
 
 async def in_thread(size: int, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

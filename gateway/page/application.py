@@ -67,6 +67,9 @@ class Application:
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         hashed = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in self._static.items()}
         self._templates.globals.update(static=lambda name: f"/static/{hashed[name]}/{name}", link=wording.link)
+        for name in self._templates.list_templates():
+            # The first browser would hold the event loop for the time that this takes.
+            self._templates.get_template(name)
 
     def asgi(self) -> Starlette:
         screens = self._screens

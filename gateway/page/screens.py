@@ -163,7 +163,7 @@ class Screens:
         staleness = self._sources.catalog.staleness(view.id)
         writer = staleness.writer if staleness is not None and administers else None
         tasks = [task for _, task in entry.history.tasks]
-        summary = self._told(self._surveyor.summary(entry), who)
+        summary = self._told(self._surveyor.summary(entry, self._sources.catalog.inquiry()), who)
         return {
             "title": str(name),
             "damage": None,
@@ -198,7 +198,7 @@ class Screens:
         nodes, edges, left_out = drawing.around(middle, below, above)
         return {
             "title": f"Lineage of {name}",
-            "view": self._told(self._surveyor.summary(entry), who),
+            "view": self._told(self._surveyor.summary(entry, self._sources.catalog.inquiry()), who),
             "graph": drawing.graph(nodes, edges, left_out),
             "below": [node for node in nodes if node.rank < 0],
             "above": [node for node in nodes if node.rank > 0],

@@ -1,19 +1,21 @@
 """What the page shows of all views: a picture of the catalog, made at most once a second, when a browser asks for it.
 
-Tests: `test_browser_page`.
+Tests: `test_survey`, `test_browser_page`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.loops import Turn
+from gateway.loops import Turn, Turnstile
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.promises import is_late
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
@@ -76,18 +78,12 @@ class ViewSummary:
 @dataclass(frozen=True, slots=True)
 class Survey:
     views: tuple[ViewSummary, ...] = ()
+    """By name."""
+    troubles: tuple[tuple[ViewSummary, Trouble], ...] = ()
+    """The worst first, and the oldest first among equals."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Views by freshness."""
     taken: float = float("-inf")
-
-    @property
-    def troubles(self) -> list[tuple[ViewSummary, Trouble]]:
-        """The worst first, and the oldest first among equals."""
-        found = [(view, trouble) for view in self.views for trouble in view.troubles]
-        return sorted(found, key=lambda each: (SEVERITIES.index(each[1].kind), each[1].since, str(each[0].name)))
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Views by freshness."""
-        return Counter(view.freshness for view in self.views)
 
 
 class Surveyor:
@@ -103,28 +99,50 @@ class Surveyor:
         self._now_ms = now_ms
         self._clock = clock
         self._last = Survey()
+        self._making: asyncio.Task[Survey] | None = None
+        self._turnstile = Turnstile()
 
     async def survey(self) -> Survey:
-        """The last picture, or a new one. Lets other work run in between."""
-        if self._clock() - self._last.taken < PICTURE_SECONDS:
-            return self._last
-        turn, found, began = Turn(), list[ViewSummary](), self._clock()
+        """The last picture, or a new one, for which all who ask meanwhile wait. Lets other work run in between, and
+        returns to each of them in a turn of its own, because each makes a page of it."""
+        survey = self._last
+        if self._clock() - survey.taken >= PICTURE_SECONDS:
+            if self._making is None:
+                self._making = asyncio.create_task(self._make(), name="picture for the page")
+                self._making.add_done_callback(self._made)
+            # A browser that goes takes the picture from nobody else.
+            survey = await asyncio.shield(self._making)
+        await self._turnstile.enter()
+        return survey
+
+    def _made(self, _: object) -> None:
+        self._making = None
+
+    async def _make(self) -> Survey:
+        turn, found, began, inquiry = Turn(), list[ViewSummary](), self._clock(), self._catalog.inquiry()
         for view in self._catalog.views():
             if (entry := self._catalog.find(view.id)) is not None:
-                found.append(self.summary(entry))
-            await turn.pause()
+                found.append(self.summary(entry, inquiry))
+            if await turn.pause():
+                inquiry = self._catalog.inquiry()
         found += map(_damaged, self._catalog.damaged.values())
-        self._last = Survey(tuple(sorted(found, key=lambda view: view.name)), began)
+        found.sort(key=lambda view: (view.name.database, view.name.table))
+        await turn.pause()
+        troubles = [(view, trouble) for view in found for trouble in view.troubles]
+        troubles.sort(key=lambda each: (SEVERITIES.index(each[1].kind), each[1].since))
+        await turn.pause()
+        self._last = Survey(tuple(found), tuple(troubles), Counter(view.freshness for view in found), began)
         return self._last
 
-    def summary(self, entry: Entry) -> ViewSummary:
+    def summary(self, entry: Entry, inquiry: Inquiry) -> ViewSummary:
+        """`inquiry`: of this moment."""
         view, history, now = entry.view, entry.history, self._now_ms()
-        staleness, last = self._catalog.staleness(view.id), history.last
+        staleness, last = inquiry.staleness(view.id), history.last
         refresh = history.last_refresh
         return ViewSummary(
             view.name,
             view.owner,
-            self._catalog.freshness(view.id).value,
+            self._catalog.freshness(view.id, inquiry).value,
             staleness.reason if staleness else "",
             staleness.since if staleness else 0,
             info.trigger_of(view),
@@ -189,7 +207,8 @@ def _damaged(damage: Damage) -> ViewSummary:
 
 
 def chosen(views: Iterable[ViewSummary], text: str, state: str, order: str) -> list[ViewSummary]:
-    """Those whose name or owner contains a text, of a freshness or with a kind of trouble, in an order."""
+    """Those whose name or owner contains a text, of a freshness or with a kind of trouble, in an order. `views`: by
+    name."""
     wanted = text.lower()
     found = [
         view
@@ -203,7 +222,6 @@ def chosen(views: Iterable[ViewSummary], text: str, state: str, order: str) -> l
 
 
 ORDERS: dict[str, Callable[[ViewSummary], Any]] = {
-    "name": lambda view: view.name,
     "age": lambda view: view.refreshed_at,
     "cost": lambda view: -(view.took_ms or 0),
     "reads": lambda view: -view.reads,

@@ -23,6 +23,7 @@ from benchmarks import (
     haproxy,
     jobs,
     latency,
+    page,
     partitions,
     repeated,
     rewrite_rates,
@@ -63,6 +64,7 @@ MEASURES: Mapping[str, Measure] = {
     "dashboards": dashboards.figures,
     "incremental": row_refreshes.figures,
     "repeated": repeated.figures,
+    "page": page.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
@@ -70,6 +72,7 @@ ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "rewriting": rewriting.figures,
     "rewrite-rates": rewrite_rates.figures,
     "turns": turns.figures,
+    "page-turns": page.turns,
 }
 """Measures that need neither server nor gateway; `rewrite-rates` starts a gateway of its own."""
 

@@ -220,7 +220,7 @@ def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
 def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenStale:
     """What a read of the stale view does: the property, else SERVE if the view has a trigger, else REFRESH."""
     given = properties.get("when_stale", "").upper()
-    if given in list(WhenStale):
+    if given and given in list(WhenStale):
         return WhenStale(given)
     return WhenStale.REFRESH if trigger is None else WhenStale.SERVE
 

@@ -197,13 +197,14 @@ class Catalog:
         """Answers questions about many views at this moment, which ends when anything is awaited."""
         return Inquiry(self._entries, lost=self._fence.lost is not None)
 
-    def freshness(self, view_id: str) -> Freshness:
+    def freshness(self, view_id: str, inquiry: Inquiry | None = None) -> Freshness:
+        """`inquiry`: of this moment, if many views are asked about."""
         entry = self._entries.get(view_id)
         if entry is not None and (entry.doubtful or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
         if entry is not None and entry.changed_rows:
             return Freshness.UNKNOWN if entry.unexamined else Freshness.DAMAGED
-        staleness = self.staleness(view_id)
+        staleness = (inquiry or self.inquiry()).staleness(view_id)
         if staleness is None:
             return Freshness.FRESH
         return Freshness.FRESH_WITHIN_GRACE if self.is_tolerated(view_id, staleness) else Freshness.STALE
