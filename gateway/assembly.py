@@ -51,6 +51,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.jobs.failure_pauses import FailurePauses
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
@@ -670,6 +671,7 @@ class Refreshes:
     tasks: Tasks
     jobs: RefreshJobs
     scheduler: Scheduler
+    pauses: FailurePauses
     refreshers: RefreshersPlans
     rights: ReadersRights
 
@@ -721,7 +723,11 @@ def refreshed_views(
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
     jobs = RefreshJobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
-    return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler, refreshers, rights)
+    pauses = FailurePauses(jobs, tasks, settings.jobs.pause_after_failures)
+    tasks.ended.add(pauses.ended)
+    return Refreshes(
+        surroundings, proposer, log, publication, executor, tasks, jobs, scheduler, pauses, refreshers, rights
+    )
 
 
 def _runs_as_owner(settings: Settings) -> bool:
@@ -1129,6 +1135,7 @@ def monitoring(settings: Settings, page: MetricsPage, lag: LoopLag, readiness: R
 def alarm_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audit) -> Alarm:
     alerts, notify = Alerts(views.catalog), settings.notify
     refreshes.tasks.ended.add(alerts.task_ended)
+    refreshes.pauses.paused.add(alerts.paused)
     audit.differed.add(alerts.differed)
     return Alarm(alerts, Webhook(notify.url, notify.secret) if notify.url else None)
 

@@ -644,6 +644,12 @@ class Jobs:
         "gateway. Each costs Spark a listing of the table's files. 0: only after the start.",
         _at_least(0),
     )
+    pause_after_failures: int = _setting(
+        5,
+        "Failures in a row after which the gateway pauses the job of a view. Refreshes that reads or statements start "
+        "do not count, nor those for which Spark was not reached. 0: never.",
+        _at_least(0),
+    )
 
 
 @dataclass(frozen=True, slots=True)

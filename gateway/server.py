@@ -363,6 +363,7 @@ class Server:
             await self._watch.loop.stop()
         await self._refreshes.scheduler.stop()
         await self._refreshes.tasks.stop_all()
+        await self._refreshes.pauses.stop()
         await self._views.confirmation.stop()
         await self._views.settlement.stop()
         await self._versions.janitor.loop.stop()

@@ -323,7 +323,7 @@ class Site:
         self.tasks = FakeTasks(self.catalog)
         surroundings = Surroundings("pool", self.habits, self.metastore)
         tasks = cast(Tasks, self.tasks)
-        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 4)
+        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 5)
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))

@@ -52,7 +52,7 @@ def view(name: str, **columns: Any) -> dict[str, Any]:
     }
 
 
-NEWEST = ("stale_noticed", "stale_by", "failures_in_a_row", "failing_since")
+NEWEST = ("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because")
 
 
 def task(name: str, **columns: str) -> dict[str, Any]:
@@ -348,6 +348,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
         "stale_by": None,
         "failures_in_a_row": 0,
         "failing_since": None,
+        "paused_because": None,
     }
     gone = found["views"][1]
     assert (gone["freshness"], gone["state"], gone["version"]) == ("DAMAGED", "DAMAGED", None)

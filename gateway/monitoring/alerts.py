@@ -1,5 +1,5 @@
-"""What operators are told at once: refreshes of a view begin to fail, or work again; a view is staler than its clauses
-promise, or no longer; a view has given other rows than its base tables.
+"""What operators are told at once: refreshes of a view begin to fail, or work again, or are paused after failures; a
+view is staler than its clauses promise, or no longer; a view has given other rows than its base tables.
 
 Tests: `test_alerts`.
 """
@@ -18,6 +18,7 @@ from gateway.loops import Loop, Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.promises import is_late
+from gateway.mv.jobs.failure_pauses import way_out
 from gateway.mv.model.view import TaskStatus
 from gateway.mv.subscribers import Subscribers
 from sql.names import TableName
@@ -36,6 +37,8 @@ class AlertKind(StrEnum):
     RECOVERED = "view_recovered"
     LATE = "view_late"
     ON_TIME = "view_on_time"
+    PAUSED = "view_paused"
+    """Its job was paused because of failures."""
     DIFFERED = "rewrite_differed"
 
 
@@ -77,6 +80,12 @@ class Alerts:
             self._tell(AlertKind.FAILING, view.name, task.finished_at, f"A refresh of {view.name} has failed: {error}")
         elif task.status is TaskStatus.SUCCESS and (since := self._failing.pop(view.id, None)) is not None:
             self._tell(AlertKind.RECOVERED, view.name, since, f"A refresh of {view.name} has succeeded again.")
+
+    def paused(self, entry: Entry) -> None:
+        """The job of a view was paused because its refreshes fail."""
+        view = entry.view
+        text = f"The job of {view.name} is paused, because {view.paused_because}. {way_out(view)}"
+        self._tell(AlertKind.PAUSED, view.name, view.job_since, text)
 
     def differed(self, view: TableName, what: str) -> None:
         """An answer from a view was compared with that of the client's own text."""

@@ -17,6 +17,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.freshness.promises import is_late
+from gateway.mv.jobs.failure_pauses import way_out
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
@@ -175,7 +176,9 @@ def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[T
         yield Trouble("UNKNOWN", 0, entry.damage or "it is unknown what the view shows", advice)
     if view.paused:
         advice = f"RESUME MATERIALIZED VIEW JOB ON {view.name} lets them run."
-        yield Trouble("PAUSED", view.job_since, "its refreshes are paused", advice)
+        why = f", because {view.paused_because}" if view.paused_because else ""
+        advice = way_out(view) if why else advice
+        yield Trouble("PAUSED", view.job_since, f"its refreshes are paused{why}", advice)
 
 
 def _way_out(view: MaterializedView, last: Task) -> str:

@@ -46,14 +46,14 @@ VIEW_COLUMNS = (
     *("database_name", "name", "state", "schema_change", "freshness", "stale_because", "stale_since", "version"),
     *("refresh_trigger", "refresh_schedule", "last_refresh_time", "is_refreshing", "last_task_status"),
     *("last_task_error", "job_status", "next_refresh_time"),
-    *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since"),
+    *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"),
 )
 """Without those for rows and bytes, which Spark would have to count."""
 INSTANTS = frozenset({"stale_since", "stale_noticed", "last_refresh_time", "next_refresh_time", "failing_since"})
 NEWER_COLUMNS = (
     frozenset({"job_status"}),
     frozenset({"next_refresh_time"}),
-    frozenset({"stale_noticed", "stale_by", "failures_in_a_row", "failing_since"}),
+    frozenset({"stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"}),
 )
 """Columns that an older gateway lacks, those together that came together."""
 

@@ -55,6 +55,8 @@ class View:
     """Who wrote first since the last refresh, as far as the user may know."""
     failures_in_a_row: int = 0
     failing_since: datetime | None = None
+    paused_because: str | None = None
+    """Why the gateway has paused its refreshes; None if it has not."""
 
     @property
     def title(self) -> str:
@@ -212,6 +214,7 @@ def _view(row: Row, job_status: str | None) -> View:
         stale_by=_text(row, "stale_by"),
         failures_in_a_row=row.get("failures_in_a_row") or 0,
         failing_since=_moment(row.get("failing_since")),
+        paused_because=_text(row, "paused_because"),
     )
 
 
@@ -296,6 +299,7 @@ def _view_json(view: View, now: datetime) -> dict[str, Any]:
         "stale_by": view.stale_by,
         "failures_in_a_row": view.failures_in_a_row,
         "failing_since": _iso(view.failing_since),
+        "paused_because": view.paused_because,
     }
 
 

@@ -209,6 +209,9 @@ def _view_line(view: View, now: datetime) -> StatusLine:
     notes = []
     if view.failures_in_a_row > 1:
         notes.append(f"failing: {view.failures_in_a_row} refreshes in a row, for {_age(view.failing_since, now)}")
+    if view.paused_because:
+        resume = f"mend the cause, then RESUME MATERIALIZED VIEW JOB ON {view.title}"
+        notes.append(f"paused, because {view.paused_because}: {resume}")
     if view.reason:
         notes.append(f"because {view.reason}" + (f", by {view.stale_by}" if view.stale_by else ""))
     if view.last_task_error and view.last_task_status in TROUBLE:

@@ -400,7 +400,7 @@ def test_properties_can_be_set_and_unset(base: Database) -> None:
     assert base.rows("SHOW TBLPROPERTIES m ('a.b')") == [("a.b", "1")]
     assert described(base, "m")["Comment"] == "new"
     (shown,) = rows(base.cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")
-    assert shown[6:] == ("Refresh by schedule (Valid for 3333s)", "new", "DEFINER")
+    assert shown[6:] == ("Refresh by schedule (Valid for 3333s)", "new", "DEFINER", None, "RUNNING")
     info = 'BUILD IMMEDIATE REFRESH COMPLETE ON SCHEDULE EVERY 2 HOUR STARTS "2999-01-01 00:00:00"'
     assert infos(base, "RefreshInfo") == (info,)
     base.run("ALTER MATERIALIZED VIEW m REFRESH AUTO", "COMMENT ON TABLE m IS NULL")

@@ -310,10 +310,11 @@ class Entry:
         if watches_others:
             self._drift, self._compared = self._drift or CHANGED, None
 
-    def pause(self, paused: bool, since: int) -> None:
-        """Pauses or resumes the job, which counts from `since`. Needs the lock."""
+    def pause(self, paused: bool, since: int, because: str = "") -> None:
+        """Pauses or resumes the job, which counts from `since`. `because`: why the gateway pauses it by itself. Needs
+        the lock."""
         self._check_lock()
-        self._view = replace(self._view, paused=paused, job_since=since)
+        self._view = replace(self._view, paused=paused, job_since=since, paused_because=because)
 
     def read_more(self, tables: frozenset[TableName], views: frozenset[str]) -> None:
         """Adds tables and views that the definition reads. Earlier ones also count until a version is published."""

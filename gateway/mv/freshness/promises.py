@@ -11,10 +11,10 @@ LATE_MS = 300_000
 
 
 def promised_ms(view: MaterializedView) -> int:
-    """0 if the clauses promise nothing, or the job is paused. A cron schedule promises nothing here, because its
-    intervals differ."""
+    """0 if the clauses promise nothing, or a user has paused the job. A cron schedule promises nothing here, because
+    its intervals differ."""
     refreshing = view.clauses.refreshing
-    if view.paused:
+    if view.paused and not view.paused_because:
         return 0
     if refreshing.trigger is Trigger.COMMIT:
         return max(LATE_MS, view.grace_ms)

@@ -10,11 +10,13 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from gateway.errors import DefinitionRefused, FreshgateError
+from gateway.loops import Turn
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.jobs.spread import NO_SPREAD, Spread
 from gateway.mv.model import properties as stored
 from gateway.mv.model import schedule
 from gateway.mv.model.schedule import UnknownSchedule
@@ -52,6 +54,7 @@ class RefreshJobs:
         """When each schedule was last served since the start."""
         self._due: dict[str, tuple[Schedule, int, int | None]] = {}
         """The schedule, the time after which its next run was computed, and that run."""
+        self._spread = NO_SPREAD
         self.sooner = asyncio.Event()
         """Set when a job may have to run sooner than expected; whoever waits for it clears it."""
 
@@ -75,6 +78,18 @@ class RefreshJobs:
                 sqlstate="22023",
             ) from error
 
+    async def spread(self) -> None:
+        """The gateway has started: runs that are overdue begin one after another. Lets other work run in between."""
+        turn, overdue = Turn(), 0
+        began = self._now_ms()
+        for view in list(self._catalog.views()):
+            if view.clauses.refreshing.schedule is not None:
+                due = self.next_run(view.id)
+                overdue += due is not None and due <= began
+                await turn.pause()
+        self._spread = Spread.of(began, overdue)
+        self._due.clear()
+
     def next_run(self, view_id: str) -> int | None:
         """When the schedule starts the view's next task (milliseconds since the epoch); in the past if it is due. None
         if the view has no schedule or is paused."""
@@ -90,7 +105,12 @@ class RefreshJobs:
 
     def _next(self, entry: Entry, wanted: Schedule, last: int) -> int | None:
         try:
-            return schedule.next_run(wanted, min(entry.view.created_at, last), last, self._zone)
+            anchor = min(entry.view.created_at, last)
+            due = schedule.next_run(wanted, anchor, last, self._zone)
+            if due is None or not due <= self._spread.began <= self._now_ms():
+                return due
+            following = schedule.next_run(wanted, anchor, self._spread.began, self._zone)
+            return self._spread.start(entry.view.id, following)
         except UnknownSchedule as error:
             # CREATE has accepted it, but a newer time zone database, or another release, may not.
             log.error("The schedule of materialized view %s does not run: %s", entry.view.name, error)
@@ -124,14 +144,15 @@ class RefreshJobs:
         """The view, with its job counting from now on."""
         return replace(view, job_since=self._now_ms())
 
-    async def pause(self, entry: Entry, *, paused: bool) -> None:
-        """Executes PAUSE and RESUME. Runs missed in between are not made up for. Raises what the metastore raises."""
-        await unbroken(self._store(entry, paused))
+    async def pause(self, entry: Entry, *, paused: bool, because: str = "") -> None:
+        """Executes PAUSE and RESUME. Runs missed in between are not made up for. `because`: why the gateway pauses the
+        job by itself. Raises what the metastore raises."""
+        await unbroken(self._store(entry, paused, because))
 
-    async def _store(self, entry: Entry, paused: bool) -> None:
+    async def _store(self, entry: Entry, paused: bool, because: str) -> None:
         async with entry.lock:
             await self._fence.check()
-            view = self.changed(replace(entry.view, paused=paused))
+            view = self.changed(replace(entry.view, paused=paused, paused_because=because))
             try:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             except FreshgateError as error:
@@ -139,7 +160,7 @@ class RefreshJobs:
                 self._settlement.store(entry, error)
                 raise
             # A refresh under way may have changed everything else.
-            entry.pause(view.paused, view.job_since)
+            entry.pause(view.paused, view.job_since, because)
         self.served(entry.view.id)
 
 

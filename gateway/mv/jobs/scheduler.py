@@ -54,6 +54,7 @@ class Scheduler:
         self._now_ms = now_ms
         self._loops = [loops.Loop("schedules", self._keep_schedules), loops.Loop("watch", self._watch)]
         self._revision = -1
+        self._spread = False
         self._not_before, self._what = 0.0, ""
         """From when on observations count for the next watch, and the reason for its tasks."""
 
@@ -70,6 +71,9 @@ class Scheduler:
     # --- schedules ---------------------------------------------------------------------------------
 
     async def _keep_schedules(self) -> None:
+        if not self._spread:
+            await self._jobs.spread()
+            self._spread = True
         pause = self.run_due()
         # What this run has served itself is no reason to wake up.
         self._jobs.sooner.clear()

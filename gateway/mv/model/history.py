@@ -21,6 +21,8 @@ class History:
     tasks: deque[tuple[int, Task]] = field(default_factory=lambda: deque(maxlen=stored.TASKS_MAX))
     unsaved: dict[int, Task] = field(default_factory=dict)
     """Finished tasks that are only in memory. The next change of the view's properties stores them."""
+    excused: set[int] = field(default_factory=set)
+    """The ids of tasks that have failed before Spark was reached. Only in memory."""
 
     @classmethod
     def of_stored(cls, properties: Mapping[str, str], current: int) -> History:
@@ -72,6 +74,11 @@ class History:
         number = self.tasks[-1][0] + 1 if self.tasks else 1
         self.tasks.append((number, task))
         return number
+
+    def excuse(self, number: int) -> None:
+        """Records that a task fails because Spark was not reached."""
+        if (task := self.task(number)) is not None and not task.started_at:
+            self.excused = {task.id, *(each.id for _, each in self.tasks if each.id in self.excused)}
 
     def amend(self, number: int, task: Task) -> None:
         """Replaces the record of a task."""

@@ -139,7 +139,11 @@ def read_creator_settings(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 def write_job(view: MaterializedView) -> dict[str, str]:
     """What PAUSE, RESUME, and ALTER of the trigger change."""
-    return _text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since]))
+    return {
+        **_text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since])),
+        # A property of its own, because earlier releases read two values above. It counts with this time only.
+        **(_text("paused_because", json.dumps([view.job_since, view.paused_because])) if view.paused_because else {}),
+    }
 
 
 def write_move(name: TableName, version: int) -> dict[str, str]:
@@ -386,7 +390,10 @@ def read_view(
                 Grantee(GranteeKind(kind), name) for kind, name in json.loads(_optional(properties, "refreshers", "[]"))
             ),
             refreshed_as=_optional(properties, "refreshed_as", ""),
-            **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
+            **_read_job(
+                json.loads(_optional(properties, "job", '["RUNNING", 0]')),
+                json.loads(_optional(properties, "paused_because", '[0, ""]')),
+            ),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}).") from error
@@ -426,9 +433,12 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
     )
 
 
-def _read_job(record: list[Any]) -> dict[str, Any]:
+def _read_job(record: list[Any], because: list[Any]) -> dict[str, Any]:
     status, since = record
-    return {"paused": status == "PAUSED", "job_since": int(since)}
+    paused, (changed, reason) = status == "PAUSED", because
+    # A reason with another time is of an earlier pause.
+    known = paused and changed == since
+    return {"paused": paused, "job_since": int(since), "paused_because": str(reason) if known else ""}
 
 
 def _read_followed(record: dict[str, Any] | None) -> FollowedTable | None:

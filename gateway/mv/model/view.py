@@ -365,6 +365,8 @@ class MaterializedView:
     """Whether its job is paused: neither the schedule nor changed base tables refresh the view."""
     job_since: int = 0
     """When the job last changed, in milliseconds since the epoch. Runs missed before are not made up for."""
+    paused_because: str = ""
+    """Why the gateway has paused the job by itself; empty if a user has, or nobody."""
     refreshers: frozenset[Grantee] = frozenset()
     """Who may refresh it besides its owner, by GRANT."""
     settings: Mapping[str, str] | None = None

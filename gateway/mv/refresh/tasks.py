@@ -47,6 +47,8 @@ LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44
 DISTURBED = "40001"
 """Something else changed the view, or left it doubtful, during the refresh."""
 LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
+UNREACHED = frozenset({"08", "57"})
+"""Classes of SQLSTATEs of a Spark that cannot be reached, and of a gateway that stops."""
 COMPACTED_FROM = 16
 """From how many versions on, shown together, the rows are copied into one as soon as nothing else is to be done."""
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
@@ -457,6 +459,8 @@ class Tasks:
                 self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
             if not may_pass(error) and error.sqlstate != DISTURBED:
                 self._remember(run)
+            if error.sqlstate[:2] in UNREACHED:
+                entry.history.excuse(run.number)
             self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
             log.warning("%s", error)
             run.done.set_exception(error)

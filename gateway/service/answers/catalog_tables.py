@@ -282,6 +282,7 @@ class CatalogTables:
             self._rights.may_refresh(who, view),
             ", ".join(map(str, sorted(view.refreshers))) if self._rights.is_owner(who, view) else None,
             *_memory(self._catalog.residences.of(view)),
+            view.paused_because or None,
         )
 
 
@@ -533,6 +534,7 @@ MATERIALIZED_VIEWS = (
     ("memory_rows", "BIGINT"),
     ("memory_bytes", "BIGINT"),
     ("memory_since", "TIMESTAMP"),
+    ("paused_because", "STRING"),
 )
 ABOUT = (
     ("storage_database", "STRING"),

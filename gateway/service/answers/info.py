@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.errors import without_cause
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.jobs.failure_pauses import way_out
 from gateway.mv.model.residence import Held, Residence
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
 from gateway.mv.refresh.planner import plan_publish
@@ -41,6 +42,7 @@ SHOW_COLUMNS = (
     ResultColumn("comment", comment="Comment of the materialized view; of a damaged one, what is wrong"),
     ResultColumn("security", comment="By whose rights its rows are shown: DEFINER or INVOKER"),
     ResultColumn("memory", comment="LOADED, LOADING, WAITING or NOT_LOADED if its rows are to be in memory"),
+    ResultColumn("job", comment="RUNNING or PAUSED: whether the gateway refreshes it by itself, and if not, why"),
 )
 PARTITION_COLUMNS = (
     ResultColumn("PartitionId", Type.BIGINT),
@@ -82,7 +84,19 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         if database in {None, view.name.database} and matches(view.name.table)
     ]
     rows += [
-        (damage.name.database, damage.name.table, "DAMAGED", None, None, damage.owner, None, damage.problem, None, None)
+        (
+            damage.name.database,
+            damage.name.table,
+            "DAMAGED",
+            None,
+            None,
+            damage.owner,
+            None,
+            damage.problem,
+            None,
+            None,
+            None,
+        )
         for damage in catalog.damaged.values()
         if database in {None, damage.name.database} and matches(damage.name.table)
     ]
@@ -107,7 +121,15 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         view.comment,
         view.security.value,
         residence.held.value if residence else None,
+        job(view),
     )
+
+
+def job(view: MaterializedView) -> str:
+    """Whether the view's job is paused, why, and what to do."""
+    if not view.paused:
+        return "RUNNING"
+    return f"PAUSED: {view.paused_because}. {way_out(view)}" if view.paused_because else "PAUSED"
 
 
 def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], writing: int | None) -> Result:
@@ -238,6 +260,7 @@ def describe_extended(
         "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
         "Last Task": _last_task(catalog.entry(view.id).history.last, told=told),
         "Refresh": create_text.refresh_info(view.clauses, trigger_of(view)),
+        "Job": job(view),
         "When Stale": view.when_stale.value,
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
         "Base Tables": ", ".join(base_names(catalog, view)),
