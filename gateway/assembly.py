@@ -121,6 +121,7 @@ from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.answers.activity_tables import ActivityTables
+from gateway.service.answers.attention import Attention
 from gateway.service.answers.catalog_tables import About, CatalogTables
 from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
@@ -895,6 +896,7 @@ def catalog_rows(
         ),
         members=views.members,
         activity=ActivityTables(views.catalog, audit.recent, rights),
+        attention=Attention(views.catalog, rights),
     )
 
 

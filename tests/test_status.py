@@ -16,7 +16,7 @@ from TCLIService import ttypes
 from gateway import __main__ as freshgate
 from gateway.config import Address
 from gateway.status import text
-from gateway.status.client import BadUrl, Client, StatusFailed, Target
+from gateway.status.client import STATEMENTS_MAX, BadUrl, Client, StatusFailed, Target
 from gateway.status.model import Status, json_of, status_of
 from gateway.status.text import Style
 
@@ -120,10 +120,36 @@ WAITING = task(
     triggeredby="freshgate",
     reason="",
 )
+WRONG = [
+    {
+        "place": 1,
+        "what": "DAMAGED",
+        "database_name": "nyc",
+        "name": "gone",
+        "owner": None,
+        "since": None,
+        "why": "its storage table was dropped outside the gateway",
+        "advice": "Run DROP MATERIALIZED VIEW nyc.gone, which removes what is left of it, then create it again.",
+        "error": None,
+    },
+    {
+        "place": 2,
+        "what": "FAILING",
+        "database_name": "nyc",
+        "name": "weekly",
+        "owner": "ada",
+        "since": ago(200_000),
+        "why": "2 refreshes in a row have failed",
+        "advice": "Mend the cause. Then REFRESH MATERIALIZED VIEW nyc.weekly.",
+        "error": "[DIVIDE_BY_ZERO] Division by zero.",
+    },
+]
+"""Rows of freshgate.attention."""
 BUSY = status_of(
     [HOURLY, FAILED, DAMAGED, STALE],
     [],
     [WAITING, task("daily_delays", sparkprogress="stage 2 of 3, 45 of 200 tasks", rowcount="\\N")],
+    attention=WRONG,
 )
 
 
@@ -141,17 +167,14 @@ def test_a_narrow_terminal_has_notes_below_the_lines() -> None:
 jdbc:hive2://127.0.0.1:10000/default at 2026-03-01 12:00:00 UTC
 4 materialized views: 1 FRESH, 2 STALE, 1 DAMAGED. Tasks: 1 running, 1 waiting.
 
-VIEW              FRESHNESS  FOR    VER  AGE    TRIGGER   NEXT    LAST
-nyc.daily_delays  STALE      5m 3s    3  1h 2m  READ      -       SUCCESS
-  because nyc.flights has changed in 1 partition
-nyc.gone          DAMAGED    -        -  -      -         -       -
-  because its storage table was dropped outside the gateway
-nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS
-  schedule: EVERY 1 HOUR
-nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED
-  because nyc.flights has changed
-  error: The refresh of materialized view nyc.weekly failed; version 3 stays ...
-  schedule: EVERY 1 WEEK
+WHAT     VIEW        SINCE
+DAMAGED  nyc.gone    -
+  its storage table was dropped outside the gateway
+  Run DROP MATERIALIZED VIEW nyc.gone, which removes what is left of it, then...
+FAILING  nyc.weekly  2d 7h ago
+  2 refreshes in a row have failed
+  Mend the cause. Then REFRESH MATERIALIZED VIEW nyc.weekly.
+  error: [DIVIDE_BY_ZERO] Division by zero.
 
 TASK             STATUS   PROGRESS          PARTITIONS  TIME  BY
 nyc.da...delays  RUNNING  [#####.....] 50%  1 of 2      30s   ada (MANUAL)
@@ -161,25 +184,43 @@ nyc.hourly       PENDING  [..........] -    -           1m    freshgate (SYSTEM)
 
 NEXT        IN   AT (UTC)
 nyc.hourly  10m  2026-03-01 12:10:00
+
+VIEW              STATE    STALE FOR  REFRESHED  TRIGGER   NEXT    LAST TASK
+nyc.daily_delays  STALE    5m 3s      1h 2m      READ      -       SUCCESS
+  because nyc.flights has changed in 1 partition
+nyc.gone          DAMAGED  -          -          -         -       -
+nyc.hourly        FRESH    -          1h 2m      SCHEDULE  10m     SUCCESS
+  schedule: EVERY 1 HOUR
+nyc.weekly        FAILING  2d 7h      1h 2m      SCHEDULE  paused  FAILED
+  because nyc.flights has changed
+  schedule: EVERY 1 WEEK
 """
     )
 
 
 def test_a_wide_terminal_has_notes_in_a_column() -> None:
-    assert [line.rstrip() for line in shown(BUSY, 200, unicode=True).splitlines()[3:12]] == [
-        "VIEW              FRESHNESS  FOR    VER  AGE    TRIGGER   NEXT    LAST     NOTES",
-        "nyc.daily_delays  STALE      5m 3s    3  1h 2m  READ      -       SUCCESS  "
-        "because nyc.flights has changed in 1 partition",
-        "nyc.gone          DAMAGED    -        -  -      -         -       -        "
-        "because its storage table was dropped outside the gateway",
-        "nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS  schedule: EVERY 1 HOUR",
-        "nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED   because nyc.flights has changed; "
-        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Fix t…",
+    assert [line.rstrip() for line in shown(BUSY, 200, unicode=True).splitlines()[3:]] == [
+        "WHAT     VIEW        SINCE      NOTES",
+        "DAMAGED  nyc.gone    -          its storage table was dropped outside the gateway; Run DROP "
+        "MATERIALIZED VIEW nyc.gone, which removes what is left of it, then create it again.",
+        "FAILING  nyc.weekly  2d 7h ago  2 refreshes in a row have failed; Mend the cause. Then REFRESH "
+        "MATERIALIZED VIEW nyc.weekly.; error: [DIVIDE_BY_ZERO] Division by zero.",
         "",
         "TASK              STATUS   PROGRESS          PARTITIONS  TIME  BY                  NOTES",
-        "nyc.daily_delays  RUNNING  [█████░░░░░] 50%  1 of 2      30s   ada (MANUAL)        "
-        "stage 2 of 3, 45 of 200 tasks; because nyc.flights has changed in 2 partitions",
+        "nyc.daily_delays  RUNNING  [█████░░░░░] 50%  1 of 2      30s   ada (MANUAL)        stage 2 of 3, 45 "
+        "of 200 tasks; because nyc.flights has changed in 2 partitions",
         "nyc.hourly        PENDING  [░░░░░░░░░░] -    -           1m    freshgate (SYSTEM)",
+        "",
+        "NEXT        IN   AT (UTC)",
+        "nyc.hourly  10m  2026-03-01 12:10:00",
+        "",
+        "VIEW              STATE    STALE FOR  REFRESHED  TRIGGER   NEXT    LAST TASK  NOTES",
+        "nyc.daily_delays  STALE    5m 3s      1h 2m      READ      -       SUCCESS    because nyc.flights "
+        "has changed in 1 partition",
+        "nyc.gone          DAMAGED  -          -          -         -       -",
+        "nyc.hourly        FRESH    -          1h 2m      SCHEDULE  10m     SUCCESS    schedule: EVERY 1 HOUR",
+        "nyc.weekly        FAILING  2d 7h      1h 2m      SCHEDULE  paused  FAILED     because nyc.flights "
+        "has changed; schedule: EVERY 1 WEEK",
     ]
 
 
@@ -193,8 +234,8 @@ def test_a_single_fresh_view_has_no_column_of_notes() -> None:
     assert lines[1:] == [
         "1 materialized view: 1 FRESH. Tasks: 0 running, 0 waiting.",
         "",
-        "VIEW   FRESHNESS  FOR  VER  AGE    TRIGGER  NEXT  LAST",
-        "nyc.m  FRESH      -      3  1h 2m  READ     -     SUCCESS",
+        "VIEW   STATE  STALE FOR  REFRESHED  TRIGGER  NEXT  LAST TASK",
+        "nyc.m  FRESH  -          1h 2m      READ     -     SUCCESS",
     ]
 
 
@@ -271,7 +312,7 @@ def test_the_soonest_runs_are_shown() -> None:
     place = lines.index("NEXT     IN   AT (UTC)")
     assert lines[place + 1] == "nyc.v29  due  2026-03-01 11:51:00"
     assert lines[place + 10] == "nyc.v20  due  2026-03-01 12:00:00"
-    assert lines[place + 11 :] == ["and 20 more"]
+    assert lines[place + 11 : place + 13] == ["and 20 more", ""]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +364,22 @@ def test_who_is_at_a_limit_is_shown() -> None:
 
 def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
-    assert list(found) == ["views", "tasks", "next", "gateways", "storage_guard", "spark_servers", "limits_reached"]
+    assert list(found) == [
+        *("attention", "views", "tasks", "next", "gateways", "storage_guard", "spark_servers", "limits_reached"),
+        *("reads", "statements"),
+    ]
+    assert [(each["what"], each["name"]) for each in found["attention"]] == [("DAMAGED", "gone"), ("FAILING", "weekly")]
+    assert found["attention"][1] == {
+        "what": "FAILING",
+        "database": "nyc",
+        "name": "weekly",
+        "owner": "ada",
+        "since": "2026-02-27T04:26:40+00:00",
+        "since_seconds": 200_000.0,
+        "why": "2 refreshes in a row have failed",
+        "advice": "Mend the cause. Then REFRESH MATERIALIZED VIEW nyc.weekly.",
+        "error": "[DIVIDE_BY_ZERO] Division by zero.",
+    }
     assert found["storage_guard"] is None
     assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
     weekly = found["views"][3]
@@ -349,6 +405,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
         "failures_in_a_row": 0,
         "failing_since": None,
         "paused_because": None,
+        "trouble": "FAILING",
     }
     gone = found["views"][1]
     assert (gone["freshness"], gone["state"], gone["version"]) == ("DAMAGED", "DAMAGED", None)
@@ -440,9 +497,12 @@ class Gateway:
 
     def __init__(self, views: list[dict[str, Any]], *columns: str) -> None:
         self.statements: list[tuple[str, Any]] = []
-        self._views = views
-        self._columns = [*view("m"), *columns]
+        self.columns = [*view("m"), *columns]
+        """Of the views."""
+        self.tables: dict[str, list[dict[str, Any]]] = {"materialized_views": views}
+        """By name in `freshgate`; others have no rows."""
         self._rows: list[dict[str, Any]] = []
+        self._shown: list[str] = []
 
     def cursor(self, arraysize: int) -> Gateway:
         assert arraysize > 0
@@ -450,31 +510,48 @@ class Gateway:
 
     def execute(self, sql: str, parameters: Any) -> None:
         self.statements.append((sql, parameters))
-        self._rows = self._views if "freshgate" in sql else []
-        if "freshgate" in sql:
-            for name in re.findall(r"\bAS (\w+)|(\w+)(?=,| FROM)", sql):
-                column = name[0] or name[1]
-                if column not in self._columns:
-                    message = f"[UNRESOLVED_COLUMN] A column with name `{column}` cannot be resolved. SQLSTATE: 42703"
-                    raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42703", 0, message)))
+        table = (re.findall(r"FROM freshgate\.(\w+)", sql) or [""])[0]
+        self._shown = [name[0] or name[1] for name in re.findall(r"\bAS (\w+)|(\w+)(?=,| FROM)", sql)]
+        self._rows = self.tables.get(table, [])
+        for column in self._shown if table == "materialized_views" else []:
+            if column not in self.columns:
+                message = f"[UNRESOLVED_COLUMN] A column with name `{column}` cannot be resolved. SQLSTATE: 42703"
+                raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42703", 0, message)))
 
     @property
     def description(self) -> list[tuple[str]]:
-        return [(name,) for name in self._columns]
+        return [(name,) for name in self._shown]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return [tuple(row.get(name) for name in self._columns) for row in self._rows]
+        return [tuple(row.get(name) for name in self._shown) for row in self._rows]
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def test_a_gateway_with_all_columns_gets_three_queries() -> None:
+class Refusing(Gateway):
+    """An older one, which refuses some statements."""
+
+    def __init__(self, **refused: str) -> None:
+        """`refused`: the SQLSTATE by the statement's last word."""
+        super().__init__([view("m")], "job_status", "next_refresh_time", *NEWEST)
+        self._refused = refused
+
+    def execute(self, sql: str, parameters: Any) -> None:
+        super().execute(sql, parameters)
+        state = self._refused.get(re.sub(r" LIMIT \d+$", "", sql).rpartition(".")[2].rpartition(" ")[2])
+        if state is not None:
+            raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, state, 0, "no such thing")))
+
+
+def test_a_gateway_with_all_columns_gets_four_queries() -> None:
     gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time", *NEWEST)
     status = Client(LOCAL, gateway, None).status("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
     assert [each.paused for each in status.views] == [False, True]
-    views, tasks, about, gateways = gateway.statements
+    views, tasks, attention, about, gateways = gateway.statements
+    assert "unix_millis(since) AS since" in attention[0]
+    assert attention[0].endswith(" FROM freshgate.attention WHERE database_name = %(database)s")
     assert gateways == ("SHOW GATEWAYS", None)
     assert about == ("SELECT * FROM freshgate.gateway", None)
     assert "unix_millis(next_refresh_time) AS next_refresh_time" in views[0]
@@ -491,16 +568,16 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
     client = Client(LOCAL, gateway, None)
     client.status(None)
     first = len(gateway.statements)
-    assert first <= 8
+    assert first <= 9
     assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
-    assert len(later) == (4 if "job_status" in known else 5)
+    assert len(later) == (5 if "job_status" in known else 6)
     assert all(column in later[0] for column in known)
 
 
 def test_a_missing_column_of_every_gateway_is_an_error() -> None:
     gateway = Gateway([])
-    gateway._columns.remove("freshness")
+    gateway.columns.remove("freshness")
     with pytest.raises(StatusFailed, match="`freshness` cannot be resolved") as failure:
         Client(LOCAL, gateway, None).status(None)
     assert failure.value.sqlstate == "42703"
@@ -612,30 +689,51 @@ def test_the_guard_inside_spark_is_shown(row: dict[str, Any], line: str, told: t
     assert json_of(status, NOW)["storage_guard"] == {"state": told[0], "reason": told[1]}
 
 
-def test_an_older_gateway_is_asked_once_about_itself() -> None:
-    class Older(Gateway):
-        def execute(self, sql: str, parameters: Any) -> None:
-            super().execute(sql, parameters)
-            if sql.endswith("freshgate.gateway"):
-                raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42P01", 0, "no table")))
-
-    gateway = Older([view("m")], "job_status", "next_refresh_time", *NEWEST)
+@pytest.mark.parametrize(("refused", "state"), [("gateway", "42P01"), ("GATEWAYS", "42601"), ("attention", "42P01")])
+def test_an_older_gateway_is_asked_once(refused: str, state: str) -> None:
+    gateway = Refusing(**{refused: state})
     client = Client(LOCAL, gateway, None)
-    assert [client.status(None).guard for _ in range(2)] == [None, None]
-    assert len(gateway.statements) == 7
+    for _ in range(2):
+        status = client.status(None)
+        assert [each.name for each in status.views] == ["m"]
+        assert (status.guard, status.gateways) == (None, ())
+        assert (status.attention is None) is (refused == "attention")
+    assert len(gateway.statements) == 9
 
 
-def test_an_older_gateway_is_asked_once_for_others() -> None:
-    class Older(Gateway):
-        def execute(self, sql: str, parameters: Any) -> None:
-            super().execute(sql, parameters)
-            if sql == "SHOW GATEWAYS":
-                raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42601", 0, "no syntax")))
+def test_json_has_reads_and_the_last_statements() -> None:
+    gateway = Refusing()
+    gateway.tables["reads"] = [
+        {"database_name": "nyc", "name": "m", "named_reads": 3, "last_read_time": ago(60), "user_names": "ada, bob"},
+        {"database_name": "nyc", "name": "n", "named_reads": 0, "last_read_time": None, "user_names": None},
+    ]
+    gateway.tables["statements"] = [{"statement": 8, "start_time": ago(5), "views": "nyc.m", "refreshed": None}]
+    status = Client(LOCAL, gateway, None).status("NYC", everything=True)
+    assert gateway.statements[-2][0].endswith("FROM freshgate.reads WHERE database_name = %(database)s")
+    # Those of all databases: a statement may name views of several.
+    assert gateway.statements[-1][0].endswith(f"FROM freshgate.statements LIMIT {STATEMENTS_MAX}")
+    found = json.loads(json.dumps(json_of(status, NOW)))
+    first, second = found["reads"]
+    assert (first["database"], first["name"], first["named_reads"]) == ("nyc", "m", 3)
+    assert (first["last_read_time"], first["user_names"]) == ("2026-03-01T11:59:00+00:00", ["ada", "bob"])
+    assert (second["last_read_time"], second["user_names"]) == (None, [])
+    (statement,) = found["statements"]
+    assert (statement["statement"], statement["start_time"]) == (8, "2026-03-01T11:59:55+00:00")
+    assert (statement["views"], statement["refreshed"]) == (["nyc.m"], [])
 
-    gateway = Older([view("m")], "job_status", "next_refresh_time", *NEWEST)
-    client = Client(LOCAL, gateway, None)
-    assert [client.status(None).gateways for _ in range(2)] == [(), ()]
-    assert len(gateway.statements) == 7
+
+def test_reads_and_statements_are_asked_for_json_alone() -> None:
+    gateway = Refusing()
+    status = Client(LOCAL, gateway, None).status(None)
+    assert not [sql for sql, _ in gateway.statements if "reads" in sql or "statements" in sql]
+    found = json_of(status, NOW)
+    assert (found["reads"], found["statements"]) == (None, None)
+
+
+def test_an_older_gateway_has_no_reads() -> None:
+    status = Client(LOCAL, Refusing(reads="42P01", statements="42P01"), None).status(None, everything=True)
+    found = json_of(status, NOW)
+    assert (found["reads"], found["statements"]) == (None, None)
 
 
 def gateway_row(number: int, role: str, since: object) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gateway.loops import Loop, Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.promises import is_late
-from gateway.mv.jobs.failure_pauses import way_out
+from gateway.mv.freshness.troubles import way_out_of_pause
 from gateway.mv.model.view import TaskStatus
 from gateway.mv.subscribers import Subscribers
 from sql.names import TableName
@@ -84,7 +84,7 @@ class Alerts:
     def paused(self, entry: Entry) -> None:
         """The job of a view was paused because its refreshes fail."""
         view = entry.view
-        text = f"The job of {view.name} is paused, because {view.paused_because}. {way_out(view)}"
+        text = f"The job of {view.name} is paused, because {view.paused_because}. {way_out_of_pause(view)}"
         self._tell(AlertKind.PAUSED, view.name, view.job_since, text)
 
     def differed(self, view: TableName, what: str) -> None:

@@ -31,6 +31,7 @@ from gateway.page.page_logins import NOBODY, PageLogins
 from gateway.page.page_sources import Safety, Unknown
 from gateway.page.screens import Screens
 from gateway.page.visitors import Visitor
+from gateway.status import words
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ class Application:
         self._templates.filters.update(wording.FILTERS)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         hashed = {name: hashlib.sha256(content).hexdigest()[:12] for name, content in self._static.items()}
-        self._templates.globals.update(static=lambda name: f"/static/{hashed[name]}/{name}", link=wording.link)
+        self._templates.globals.update(
+            static=lambda name: f"/static/{hashed[name]}/{name}", link=wording.link, words=words
+        )
         for name in self._templates.list_templates():
             # The first browser would hold the event loop for the time that this takes.
             self._templates.get_template(name)

@@ -14,16 +14,19 @@ from starlette.requests import Request
 from gateway.access_list import Principal
 from gateway.loops import Turn
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.troubles import KINDS, Trouble
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.view import MaterializedView, Task, TaskStatus
 from gateway.mv.rewriting.usage import CountedQueries, Usage
 from gateway.page import drawing
 from gateway.page.drawing import LineageNode
 from gateway.page.page_sources import PageSources, Unknown
-from gateway.page.survey import SEVERITIES, Survey, Surveyor, Trouble, ViewSummary, chosen
+from gateway.page.survey import Survey, Surveyor, ViewSummary, chosen
 from gateway.page.wording import link
 from gateway.service.answers.activity_tables import at_spark
+from gateway.service.answers.attention import told
 from gateway.service.clients.recent_statements import EndedStatement
+from gateway.status import words
 from sql.names import TableName
 from sql.redaction import redact
 from sql.rewriting.shape import readable
@@ -84,7 +87,7 @@ class Screens:
         return {
             "title": "Attention",
             "views": len(survey.views),
-            "counts": survey.counts,
+            "counts": words.by_freshness(survey.counts),
             "troubles": [(self._told(view, who), trouble) for view, trouble in self._troubles(survey, who)],
             "more": max(0, len(survey.troubles) - PAGE_SIZE),
             "running": self._running(survey, who),
@@ -101,7 +104,8 @@ class Screens:
         found = chosen(survey.views, text, state, order)
         last = drawing.pages(len(found), PAGE_SIZE)
         page = min(last, _whole(asked.get("page"), 1))
-        states = [*survey.counts, *(kind for kind in SEVERITIES if kind not in survey.counts)]
+        counts = words.by_freshness(survey.counts)
+        states = [*counts, *(kind for kind in KINDS if kind not in counts)]
         return {
             "title": "Views",
             "views": [self._told(view, who) for view in found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]],
@@ -248,16 +252,18 @@ class Screens:
         return [(view, self._told(replace(view, troubles=(trouble,)), who).troubles[0]) for view, trouble in found]
 
     def _told(self, view: ViewSummary, who: Principal) -> ViewSummary:
-        """Without what only the view's owner and administrators may see."""
-        owns = who.name == view.owner or self._sources.rights.is_administrator(who)
-        told = (replace(each, error=redact(each.error) if owns else "") for each in view.troubles)
-        return replace(view, troubles=tuple(told)) if view.troubles else view
+        """Without what only those may see who may refresh the view."""
+        entry = self._sources.catalog.entry_named(view.name) if view.troubles else None
+        everything = entry is not None and self._sources.rights.may_refresh(who, entry.view)
+        found = tuple(told(each, everything=everything) for each in view.troubles)
+        return replace(view, troubles=found) if found else view
 
     def _task(self, view: MaterializedView, task: Task, who: Principal) -> TaskShown:
         progress = self._sources.tasks.progress(view.id) if task.status is TaskStatus.RUNNING else None
-        mine, owns = task.cause.user == who.name, self._sources.rights.is_owner(who, view)
+        rights = self._sources.rights
+        mine, owns = task.cause.user == who.name, rights.is_owner(who, view)
         # An error may quote the definition.
-        shown = replace(task, error=redact(task.error) if owns else "")
+        shown = replace(task, error=redact(task.error) if rights.may_refresh(who, view) else "")
         return TaskShown(
             view.name,
             shown,

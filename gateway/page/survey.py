@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,33 +16,16 @@ from gateway.loops import Turn, Turnstile
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
-from gateway.mv.freshness.promises import is_late
-from gateway.mv.jobs.failure_pauses import way_out
+from gateway.mv.freshness.troubles import DAMAGED, Trouble, severity, trouble_of_damaged, troubles_of
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
-from gateway.mv.model.view import MaterializedView, Staleness, Task
 from gateway.service.answers import info
 from sql.names import TableName
 
 PICTURE_SECONDS = 1.0
 """How old a picture may be."""
 WEEK = 7
-SEVERITIES = ("DAMAGED", "FAILING", "LATE", "UNKNOWN", "PAUSED")
-"""What is wrong, the worst first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that an operator should know. `since`: milliseconds since the epoch; 0 if unknown."""
-
-    kind: str
-    """One of SEVERITIES."""
-    since: int
-    what: str
-    advice: str
-    error: str = ""
-    """What Spark said. It may quote the definition, so only those who may see that see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +113,7 @@ class Surveyor:
         found.sort(key=lambda view: (view.name.database, view.name.table))
         await turn.pause()
         troubles = [(view, trouble) for view in found for trouble in view.troubles]
-        troubles.sort(key=lambda each: (SEVERITIES.index(each[1].kind), each[1].since))
+        troubles.sort(key=lambda each: severity(each[1]))
         await turn.pause()
         self._last = Survey(tuple(found), tuple(troubles), Counter(view.freshness for view in found), began)
         return self._last
@@ -156,43 +139,15 @@ class Surveyor:
             bool(history.unended),
             entry.reads.since(now // DAY_MS - WEEK + 1),
             entry.reads.last_at,
-            tuple(_troubles(entry, staleness, now)),
+            tuple(troubles_of(entry, staleness, now)),
         )
-
-
-def _troubles(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[Trouble]:
-    view, streak = entry.view, entry.history.streak
-    if entry.damage and not entry.unexamined:
-        advice = "Nobody reads these rows. REFRESH MATERIALIZED VIEW writes them anew."
-        yield Trouble("DAMAGED", 0, entry.damage, advice)
-    if streak:
-        what = "the last refresh has failed" if len(streak) == 1 else f"{len(streak)} refreshes in a row have failed"
-        yield Trouble("FAILING", streak[-1].finished_at, what, _way_out(view, streak[0]), streak[0].error)
-    if staleness is not None and is_late(view, staleness, now):
-        advice = "Look at its tasks, and at the queue of refreshes."
-        yield Trouble("LATE", staleness.since, staleness.reason, advice)
-    if entry.doubtful or entry.unexamined:
-        advice = "The next read looks again. If it stays, look whether Spark and the storage answer."
-        yield Trouble("UNKNOWN", 0, entry.damage or "it is unknown what the view shows", advice)
-    if view.paused:
-        advice = f"RESUME MATERIALIZED VIEW JOB ON {view.name} lets them run."
-        why = f", because {view.paused_because}" if view.paused_because else ""
-        advice = way_out(view) if why else advice
-        yield Trouble("PAUSED", view.job_since, f"its refreshes are paused{why}", advice)
-
-
-def _way_out(view: MaterializedView, last: Task) -> str:
-    refresh = f"Then REFRESH MATERIALIZED VIEW {view.name}."
-    if "not found" in last.error.lower() or "cannot be resolved" in last.error.lower():
-        return f"Mend what the definition reads, or CREATE OR REPLACE the view. {refresh}"
-    return f"Mend the cause. {refresh}"
 
 
 def _damaged(damage: Damage) -> ViewSummary:
     return ViewSummary(
         name=damage.name,
         owner=damage.owner or "",
-        freshness="DAMAGED",
+        freshness=DAMAGED,
         reason=damage.problem,
         since=0,
         trigger="",
@@ -205,7 +160,7 @@ def _damaged(damage: Damage) -> ViewSummary:
         busy=False,
         reads=0,
         last_read=0,
-        troubles=(Trouble("DAMAGED", 0, damage.problem, damage.advice),),
+        troubles=(trouble_of_damaged(damage),),
     )
 
 

@@ -30,6 +30,7 @@ SYMBOLS = {
     "FAILED": "✖",
     "SUCCESS": "✔",
     "PAUSED": "⏸",
+    "SLOW": "▷",
     "RUNNING": "▶",
     "PENDING": "…",
     "CANCELED": "■",

@@ -1,4 +1,4 @@
-"""Connects to a gateway by its URL, and reads its status in at most five statements."""
+"""Connects to a gateway by its URL, and reads its status in a few statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
@@ -27,7 +27,7 @@ from thrift_sasl import TSaslClientTransport
 
 from gateway.config import Address, ConfigError
 from gateway.errors import FreshgateError
-from gateway.status.model import Row, Status, status_of
+from gateway.status.model import MOMENTS, NO_ACTIVITY, Activity, Row, Status, status_of
 
 DEFAULT_PORT = 10000
 CONNECT_SECONDS = 10.0
@@ -49,7 +49,26 @@ VIEW_COLUMNS = (
     *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"),
 )
 """Without those for rows and bytes, which Spark would have to count."""
-INSTANTS = frozenset({"stale_since", "stale_noticed", "last_refresh_time", "next_refresh_time", "failing_since"})
+ATTENTION_COLUMNS = ("place", "what", "database_name", "name", "owner", "since", "why", "advice", "error")
+READS_COLUMNS = (
+    *("database_name", "name", "owner", "named_reads", "rewritten_reads", "memory_reads", "waited_ms"),
+    *("reads_7_days", "reads_35_days", "last_read_time", "users", "user_names"),
+)
+STATEMENT_COLUMNS = (
+    *("statement", "start_time", "user_name", "account", "client", "session", "taken_for", "outcome", "total_ms"),
+    *("waited_ms", "spark_ms", "from_memory", "answered_from", "not_answered_because", "views", "refreshed"),
+    *("sqlstate", "error", "text"),
+)
+STATEMENTS_MAX = 200
+"""Of freshgate.statements, those that ended last."""
+INSTANTS = MOMENTS | {
+    "since",
+    "stale_since",
+    "stale_noticed",
+    "last_refresh_time",
+    "next_refresh_time",
+    "failing_since",
+}
 NEWER_COLUMNS = (
     frozenset({"job_status"}),
     frozenset({"next_refresh_time"}),
@@ -267,8 +286,8 @@ class Client:
         self._connection = connection
         self._transport = transport
         self._missing: frozenset[str] = frozenset()
-        self._is_older = False
-        self._lists_gateways = True
+        self._absent: set[str] = set()
+        """Statements that an older gateway refuses."""
 
     @classmethod
     def connect(cls, target: Target) -> Self:
@@ -287,9 +306,9 @@ class Client:
         timed.setTimeout(REPLY_SECONDS * 1000)
         return cls(target, connection, transport)
 
-    def status(self, database: str | None) -> Status:
-        """Reads the views, jobs and tasks of one database, or of all. Raises StatusFailed; the client cannot be used
-        after that."""
+    def status(self, database: str | None, *, everything: bool = False) -> Status:
+        """Reads what is wrong, and the views, jobs and tasks, of one database, or of all. `everything`: also who reads
+        them, and the last statements. Raises StatusFailed; the client cannot be used after that."""
         try:
             views = self._views(database)
             if not views and database is not None:
@@ -301,17 +320,45 @@ class Client:
                 "MvDatabaseName",
                 database,
             )
-            about, gateways = self._about(), self._gateways()
+            attention = self._table("freshgate.attention", ATTENTION_COLUMNS, database)
+            about = self._optional("SELECT * FROM freshgate.gateway") or [{}]
+            # It is not sent to Spark.
+            gateways = self._optional("SHOW GATEWAYS", SYNTAX_ERROR) or []
+            activity = self._activity(database) if everything else NO_ACTIVITY
         except _FAILURES as error:
             raise _failed(self._target, error) from error
-        return status_of(views, jobs, tasks, about, gateways)
+        if attention is not None:
+            attention.sort(key=lambda row: row["place"])
+        return status_of(views, jobs, tasks, about[0], gateways, attention, activity)
+
+    def _activity(self, database: str | None) -> Activity:
+        reads = self._table("freshgate.reads", READS_COLUMNS, database)
+        statements = self._table("freshgate.statements", STATEMENT_COLUMNS, None, f" LIMIT {STATEMENTS_MAX}")
+        return Activity(reads, statements)
+
+    def _table(self, table: str, columns: tuple[str, ...], database: str | None, limit: str = "") -> list[Row] | None:
+        """The rows of a table; None if the gateway is an older one."""
+        return self._optional(f"SELECT {_shown(columns)} FROM {table}{limit}", NO_SUCH_TABLE, database)
+
+    def _optional(self, sql: str, refusal: str = NO_SUCH_TABLE, database: str | None = None) -> list[Row] | None:
+        """The rows of a statement that an older gateway refuses with this SQLSTATE: then None, now and later."""
+        if sql in self._absent:
+            return None
+        try:
+            return self._rows(sql, "database_name", database)
+        except HiveError as error:
+            if _status(error)[0] != refusal:
+                raise
+            self._absent.add(sql)
+            return None
 
     def _views(self, database: str | None) -> list[Row]:
         while True:
             columns = [column for column in VIEW_COLUMNS if column not in self._missing]
-            shown = ", ".join(f"unix_millis({each}) AS {each}" if each in INSTANTS else each for each in columns)
             try:
-                return self._rows(f"SELECT {shown} FROM freshgate.materialized_views", "database_name", database)
+                return self._rows(
+                    f"SELECT {_shown(columns)} FROM freshgate.materialized_views", "database_name", database
+                )
             except HiveError as error:
                 sqlstate, message = _status(error)
                 unknown = _UNKNOWN_COLUMN.search(message)
@@ -321,31 +368,6 @@ class Client:
                 if sqlstate != NO_SUCH_COLUMN or not newer:
                     raise
                 self._missing = self._missing.union(*newer)
-
-    def _about(self) -> Row:
-        """The row of freshgate.gateway; empty if the gateway is an older one."""
-        if self._is_older:
-            return {}
-        try:
-            rows = self._rows("SELECT * FROM freshgate.gateway", "", None)
-        except HiveError as error:
-            if _status(error)[0] != NO_SUCH_TABLE:
-                raise
-            self._is_older = True
-            return {}
-        return rows[0] if rows else {}
-
-    def _gateways(self) -> list[Row]:
-        """The rows of SHOW GATEWAYS, which is not sent to Spark; empty if the gateway is an older one."""
-        if not self._lists_gateways:
-            return []
-        try:
-            return self._rows("SHOW GATEWAYS", "", None)
-        except HiveError as error:
-            if _status(error)[0] != SYNTAX_ERROR:
-                raise
-            self._lists_gateways = False
-            return []
 
     def _check_database(self, database: str) -> None:
         """Raises StatusFailed if the database does not exist, to tell a misspelled name from a database without
@@ -380,6 +402,11 @@ class Client:
     def close(self) -> None:
         """Ends the session, also after a failure or Ctrl-C. Raises nothing."""
         self._connection.end(self._transport)
+
+
+def _shown(columns: Iterable[str]) -> str:
+    """The items of SELECT: instants as milliseconds since the epoch, which no time zone changes."""
+    return ", ".join(f"unix_millis({each}) AS {each}" if each in INSTANTS else each for each in columns)
 
 
 def _own_name() -> str:

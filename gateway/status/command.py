@@ -53,7 +53,7 @@ def run(options: StatusOptions) -> None:
 def _print_once(options: StatusOptions) -> None:
     client = Client.connect(options.target)
     try:
-        _show(client.status(options.database), options)
+        _show(client.status(options.database, everything=options.as_json), options)
     finally:
         client.close()
 
@@ -67,7 +67,7 @@ def _watch(options: StatusOptions, seconds: float) -> None:
         while True:
             try:
                 client = client or Client.connect(options.target)
-                status = client.status(options.database)
+                status = client.status(options.database, everything=options.as_json)
             except StatusFailed as error:
                 if not seen:
                     raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -95,6 +95,26 @@ class RefreshTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong with a view, in the gateway's words."""
+
+    what: str
+    """DAMAGED, FAILING, LATE, UNKNOWN, PAUSED or SLOW; a newer gateway may know others."""
+    database: str
+    name: str
+    owner: str | None
+    since: datetime | None
+    why: str
+    advice: str
+    error: str | None
+    """What Spark said, as far as the user may know."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class ListedGateway:
     """One of the gateways over the same metastore."""
 
@@ -106,6 +126,19 @@ class ListedGateway:
     """In UTC, by the clock of that gateway."""
     clients: int | None
     version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What --json also tells. None: not asked for, or not reported. Times are milliseconds since the epoch."""
+
+    reads: Sequence[Row] | None = None
+    """Rows of freshgate.reads."""
+    statements: Sequence[Row] | None = None
+    """Rows of freshgate.statements, the last one first."""
+
+
+NO_ACTIVITY = Activity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +157,14 @@ class Status:
     """The state of each of several Spark servers. None: there is one, or it is not reported."""
     limits_reached: str | None = None
     """Who is at a limit, as far as the user may know."""
+    attention: tuple[Problem, ...] | None = None
+    """What is wrong, the worst first; None: not reported."""
+    activity: Activity = NO_ACTIVITY
+
+    @property
+    def worst(self) -> dict[tuple[str, str], Problem]:
+        """The worst that is wrong with each view, by database and name."""
+        return {(each.database, each.name): each for each in reversed(self.attention or ())}
 
     @property
     def next(self) -> tuple[View, ...]:
@@ -138,10 +179,12 @@ def status_of(
     tasks: Iterable[Row],
     about: Row = NOTHING_KNOWN,
     gateways: Iterable[Row] = (),
+    attention: Iterable[Row] | None = None,
+    activity: Activity = NO_ACTIVITY,
 ) -> Status:
     """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(), the
-    one of freshgate.gateway, and those of SHOW GATEWAYS. If the views have no job_status, that of their jobs is
-    used."""
+    one of freshgate.gateway, those of SHOW GATEWAYS, and those of freshgate.attention. If the views have no
+    job_status, that of their jobs is used."""
     job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
     shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
     running = [_task(row) for row in tasks]
@@ -153,13 +196,17 @@ def status_of(
         tuple(map(_member, gateways)),
         _text(about, "spark_servers"),
         _text(about, "limits_reached"),
+        None if attention is None else tuple(map(_problem, attention)),
+        activity,
     )
 
 
 def json_of(status: Status, now: datetime) -> dict[str, Any]:
     """The object that --json prints: times in ISO 8601, ages and numbers as numbers, None for unknown values."""
+    worst = status.worst
     return {
-        "views": [_view_json(view, now) for view in status.views],
+        "attention": None if status.attention is None else [_problem_json(each, now) for each in status.attention],
+        "views": [_view_json(view, worst.get((view.database, view.name)), now) for view in status.views],
         "tasks": [_task_json(task, now) for task in status.tasks],
         "next": [
             {
@@ -186,6 +233,8 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
         "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
         "spark_servers": status.servers,
         "limits_reached": status.limits_reached,
+        "reads": _rows_json(status.activity.reads),
+        "statements": _rows_json(status.activity.statements),
     }
 
 
@@ -240,6 +289,19 @@ def _task(row: Row) -> RefreshTask:
     )
 
 
+def _problem(row: Row) -> Problem:
+    return Problem(
+        what=_text(row, "what") or "",
+        database=_text(row, "database_name") or "",
+        name=_text(row, "name") or "",
+        owner=_text(row, "owner"),
+        since=_moment(row.get("since")),
+        why=_text(row, "why") or "",
+        advice=_text(row, "advice") or "",
+        error=_text(row, "error"),
+    )
+
+
 def _member(row: Row) -> ListedGateway:
     return ListedGateway(
         address=_text(row, "address") or "",
@@ -277,7 +339,41 @@ def _moment(value: int | str | None) -> datetime | None:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _view_json(view: View, now: datetime) -> dict[str, Any]:
+def _problem_json(problem: Problem, now: datetime) -> dict[str, Any]:
+    return {
+        "what": problem.what,
+        "database": problem.database,
+        "name": problem.name,
+        "owner": problem.owner,
+        "since": _iso(problem.since),
+        "since_seconds": _age(problem.since, now),
+        "why": problem.why,
+        "advice": problem.advice,
+        "error": problem.error,
+    }
+
+
+def _rows_json(rows: Sequence[Row] | None) -> list[dict[str, Any]] | None:
+    """Rows under the names of their columns; names that are listed in a text become lists."""
+    if rows is None:
+        return None
+    return [{_KEYS.get(name, name): _value_json(name, value) for name, value in row.items()} for row in rows]
+
+
+_KEYS = {"database_name": "database"}
+MOMENTS = frozenset({"start_time", "last_read_time"})
+_LISTS = frozenset({"views", "refreshed", "user_names"})
+
+
+def _value_json(name: str, value: Any) -> Any:
+    if name in MOMENTS:
+        return _iso(_moment(value))
+    if name in _LISTS:
+        return value.split(", ") if value else []
+    return value
+
+
+def _view_json(view: View, worst: Problem | None, now: datetime) -> dict[str, Any]:
     return {
         "database": view.database,
         "name": view.name,
@@ -300,6 +396,7 @@ def _view_json(view: View, now: datetime) -> dict[str, Any]:
         "failures_in_a_row": view.failures_in_a_row,
         "failing_since": _iso(view.failing_since),
         "paused_because": view.paused_because,
+        "trouble": None if worst is None else worst.what,
     }
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.status.model import DAMAGED, RUNNING, ListedGateway, RefreshTask, Status, View
+from gateway.status import words
+from gateway.status.model import DAMAGED, RUNNING, ListedGateway, Problem, RefreshTask, Status, View
 
 BAR_CHARACTERS = 10
 GAP = "  "
@@ -35,6 +36,10 @@ COLOURS = {
     "UNKNOWN": YELLOW,
     DAMAGED: RED,
     "FAILED": RED,
+    "FAILING": RED,
+    "LATE": YELLOW,
+    "PAUSED": YELLOW,
+    "SLOW": YELLOW,
     "SUCCESS": GREEN,
     "paused": YELLOW,
     LEADER: GREEN,
@@ -42,7 +47,6 @@ COLOURS = {
     "SILENT": RED,
     "SUPERSEDED": RED,
 }
-FRESHNESS_ORDER = ("FRESH", "FRESH_WITHIN_GRACE", "STALE", "UNKNOWN", DAMAGED)
 TROUBLE = frozenset({"FAILED", "CANCELED"})
 
 
@@ -71,34 +75,41 @@ class StatusLine:
 
 
 def render(status: Status, now: datetime, style: Style, source: str) -> list[str]:
-    """The lines for the gateway named `source`, none wider than `style.width`.
+    """The lines for the gateway named `source`, none wider than `style.width`: what is wrong first, then what goes on,
+    then all views, as the page's menu has them.
 
     With a height, lines of tables are omitted until the rest fits, those of healthy views first; a line says how many.
-    On a terminal of less than seventeen lines the output may be longer than the terminal.
+    On a terminal of less than twenty lines the output may be longer than the terminal.
     """
-    height = style.height
     shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
-    if status.guard is not None:
-        shown.append(_cut(_guard(status), style))
-    if status.servers is not None:
-        shown.append(_cut(f"Spark servers: {plain(status.servers)}", style))
-    if status.limits_reached is not None:
-        shown.append(_cut(f"At a limit: {plain(status.limits_reached)}", style))
+    shown += [_cut(line, style) for line in _about(status)]
     if len(status.gateways) > 1 or any(each.role != LEADER for each in status.gateways):
-        room = None if height is None else max(ROOM_MIN, height // 4)
-        lines = [_gateway_line(each, now) for each in status.gateways]
-        shown += ["", *_table(GATEWAY_COLUMNS, lines, style, room)]
-    tail = []
+        shown += [
+            "",
+            *_table(GATEWAY_COLUMNS, [_gateway_line(each, now) for each in status.gateways], style, _room(style, 4)),
+        ]
+    if status.attention:
+        lines = [_problem_line(each, now) for each in status.attention]
+        shown += ["", *_table(ATTENTION_COLUMNS, lines, style, _room(style, 3), named=1)]
+    elif status.attention is not None and status.views:
+        shown.append(_cut(words.NOTHING_WRONG, style))
     if status.tasks:
-        room = None if height is None else max(ROOM_MIN, height // 3)
-        tail += ["", *_table(TASK_COLUMNS, [_task_line(task, now, style) for task in status.tasks], style, room)]
+        lines = [_task_line(task, now, style) for task in status.tasks]
+        shown += ["", *_table(TASK_COLUMNS, lines, style, _room(style, 4))]
     if status.next:
-        room = NEXT_MAX + 2 if height is None else min(NEXT_MAX + 2, max(ROOM_MIN, height // 4))
-        tail += ["", *_table(NEXT_COLUMNS, list(_next_lines(status.next, now)), style, room)]
+        most = min(NEXT_MAX + 2, _room(style, 5) or NEXT_MAX + 2)
+        shown += ["", *_table(NEXT_COLUMNS, list(_next_lines(status.next, now)), style, most)]
     if status.views:
-        room = None if height is None else max(ROOM_MIN, height - len(shown) - len(tail) - 1)
-        shown += ["", *_table(VIEW_COLUMNS, [_view_line(view, now) for view in status.views], style, room)]
-    return [*shown, *tail]
+        room = None if style.height is None else max(ROOM_MIN, style.height - len(shown) - 1)
+        worst = status.worst
+        lines = [_view_line(view, worst.get((view.database, view.name)), now) for view in status.views]
+        shown += ["", *_table(VIEW_COLUMNS, lines, style, room)]
+    return shown
+
+
+def _room(style: Style, share: int) -> int | None:
+    """How many lines a table may have that gets one of so many shares of the terminal; None: any number."""
+    return None if style.height is None else max(ROOM_MIN, style.height // share)
 
 
 def duration(seconds: float) -> str:
@@ -144,16 +155,9 @@ def _width(character: str) -> int:
 
 Column = tuple[str, bool]
 """A heading, and whether its values are numbers."""
-VIEW_COLUMNS: tuple[Column, ...] = (
-    ("VIEW", False),
-    ("FRESHNESS", False),
-    ("FOR", False),
-    ("VER", True),
-    ("AGE", False),
-    ("TRIGGER", False),
-    ("NEXT", False),
-    ("LAST", False),
-)
+VIEW_COLUMNS: tuple[Column, ...] = tuple((head.upper(), False) for head in words.VIEW_HEADS)
+ATTENTION_COLUMNS: tuple[Column, ...] = tuple((head.upper(), False) for head in words.ATTENTION_HEADS[:3])
+"""The others are notes."""
 TASK_COLUMNS: tuple[Column, ...] = (
     ("TASK", False),
     ("STATUS", False),
@@ -162,34 +166,36 @@ TASK_COLUMNS: tuple[Column, ...] = (
     ("TIME", False),
     ("BY", False),
 )
-GATEWAY_COLUMNS: tuple[Column, ...] = (
-    ("GATEWAY", False),
-    ("ROLE", False),
-    ("FOR", False),
-    ("EPOCH", True),
-    ("CLIENTS", True),
-    ("VERSION", False),
+GATEWAY_COLUMNS: tuple[Column, ...] = tuple(
+    (head.upper(), head in ("Epoch", "Clients")) for head in words.GATEWAY_HEADS
 )
 NEXT_COLUMNS: tuple[Column, ...] = (("NEXT", False), ("IN", False), ("AT (UTC)", False))
 
 
 def _summary(status: Status) -> str:
-    if not status.views:
-        views = "No materialized views."
-    else:
-        counts = Counter(view.freshness for view in status.views)
-        known = [*FRESHNESS_ORDER, *sorted(counts.keys() - set(FRESHNESS_ORDER))]
-        kinds = ", ".join(f"{counts[each]} {each}" for each in known if counts[each])
-        word = "view" if len(status.views) == 1 else "views"
-        views = f"{len(status.views)} materialized {word}: {kinds}."
+    views = words.views(len(status.views))
+    if status.views:
+        counts = words.by_freshness(Counter(view.freshness for view in status.views))
+        views += ": " + ", ".join(f"{count:,} {word}" for word, count in counts.items())
     running = sum(task.status == RUNNING for task in status.tasks)
     waiting = len(status.tasks) - running
-    return f"{views} Tasks: {running} running, {waiting} waiting."
+    return f"{views}. Tasks: {running} running, {waiting} waiting."
 
 
-def _guard(status: Status) -> str:
-    reason = f": {plain(status.guard_reason)}" if status.guard_reason else ""
-    return f"Guard inside Spark: {status.guard}{reason}"
+def _about(status: Status) -> Iterator[str]:
+    if status.guard is not None:
+        reason = f": {plain(status.guard_reason)}" if status.guard_reason else ""
+        yield f"{words.GUARD}: {status.guard}{reason}"
+    if status.servers is not None:
+        yield f"{words.SERVERS}: {plain(status.servers)}"
+    if status.limits_reached is not None:
+        yield f"{words.LIMITS}: {plain(status.limits_reached)}"
+
+
+def _problem_line(problem: Problem, now: datetime) -> StatusLine:
+    notes = [problem.why, problem.advice, problem.error and f"error: {problem.error}"]
+    since = NOTHING if problem.since is None else f"{_age(problem.since, now)} ago"
+    return StatusLine((problem.what, problem.title, since), tuple(filter(None, notes)), urgent=True)
 
 
 def _gateway_line(member: ListedGateway, now: datetime) -> StatusLine:
@@ -205,16 +211,17 @@ def _gateway_line(member: ListedGateway, now: datetime) -> StatusLine:
     )
 
 
-def _view_line(view: View, now: datetime) -> StatusLine:
+def _view_line(view: View, trouble: Problem | None, now: datetime) -> StatusLine:
+    """`trouble`: the worst that is wrong with the view, which is told above."""
     notes = []
-    if view.failures_in_a_row > 1:
+    if view.failures_in_a_row > 1 and trouble is None:
         notes.append(f"failing: {view.failures_in_a_row} refreshes in a row, for {_age(view.failing_since, now)}")
-    if view.paused_because:
+    if view.paused_because and trouble is None:
         resume = f"mend the cause, then RESUME MATERIALIZED VIEW JOB ON {view.title}"
         notes.append(f"paused, because {view.paused_because}: {resume}")
-    if view.reason:
+    if view.reason and (trouble is None or view.reason != trouble.why):
         notes.append(f"because {view.reason}" + (f", by {view.stale_by}" if view.stale_by else ""))
-    if view.last_task_error and view.last_task_status in TROUBLE:
+    if view.last_task_error and view.last_task_status in TROUBLE and trouble is None:
         notes.append(f"error: {view.last_task_error}")
     if view.schedule:
         notes.append(f"schedule: {view.schedule}")
@@ -222,16 +229,15 @@ def _view_line(view: View, now: datetime) -> StatusLine:
     return StatusLine(
         (
             view.title,
-            view.freshness,
+            trouble.what if trouble is not None else view.freshness,
             _age(view.stale_since, now),
-            NOTHING if view.version is None else str(view.version),
             _age(view.last_refresh_time, now),
             view.trigger or NOTHING,
             "paused" if view.paused else _until(due, now) if due else NOTHING,
             view.last_task_status or NOTHING,
         ),
         tuple(notes),
-        urgent=view.freshness != "FRESH" or view.last_task_status in TROUBLE,
+        urgent=trouble is not None or view.freshness != "FRESH" or view.last_task_status in TROUBLE,
     )
 
 
@@ -274,8 +280,10 @@ def _until(moment: datetime, now: datetime) -> str:
 # --- tables --------------------------------------------------------------------------------------------
 
 
-def _table(columns: Sequence[Column], lines: Sequence[StatusLine], style: Style, room: int | None = None) -> list[str]:
-    """A table of at most `room` lines; on a narrow terminal its first column shrinks."""
+def _table(
+    columns: Sequence[Column], lines: Sequence[StatusLine], style: Style, room: int | None = None, named: int = 0
+) -> list[str]:
+    """A table of at most `room` lines; on a narrow terminal the column of names, with the number `named`, shrinks."""
     rows = [tuple(map(plain, line.cells)) for line in lines]
     widths = [
         max(characters(heading), *(characters(row[place]) for row in rows))
@@ -283,7 +291,7 @@ def _table(columns: Sequence[Column], lines: Sequence[StatusLine], style: Style,
     ]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - style.width
     if excess > 0:
-        widths[0] = max(min(widths[0], NAME_CHARACTERS_MIN), widths[0] - excess)
+        widths[named] = max(min(widths[named], NAME_CHARACTERS_MIN), widths[named] - excess)
     left = style.width - sum(widths) - len(GAP) * len(widths)
     beside = left >= NOTES_CHARACTERS_MIN
     noted = beside and any(line.notes for line in lines)
@@ -291,7 +299,8 @@ def _table(columns: Sequence[Column], lines: Sequence[StatusLine], style: Style,
     blocks = []
     for row, line in zip(rows, lines, strict=True):
         notes = [plain(note) for note in line.notes]
-        cells = [_middle(row[0], widths[0], style), *row[1:]]
+        cells = [*row]
+        cells[named] = _middle(row[named], widths[named], style)
         if beside:
             blocks.append([_join([*cells, *(["; ".join(notes)] if notes else [])], widths, columns, style)])
         else:

@@ -93,7 +93,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
 
 OWN = frozenset(
     {
-        *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits"),
+        *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits", "attention"),
         *("gateway", "gateways"),
     }
 )

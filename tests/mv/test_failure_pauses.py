@@ -14,7 +14,8 @@ from views import view_of
 from gateway.errors import RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.promises import promised_ms
-from gateway.mv.jobs.failure_pauses import FailurePauses, failures, way_out
+from gateway.mv.freshness.troubles import way_out_of_pause
+from gateway.mv.jobs.failure_pauses import FailurePauses, failures
 from gateway.mv.model import properties as stored
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Cause, Task, TaskStatus, TriggerMode, Version
@@ -65,7 +66,7 @@ def test_a_job_is_paused_after_failures_and_resumed_by_a_refresh_that_succeeds()
         await settled()
         assert (entry.view.paused, entry.view.paused_because) == (False, "")
         assert made.jobs.next_run("v") == made.now + HOUR
-        assert "RESUME MATERIALIZED VIEW JOB ON d.v" in way_out(entry.view)
+        assert "RESUME MATERIALIZED VIEW JOB ON d.v" in way_out_of_pause(entry.view)
 
     play(story())
 

@@ -29,7 +29,7 @@ from gateway.mv.model.view import (
     Version,
 )
 from gateway.mv.statements.rights import Rights
-from gateway.service.answers import activity_tables, catalog_tables
+from gateway.service.answers import activity_tables, attention, catalog_tables
 from sql.names import TableName
 from sql.statement import CreateClauses, Refreshing, Schedule, Trigger
 
@@ -50,6 +50,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("freshgate.statements", activity_tables.STATEMENT_COLUMNS),
         ("freshgate.reads", activity_tables.READS),
         ("freshgate.limits", activity_tables.LIMITS),
+        ("freshgate.attention", attention.ATTENTION),
         ("freshgate.gateways", catalog_tables.GATEWAYS),
     ],
 )

@@ -10,9 +10,10 @@ import logging
 from gateway import loops
 from gateway.errors import FreshgateError
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.troubles import way_out_of_pause
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.history import History
-from gateway.mv.model.view import MaterializedView, Task, TaskStatus, TriggerMode
+from gateway.mv.model.view import Task, TaskStatus, TriggerMode
 from gateway.mv.refresh.tasks import AUTOMATIC, Tasks
 from gateway.mv.subscribers import Subscribers
 
@@ -35,14 +36,6 @@ def mends(task: Task) -> bool:
     """Whether this task shows that refreshes of the view succeed again: a statement has asked for it, or it has
     published a version."""
     return task.status is TaskStatus.SUCCESS and (task.cause.trigger is TriggerMode.MANUAL or bool(task.version))
-
-
-def way_out(view: MaterializedView) -> str:
-    """What to do about a job that was paused because of failures."""
-    return (
-        f"Mend the cause, then run RESUME MATERIALIZED VIEW JOB ON {view.name}, or REFRESH MATERIALIZED VIEW "
-        f"{view.name}, which resumes it if it succeeds."
-    )
 
 
 class FailurePauses:
@@ -79,7 +72,7 @@ class FailurePauses:
         because = f"{failed} refreshes in a row have failed" if failed > 1 else "a refresh has failed"
         await self._jobs.pause(entry, paused=True, because=because)
         self._tasks.forget_automatic(entry.view.id)
-        log.warning("The job of %s is paused, because %s. %s", entry.view.name, because, way_out(entry.view))
+        log.warning("The job of %s is paused, because %s. %s", entry.view.name, because, way_out_of_pause(entry.view))
         self.paused.tell(entry)
 
     async def _resume(self, entry: Entry) -> None:

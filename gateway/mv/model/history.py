@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Task, TaskStatus
+from gateway.mv.model.view import RefreshMode, Task, TaskStatus
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,19 @@ class History:
         tasks = (task for _, task in reversed(self.tasks))
         counted = (task for task in tasks if task.status in (TaskStatus.SUCCESS, TaskStatus.FAILED))
         return list(itertools.takewhile(lambda task: task.status is TaskStatus.FAILED, counted))
+
+    def of_method(self, mode: RefreshMode) -> list[Task]:
+        """The tasks that published a version in this way, oldest first."""
+        return [
+            task
+            for _, task in self.tasks
+            if task.mode is mode and task.status is TaskStatus.SUCCESS and task.version and task.started_at
+        ]
+
+    def usual_ms(self, mode: RefreshMode, at_least: int = 1) -> int | None:
+        """How long a refresh of this kind runs: the median, once so many have succeeded."""
+        found = sorted(task.finished_at - task.started_at for task in self.of_method(mode))
+        return found[len(found) // 2] if len(found) >= max(1, at_least) else None
 
     @property
     def unended(self) -> list[Task]:

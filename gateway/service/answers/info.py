@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.errors import without_cause
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.jobs.failure_pauses import way_out
+from gateway.mv.freshness.troubles import way_out_of_pause
 from gateway.mv.model.residence import Held, Residence
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
 from gateway.mv.refresh.planner import plan_publish
@@ -129,7 +129,7 @@ def job(view: MaterializedView) -> str:
     """Whether the view's job is paused, why, and what to do."""
     if not view.paused:
         return "RUNNING"
-    return f"PAUSED: {view.paused_because}. {way_out(view)}" if view.paused_because else "PAUSED"
+    return f"PAUSED: {view.paused_because}. {way_out_of_pause(view)}" if view.paused_because else "PAUSED"
 
 
 def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], writing: int | None) -> Result:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gateway.errors import NotAllowed
 from gateway.loops import Turn
 from gateway.service.answers.activity_tables import ActivityTables
+from gateway.service.answers.attention import Attention
 from gateway.service.answers.catalog_tables import About, CatalogTables, Table
 from gateway.service.answers.members import Members
 from gateway.service.clients.bounds import spliced
@@ -22,12 +23,14 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """`about` describes the gateway, `members` all over this metastore, `activity` what happens at this one."""
+    """`about` describes the gateway, `members` all over this metastore, `activity` what happens at this one,
+    `attention` what is wrong with views."""
 
     tables: CatalogTables
     about: Callable[[], About]
     members: Members
     activity: ActivityTables
+    attention: Attention
 
     async def with_functions(self, session: Session, known: Understood) -> str:
         """The text with the rows of the functions that it calls."""
@@ -72,6 +75,8 @@ class CatalogRows:
             return await self.activity.statements(session.who)
         if name == "reads":
             return await self.activity.reads(session.who)
+        if name == "attention":
+            return await self.attention.table(session.who)
         if name == "limits":
             return self.activity.limits(session)
         if name == "gateway":

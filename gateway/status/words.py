@@ -1,0 +1,33 @@
+"""The words that `freshgate status` and the page share, and their order. What is wrong with a view, and what to do, the
+gateway says itself (`mv.freshness.troubles`).
+
+Tests: `test_surfaces_in_step`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+FRESHNESS_ORDER = ("FRESH", "FRESH_WITHIN_GRACE", "STALE", "UNKNOWN", "DAMAGED")
+NO_VIEWS = "No materialized views"
+GUARD = "Guard inside Spark"
+SERVERS = "Spark servers"
+LIMITS = "At a limit"
+NOTHING_WRONG = "Nothing is wrong with any view."
+GATEWAY_HEADS = ("Gateway", "Role", "For", "Epoch", "Clients", "Version")
+ATTENTION_HEADS = ("What", "View", "Since", "Why", "What to do")
+VIEW_HEADS = ("View", "State", "Stale for", "Refreshed", "Trigger", "Next", "Last task")
+"""Those of a list of views that the page and the terminal both have."""
+
+
+def views(number: int) -> str:
+    if not number:
+        return NO_VIEWS
+    return f"{number:,} materialized {'view' if number == 1 else 'views'}"
+
+
+def by_freshness(counts: Mapping[str, int]) -> Counter[str]:
+    """Views by freshness, in the order in which they are told; those without views are left out."""
+    known = [*FRESHNESS_ORDER, *sorted(counts.keys() - set(FRESHNESS_ORDER))]
+    return Counter({word: counts[word] for word in known if counts.get(word)})
