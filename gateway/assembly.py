@@ -66,6 +66,7 @@ from gateway.mv.observation.stored_files import StoredFiles
 from gateway.mv.ports import Metastore, Outlet, Plans, SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.expected_costs import ExpectedCosts
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.lost_storage import LostStorage
@@ -127,6 +128,7 @@ from gateway.service.answers.commands import Commands
 from gateway.service.answers.explaining import Explaining
 from gateway.service.answers.healing import Healing
 from gateway.service.answers.members import Members
+from gateway.service.answers.refresh_costs import RefreshCosts
 from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
@@ -675,6 +677,7 @@ class Refreshes:
     pauses: FailurePauses
     refreshers: RefreshersPlans
     rights: ReadersRights
+    costs: ExpectedCosts
 
 
 def refreshed_views(
@@ -726,8 +729,20 @@ def refreshed_views(
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
     pauses = FailurePauses(jobs, tasks, settings.jobs.pause_after_failures)
     tasks.ended.add(pauses.ended)
+    costs = ExpectedCosts(catalog, increments)
     return Refreshes(
-        surroundings, proposer, log, publication, executor, tasks, jobs, scheduler, pauses, refreshers, rights
+        surroundings=surroundings,
+        proposer=proposer,
+        log=log,
+        publication=publication,
+        executor=executor,
+        tasks=tasks,
+        jobs=jobs,
+        scheduler=scheduler,
+        pauses=pauses,
+        refreshers=refreshers,
+        rights=rights,
+        costs=costs,
     )
 
 
@@ -897,6 +912,7 @@ def catalog_rows(
         members=views.members,
         activity=ActivityTables(views.catalog, audit.recent, rights),
         attention=Attention(views.catalog, rights),
+        costs=RefreshCosts(views.catalog, refreshes.costs, rights),
     )
 
 
@@ -1168,6 +1184,7 @@ def page_of(
         views.catalog,
         refreshes.tasks,
         refreshes.jobs,
+        refreshes.costs,
         Rights(AccessList.of(settings.access.administrators)),
         service.audit.recent,
         usages,

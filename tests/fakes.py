@@ -41,10 +41,13 @@ from gateway.mv.catalog.restoration import Restored
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.model.view import Cause, MaterializedView, Version
+from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.relations import definition_reads
 from gateway.mv.ports import Relation, RelationKind, SqlSession
+from gateway.mv.refresh.expected_costs import ExpectedCosts
 from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
@@ -323,7 +326,9 @@ class Site:
         self.tasks = FakeTasks(self.catalog)
         surroundings = Surroundings("pool", self.habits, self.metastore)
         tasks = cast(Tasks, self.tasks)
-        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 5)
+        increments = Increments(self.catalog, self.metastore, self.habits, Changes(views.observer), nothing)
+        self.costs = ExpectedCosts(self.catalog, increments)
+        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 5, self.costs)
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))

@@ -174,6 +174,7 @@ class PageSite:
             catalog,
             tasks,
             jobs,
+            self.site.costs,
             rights,
             audit.recent,
             self.site.usages,

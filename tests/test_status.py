@@ -366,7 +366,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
     assert list(found) == [
         *("attention", "views", "tasks", "next", "gateways", "storage_guard", "spark_servers", "limits_reached"),
-        *("reads", "statements"),
+        *("reads", "statements", "refresh_costs"),
     ]
     assert [(each["what"], each["name"]) for each in found["attention"]] == [("DAMAGED", "gone"), ("FAILING", "weekly")]
     assert found["attention"][1] == {
@@ -707,12 +707,15 @@ def test_json_has_reads_and_the_last_statements() -> None:
         {"database_name": "nyc", "name": "m", "named_reads": 3, "last_read_time": ago(60), "user_names": "ada, bob"},
         {"database_name": "nyc", "name": "n", "named_reads": 0, "last_read_time": None, "user_names": None},
     ]
+    gateway.tables["refresh_costs"] = [{"database_name": "nyc", "name": "m", "expected_method": "COMPLETE"}]
     gateway.tables["statements"] = [{"statement": 8, "start_time": ago(5), "views": "nyc.m", "refreshed": None}]
     status = Client(LOCAL, gateway, None).status("NYC", everything=True)
-    assert gateway.statements[-2][0].endswith("FROM freshgate.reads WHERE database_name = %(database)s")
+    assert gateway.statements[-3][0].endswith("FROM freshgate.reads WHERE database_name = %(database)s")
     # Those of all databases: a statement may name views of several.
-    assert gateway.statements[-1][0].endswith(f"FROM freshgate.statements LIMIT {STATEMENTS_MAX}")
+    assert gateway.statements[-2][0].endswith(f"FROM freshgate.statements LIMIT {STATEMENTS_MAX}")
     found = json.loads(json.dumps(json_of(status, NOW)))
+    (cost,) = found["refresh_costs"]
+    assert (cost["database"], cost["name"], cost["expected_method"]) == ("nyc", "m", "COMPLETE")
     first, second = found["reads"]
     assert (first["database"], first["name"], first["named_reads"]) == ("nyc", "m", 3)
     assert (first["last_read_time"], first["user_names"]) == ("2026-03-01T11:59:00+00:00", ["ada", "bob"])
@@ -727,13 +730,15 @@ def test_reads_and_statements_are_asked_for_json_alone() -> None:
     status = Client(LOCAL, gateway, None).status(None)
     assert not [sql for sql, _ in gateway.statements if "reads" in sql or "statements" in sql]
     found = json_of(status, NOW)
-    assert (found["reads"], found["statements"]) == (None, None)
+    assert (found["reads"], found["statements"], found["refresh_costs"]) == (None, None, None)
 
 
 def test_an_older_gateway_has_no_reads() -> None:
-    status = Client(LOCAL, Refusing(reads="42P01", statements="42P01"), None).status(None, everything=True)
+    status = Client(LOCAL, Refusing(reads="42P01", statements="42P01", refresh_costs="42P01"), None).status(
+        None, everything=True
+    )
     found = json_of(status, NOW)
-    assert (found["reads"], found["statements"]) == (None, None)
+    assert (found["reads"], found["statements"], found["refresh_costs"]) == (None, None, None)
 
 
 def gateway_row(number: int, role: str, since: object) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from gateway.page.page_logins import NOBODY, PageLogins
 from gateway.page.page_sources import Safety, Unknown
 from gateway.page.screens import Screens
 from gateway.page.visitors import Visitor
-from gateway.status import words
+from gateway.status import shared_words as words
 
 log = logging.getLogger(__name__)
 

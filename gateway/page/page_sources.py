@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs
+from gateway.mv.refresh.expected_costs import ExpectedCosts
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.usage import Usages
@@ -31,6 +32,7 @@ class PageSources:
     catalog: Catalog
     tasks: Tasks
     jobs: RefreshJobs
+    costs: ExpectedCosts
     rights: Rights
     recent: RecentStatements
     usages: Usages

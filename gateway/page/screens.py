@@ -16,7 +16,9 @@ from gateway.loops import Turn
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.troubles import KINDS, Trouble
 from gateway.mv.model.damage import Damage
+from gateway.mv.model.history import History
 from gateway.mv.model.view import MaterializedView, Task, TaskStatus
+from gateway.mv.refresh.expected_costs import ExpectedCost
 from gateway.mv.rewriting.usage import CountedQueries, Usage
 from gateway.page import drawing
 from gateway.page.drawing import LineageNode
@@ -25,8 +27,9 @@ from gateway.page.survey import Survey, Surveyor, ViewSummary, chosen
 from gateway.page.wording import link
 from gateway.service.answers.activity_tables import at_spark
 from gateway.service.answers.attention import told
+from gateway.service.answers.refresh_costs import METHODS
 from gateway.service.clients.recent_statements import EndedStatement
-from gateway.status import words
+from gateway.status import shared_words as words
 from sql.names import TableName
 from sql.redaction import redact
 from sql.rewriting.shape import readable
@@ -168,6 +171,7 @@ class Screens:
         writer = staleness.writer if staleness is not None and administers else None
         tasks = [task for _, task in entry.history.tasks]
         summary = self._told(self._surveyor.summary(entry, self._sources.catalog.inquiry()), who)
+        cost = self._sources.costs.of(entry)
         return {
             "title": str(name),
             "damage": None,
@@ -180,7 +184,13 @@ class Screens:
             "above": self._above(entry),
             "tasks": [self._task(view, task, who) for task in reversed(tasks[-20:])],
             "bars": drawing.bars([_bar(task) for task in tasks if task.status.ended]),
-            "costs": _costs(tasks),
+            "costs": _costs(entry.history, cost),
+            "next": {
+                "method": cost.method,
+                "expected_ms": cost.expected_ms,
+                "share": cost.share,
+                "because": redact(cost.because) if rights.may_refresh(who, view) else "",
+            },
             "reads": entry.reads,
             "readers": dict(reversed(entry.reads.users.items())) if administers else None,
             "definition": view.query if owns else None,
@@ -344,22 +354,23 @@ def _saved(asked: CountedQueries, usage: Usage) -> Saved:
     )
 
 
-def _costs(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """What refreshes of each method took, of those that succeeded."""
-    done: dict[str, list[Task]] = {}
-    for task in tasks:
-        if task.status is TaskStatus.SUCCESS and task.version and task.started_at:
-            done.setdefault(task.mode.value, []).append(task)
-    return [
-        {
-            "method": method,
-            "tasks": len(found),
-            "median_ms": sorted(task.finished_at - task.started_at for task in found)[len(found) // 2],
-            "rows": found[-1].rows,
-            "last": found[-1].finished_at,
-        }
-        for method, found in done.items()
-    ]
+def _costs(history: History, cost: ExpectedCost) -> list[dict[str, Any]]:
+    """Lists what a refresh would take now by each method, and what those took that succeeded."""
+    shown = []
+    for mode in METHODS:
+        done, expected = history.of_method(mode), cost.of(mode)
+        if done or expected is not None:
+            shown.append(
+                {
+                    "method": mode.value,
+                    "expected_ms": expected,
+                    "tasks": len(done),
+                    "median_ms": history.usual_ms(mode),
+                    "rows": done[-1].rows if done else None,
+                    "last": done[-1].finished_at if done else 0,
+                }
+            )
+    return shown
 
 
 def _name_of(request: Request) -> TableName:

@@ -54,6 +54,11 @@ READS_COLUMNS = (
     *("database_name", "name", "owner", "named_reads", "rewritten_reads", "memory_reads", "waited_ms"),
     *("reads_7_days", "reads_35_days", "last_read_time", "users", "user_names"),
 )
+COST_COLUMNS = (
+    *("database_name", "name", "owner", "expected_method", "expected_ms", "because", "percent"),
+    *("complete_ms", "partial_ms", "incremental_ms"),
+    *("median_complete_ms", "median_partial_ms", "median_incremental_ms", "refreshes", "refreshes_ms"),
+)
 STATEMENT_COLUMNS = (
     *("statement", "start_time", "user_name", "account", "client", "session", "taken_for", "outcome", "total_ms"),
     *("waited_ms", "spark_ms", "from_memory", "answered_from", "not_answered_because", "views", "refreshed"),
@@ -308,7 +313,8 @@ class Client:
 
     def status(self, database: str | None, *, everything: bool = False) -> Status:
         """Reads what is wrong, and the views, jobs and tasks, of one database, or of all. `everything`: also who reads
-        them, and the last statements. Raises StatusFailed; the client cannot be used after that."""
+        them, what refreshes would cost, and the last statements. Raises StatusFailed; the client cannot be used after
+        that."""
         try:
             views = self._views(database)
             if not views and database is not None:
@@ -334,7 +340,8 @@ class Client:
     def _activity(self, database: str | None) -> Activity:
         reads = self._table("freshgate.reads", READS_COLUMNS, database)
         statements = self._table("freshgate.statements", STATEMENT_COLUMNS, None, f" LIMIT {STATEMENTS_MAX}")
-        return Activity(reads, statements)
+        costs = self._table("freshgate.refresh_costs", COST_COLUMNS, database)
+        return Activity(reads, statements, costs)
 
     def _table(self, table: str, columns: tuple[str, ...], database: str | None, limit: str = "") -> list[Row] | None:
         """The rows of a table; None if the gateway is an older one."""

@@ -136,6 +136,8 @@ class Activity:
     """Rows of freshgate.reads."""
     statements: Sequence[Row] | None = None
     """Rows of freshgate.statements, the last one first."""
+    refresh_costs: Sequence[Row] | None = None
+    """Rows of freshgate.refresh_costs."""
 
 
 NO_ACTIVITY = Activity()
@@ -235,6 +237,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
         "limits_reached": status.limits_reached,
         "reads": _rows_json(status.activity.reads),
         "statements": _rows_json(status.activity.statements),
+        "refresh_costs": _rows_json(status.activity.refresh_costs),
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway.status import words
+from gateway.status import shared_words as words
 from gateway.status.model import DAMAGED, RUNNING, ListedGateway, Problem, RefreshTask, Status, View
 
 BAR_CHARACTERS = 10

@@ -93,8 +93,8 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
 
 OWN = frozenset(
     {
-        *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits", "attention"),
-        *("gateway", "gateways"),
+        *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits"),
+        *("attention", "refresh_costs", "gateway", "gateways"),
     }
 )
 """The relations freshgate.…"""

@@ -16,7 +16,8 @@ from gateway.mv.model.damage import Damage
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.attention import ATTENTION, Attention
-from gateway.status import text, words
+from gateway.status import shared_words as words
+from gateway.status import text
 from gateway.status.model import Status, status_of
 from sql.names import TableName
 

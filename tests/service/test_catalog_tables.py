@@ -29,7 +29,7 @@ from gateway.mv.model.view import (
     Version,
 )
 from gateway.mv.statements.rights import Rights
-from gateway.service.answers import activity_tables, attention, catalog_tables
+from gateway.service.answers import activity_tables, attention, catalog_tables, refresh_costs
 from sql.names import TableName
 from sql.statement import CreateClauses, Refreshing, Schedule, Trigger
 
@@ -51,6 +51,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("freshgate.reads", activity_tables.READS),
         ("freshgate.limits", activity_tables.LIMITS),
         ("freshgate.attention", attention.ATTENTION),
+        ("freshgate.refresh_costs", refresh_costs.REFRESH_COSTS),
         ("freshgate.gateways", catalog_tables.GATEWAYS),
     ],
 )

@@ -115,6 +115,19 @@ class Increments:
         ]
         return None not in sizes and sum(size or 0 for size in sizes) < self._from_bytes
 
+    def is_known_small(self, view: MaterializedView) -> bool:
+        """As `is_small`, as far as it is known without a statement."""
+        if any((entry := self._catalog.find(base)) and entry.view.current.contents.basis for base in view.views):
+            return False
+        sizes = [self._changes.known_size(table) for table in view.tables if not table.is_function]
+        return bool(sizes) and all(sizes) and sum(sizes) < self._from_bytes
+
+    def known_hindrance(self, view: MaterializedView) -> str:
+        """Why the definition cannot be refreshed by rows, as far as it was determined; empty if nothing is known."""
+        known = self._analysed.get(view.id)
+        found = known.outline if known is not None else None
+        return str(found) if isinstance(found, NotIncremental) else ""
+
     # --- what a version holds --------------------------------------------------------------------------
 
     async def exact(

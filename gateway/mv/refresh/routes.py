@@ -16,6 +16,7 @@ from gateway.mv.model.snapshot import PartitionValues
 from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.expected_costs import SMALL, is_dearer
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.planner import PLAINLY, Copied, Exact, Merged, PartlyRecomputed, Recomputed, RowSource
 from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
@@ -27,8 +28,6 @@ from sql.texts.storage_layout import ALL, PartitionKey, Selection
 
 log = logging.getLogger(__name__)
 
-CHEAPER = 0.8
-"""A refresh by rows must take at most this part of the other method's time."""
 SHARE_MAX = 0.5
 """At most this part of a base table's partitions may have changed if rows with their values are recomputed alone."""
 
@@ -107,7 +106,7 @@ class Routes:
         if method is Method.COMPLETE:
             return Route(await self.recomputed(view, inspection, session, extent))
         if method is Method.AUTO and await self._increments.is_small(view, inspection):
-            return Route(why="its base tables are smaller than 64 MiB together")
+            return Route(why=SMALL)
         try:
             _check_possible(view, cause, found, extent)
             return await self._by_rows(view, method, found, inspection, session, extent)
@@ -222,7 +221,7 @@ def _check_cheaper(view: MaterializedView, method: Method, merged: Merged, exten
     basis = view.current.contents.basis
     if method is not Method.AUTO or basis is None or not basis.complete_ms:
         return
-    if basis.estimate(merged.bytes, merged.whole_bytes) > CHEAPER * _other_ms(basis, extent):
+    if is_dearer(basis.estimate(merged.bytes, merged.whole_bytes), _other_ms(basis, extent)):
         raise NotIncremental(Reason.DEARER, _estimates(view, merged, extent))
 
 

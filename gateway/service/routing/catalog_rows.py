@@ -12,6 +12,7 @@ from gateway.service.answers.activity_tables import ActivityTables
 from gateway.service.answers.attention import Attention
 from gateway.service.answers.catalog_tables import About, CatalogTables, Table
 from gateway.service.answers.members import Members
+from gateway.service.answers.refresh_costs import RefreshCosts
 from gateway.service.clients.bounds import spliced
 from gateway.service.clients.session import Session
 from sql.texts import literals, rewrite
@@ -24,13 +25,14 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
     """`about` describes the gateway, `members` all over this metastore, `activity` what happens at this one,
-    `attention` what is wrong with views."""
+    `attention` what is wrong with views, `costs` what their refreshes would cost."""
 
     tables: CatalogTables
     about: Callable[[], About]
     members: Members
     activity: ActivityTables
     attention: Attention
+    costs: RefreshCosts
 
     async def with_functions(self, session: Session, known: Understood) -> str:
         """The text with the rows of the functions that it calls."""
@@ -77,6 +79,8 @@ class CatalogRows:
             return await self.activity.reads(session.who)
         if name == "attention":
             return await self.attention.table(session.who)
+        if name == "refresh_costs":
+            return await self.costs.table(session.who)
         if name == "limits":
             return self.activity.limits(session)
         if name == "gateway":
