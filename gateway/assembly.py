@@ -23,13 +23,17 @@ from zoneinfo import ZoneInfo
 
 from gateway import upstream_url
 from gateway.access_list import AccessList
-from gateway.config import OFF, Address, Impersonator, Settings
+from gateway.config import OFF, Address, Impersonator, Settings, version
 from gateway.config import Upstream as UpstreamSettings
 from gateway.discovery.registration import Registration
 from gateway.discovery.zookeeper import ZooKeeper
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways.node import GatewayNode, LeadingTerm, Premises
 from gateway.limit_rules import LimitRules
+from gateway.lineage.dataset_names import Naming
+from gateway.lineage.described_views import Describing
+from gateway.lineage.reports import Reports
+from gateway.lineage.sender import Sender
 from gateway.login import exposure, methods
 from gateway.login.impersonation import Impersonation
 from gateway.loops import BackgroundTasks
@@ -213,6 +217,7 @@ class Gateway:
     audit_file: AuditFile | None
     page: PageServer | None
     alarm: Alarm
+    lineage: Reports | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +261,12 @@ def assemble(
     if lasting is not None:
         views.fence.counts = lasting.counts
     alarm = alarm_of(settings, views, refreshes, audit)
+    lineage = lineage_of(settings, spark, views, refreshes)
     readiness, lag = Readiness(partial(probe.ask, spark.probes)), LoopLag()
     monitor = None
     if settings.metrics.port:
-        own_metrics = partial(metrics.own, lag, audit_file, registered, alarm)
+        sender = lineage.sender if lineage is not None else None
+        own_metrics = partial(metrics.own, lag, audit_file, registered, alarm, sender)
         page = metrics_page(
             views,
             versions,
@@ -289,6 +296,7 @@ def assemble(
         audit_file,
         browsers,
         alarm,
+        lineage,
     )
 
 
@@ -1156,6 +1164,39 @@ def alarm_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audi
     refreshes.pauses.paused.add(alerts.paused)
     audit.differed.add(alerts.differed)
     return Alarm(alerts, Webhook(notify.url, notify.secret) if notify.url else None)
+
+
+def lineage_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Reports | None:
+    """None without a receiver. Raises FreshgateError without its extra."""
+    place, habits, catalog = settings.lineage, spark.habits, views.catalog
+    if not place.url:
+        return None
+    try:
+        events = import_module(".lineage.events", __package__)
+    except ImportError as error:
+        raise FreshgateError(
+            f"lineage.url is set, which needs more packages ({error}). Install freshgate[openlineage]."
+        ) from error
+
+    def view(view_id: str) -> MaterializedView | None:
+        entry = catalog.find(view_id)
+        return entry.view if entry is not None else None
+
+    describing = Describing(
+        view,
+        views.observer.relation,
+        spark.metastore,
+        lambda: Naming(habits.settings, place.metastore),
+        lambda: habits.version.partition(" ")[0],
+    )
+    reports = Reports(
+        describing, events.OpenLineageWriter(place.namespace, version()), Sender(place.url, place.api_key)
+    )
+    refreshes.log.writes.add(reports.task_writes)
+    refreshes.log.ended.add(reports.task_ended)
+    refreshes.log.counted.add(reports.task_counted)
+    catalog.news.lives.add(reports.lives)
+    return reports
 
 
 def page_of(

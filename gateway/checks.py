@@ -1,4 +1,7 @@
-"""Checks of settings' values: each returns what is wrong with a value, or None."""
+"""Checks of settings' values: each returns what is wrong with a value, or None.
+
+Tests: `test_config_reference`.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +105,12 @@ def webhook_or_empty(value: Any) -> str | None:
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment:
             return "must be a URL such as https://alerts.example/freshgate"
+    return None
+
+
+def metastore_or_empty(value: Any) -> str | None:
+    if value and not value.startswith(("hive://", "arn:")):
+        return "must be hive://HOST:PORT or arn:aws:glue:REGION:ACCOUNT"
     return None
 
 

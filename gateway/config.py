@@ -26,6 +26,7 @@ from gateway.checks import each_of as _each_of
 from gateway.checks import filled as _filled
 from gateway.checks import host_names as _host_names
 from gateway.checks import ldap_urls as _ldap_urls
+from gateway.checks import metastore_or_empty as _metastore_or_empty
 from gateway.checks import networks as _networks
 from gateway.checks import none_or_at_least as _none_or_at_least
 from gateway.checks import one_of as _one_of
@@ -834,6 +835,26 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class LineageTarget:
+    """Where OpenLineage events go; docs/how-to/lineage.md describes them. They need freshgate[openlineage]."""
+
+    url: str = _setting(
+        "",
+        "Address to which each event is sent with POST, such as http://marquez.example:5000. One without a path gets "
+        "/api/v1/lineage. Empty: nothing is sent.",
+        _webhook_or_empty,
+    )
+    namespace: str = _setting("freshgate", "Namespace of the jobs, each of which is a view.", _filled)
+    api_key: str = _setting("", "Sent as a bearer token. Empty: none.")
+    metastore: str = _setting(
+        "",
+        "Namespace of the metastore's tables, where Spark's settings do not name it: hive://HOST:PORT if a "
+        "hive-site.xml does, arn:aws:glue:REGION:ACCOUNT for Glue. Empty: as Spark's settings say.",
+        _metastore_or_empty,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class PagePort:
     """The page for browsers; docs/how-to/page.md describes it. It needs freshgate[page]."""
 
@@ -968,4 +989,5 @@ class Settings:
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
     notify: Notify = field(default_factory=Notify)
+    lineage: LineageTarget = field(default_factory=LineageTarget)
     page: PagePort = field(default_factory=PagePort)

@@ -83,6 +83,7 @@ class Server:
         self._audit_file = built.audit_file
         self._page = built.page
         self._alarm = built.alarm
+        self._lineage = built.lineage
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
         self._drafting = loops.Loop("drafts of the catalog", self._draft_again)
@@ -152,6 +153,8 @@ class Server:
         await self._listener.start()
         self._readiness.catalog_loaded = self._served = True
         self._alarm.start()
+        if self._lineage is not None:
+            self._lineage.start()
         if self._page is not None:
             await self._page.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
@@ -401,6 +404,8 @@ class Server:
         if self._page is not None:
             await self._page.stop()
         await self._alarm.stop()
+        if self._lineage is not None:
+            await self._lineage.stop()
         if self._monitor is not None:
             await self._monitor.stop()
         if self._audit_file is not None:

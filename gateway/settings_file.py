@@ -54,7 +54,9 @@ class FileReading:
 FREE_TABLE = "engine.spark"
 SHORT_FORMS = {"authentication": "authentication.method"}
 _NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
-_SECRET = re.compile(r"(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|sas[._]")
+_SECRET = re.compile(
+    r"(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|sas[._]"
+)
 """Names of settings with secrets: the gateway's own, and those of Spark, Hadoop and their storage."""
 
 

@@ -133,6 +133,8 @@ def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) 
         ("ldap.url=ldap://a:b", "must be URLs such as ldaps://"),
         ("ldap.user_dn_pattern=uid=%s", "must be DNs such as"),
         ("ldap.group_membership_key=a)(b", "must be the name of an LDAP attribute"),
+        ("lineage.metastore=meta:9083", "must be hive://HOST:PORT"),
+        ("lineage.url=marquez", "must be a URL"),
         ("healing=get_info,none", "must name only get_info, key_calls"),
     ],
 )
@@ -422,7 +424,7 @@ def test_effective_settings_hide_secrets() -> None:
     assert text.count('"(hidden)"  # --set\n') == 3
     every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
     assert set(every) == {
-        *("discovery.password", "gateways.secret", "ldap.bind_password", "notify.secret"),
+        *("discovery.password", "gateways.secret", "ldap.bind_password", "lineage.api_key", "notify.secret"),
         *("upstream.guard_secret", "upstream.password"),
     }
 

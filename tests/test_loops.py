@@ -147,7 +147,7 @@ async def test_a_broken_schedule_does_not_affect_other_views(
     scheduler._of = lambda trigger: entries  # type: ignore[method-assign]
     monkeypatch.setattr(create_text, "recurring_strategy", lambda _: "")
     started: list[str] = []
-    scheduler._trigger = lambda entry, mode, what: started.append(entry.view.id)  # type: ignore[method-assign]
+    scheduler._trigger = lambda entry, *_: started.append(entry.view.id)  # type: ignore[method-assign]
     assert scheduler.run_due() == LOOK_AGAIN_SECONDS
     assert started == ["well"]
     assert [record.exc_info is not None for record in caplog.records] == [True]

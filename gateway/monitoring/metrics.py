@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -312,11 +312,22 @@ def servers(
     yield from families
 
 
+class Sending(Protocol):
+    """What sends events of lineage."""
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+
 def own(
     lag: LoopLag,
     audit: LostLines | None,
     registered: Callable[[], bool] | None,
     alarm: Alarm,
+    lineage: Sending | None = None,
 ) -> Iterator[Metric]:
     yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
     yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
@@ -330,6 +341,13 @@ def own(
         for outcome, number in alarm.webhook.counts.items():
             sent.add_metric([outcome], number)
         yield sent
+    if lineage is not None:
+        about = "Events for lineage.url, by outcome"
+        events = CounterMetricFamily("freshgate_lineage_events", about, labels=["outcome"])
+        for outcome, number in lineage.counts.items():
+            events.add_metric([outcome], number)
+        yield events
+        yield _gauge("lineage_events_waiting", "Events for lineage.url that wait", lineage.waiting)
     yield from info(registered)
 
 

@@ -22,6 +22,7 @@ from gateway import assembly
 from gateway.access_list import Principal
 from gateway.errors import LimitReached, NotAllowed
 from gateway.limit_rules import LimitRules
+from gateway.lineage.sender import Sender
 from gateway.monitoring import metrics
 from gateway.monitoring.alerts import Alerts
 from gateway.monitoring.lag import LoopLag
@@ -100,6 +101,7 @@ class Stage:
         servers = [KnownServer(cast(Any, None), name) for name in "ab"]
         servers[1].is_up()
         self.tasks = _Tasks()
+        self.sender = Sender("http://127.0.0.1:9/")
         alarm = Alarm(Alerts(catalog), Webhook("http://127.0.0.1:9/", ""))
         self.readiness = Readiness(_answers, 5)
         self.lag = LoopLag()
@@ -114,7 +116,7 @@ class Stage:
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.rewrites,
-            partial(metrics.own, self.lag, None, lambda: True, alarm),
+            partial(metrics.own, self.lag, None, lambda: True, alarm, self.sender),
             Servers(servers, cast(Any, None)),
         )
 
@@ -341,7 +343,11 @@ def test_every_count_is_shown() -> None:
     rewrites.considered, rewrites.matched, rewrites.proved, rewrites.used, rewrites.failed = 21, 22, 23, 24, 25
     rewrites.refused[WhyMissed.NOT_FRESH] = 26
     rewrites.saved_seconds = 27.5
+    stage.sender.send(b"")
+    stage.sender.counts["failed"] += 28
     samples = samples_of(stage.text())
+    assert samples["freshgate_lineage_events_total", (("outcome", "failed"),)] == 28
+    assert samples["freshgate_lineage_events_waiting", ()] == 1
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
     limited = {

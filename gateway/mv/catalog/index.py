@@ -20,7 +20,7 @@ from gateway.mv.catalog.naming import DEFINITION_SUFFIX
 from gateway.mv.freshness.drift import NOT_LOOKED, unobserved
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
-from gateway.mv.freshness.news import News
+from gateway.mv.freshness.news import Life, News
 from gateway.mv.freshness.pending import EndangeredViews, PendingWrites
 from gateway.mv.model.damage import Damage, damaged
 from gateway.mv.model.history import History
@@ -295,10 +295,19 @@ class Catalog:
             self._remember_name(replaced.view)
             unread = self._reads.remove(replaced.view.id)
         self._reindexed(unread)
+        for life, each in ((Life.DROPPED, replaced), (Life.CREATED, entry)):
+            if each is not None:
+                self.news.lives.tell(life, each.view, each.view.name)
         return replaced
 
     def remove(self, entry: Entry) -> None:
-        """Removes a view, visible or reserved."""
+        """Removes a view, visible or reserved, which does not exist any more."""
+        known = self._entries.get(entry.view.id) is entry
+        self._take_out(entry)
+        if known:
+            self.news.lives.tell(Life.DROPPED if entry.visible else Life.ABANDONED, entry.view, entry.view.name)
+
+    def _take_out(self, entry: Entry) -> None:
         if self._entries.pop(entry.view.id, None) is not None:
             self._remember_name(entry.view)
         self._by_name.take(entry.view.name, entry)
@@ -312,7 +321,7 @@ class Catalog:
         if self._entries.get(view.id) is not entry:
             return
         self.add_damage(Damage(view.name, view.storage, view.owner, problem))
-        self.remove(entry)
+        self._take_out(entry)
 
     def add_damage(self, damage: Damage) -> None:
         """Adds a view with a part that is missing or cannot be read."""
@@ -346,7 +355,8 @@ class Catalog:
 
         Views that read one of the views or names become stale, because their definitions now mean something else.
         """
-        before = {entry.view.name for entry in moved.values()}
+        names = {entry.view.id: entry.view.name for entry in moved.values()}
+        before = set(names.values())
         for entry in moved.values():
             # In a swap, the name may already belong to the other view.
             self._by_name.take(entry.view.name, entry)
@@ -357,6 +367,8 @@ class Catalog:
         self._touch_above(moved.values(), before | moved.keys())
         self._reindexed()
         self.news.moved.tell(before | moved.keys())
+        for entry in moved.values():
+            self.news.lives.tell(Life.RENAMED, entry.view, names[entry.view.id])
 
     def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
         """Marks views as changed that read one of these names or one of the moved views."""

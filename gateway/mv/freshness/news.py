@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum, auto
 
-from gateway.mv.model.view import Leftover, Version
+from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.subscribers import Subscribers
 from sql.names import TableName
+
+
+class Life(Enum):
+    """What happens to a view besides refreshes."""
+
+    CREATED = auto()
+    ALTERED = auto()
+    RENAMED = auto()
+    DROPPED = auto()
+    ABANDONED = auto()
+    """Its CREATE was given up: it never existed."""
 
 
 class News:
@@ -28,5 +40,7 @@ class News:
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()
         """A leftover of the view with this id; and the version that was replaced, if any, which may still have
         readers."""
+        self.lives: Subscribers[[Life, MaterializedView, TableName]] = Subscribers()
+        """What has happened to a view, as it is then; and its name before that."""
         self.replaced: Subscribers[[Leftover, Version]] = Subscribers()
         """Replaced versions that were found in the metastore, and the current one."""

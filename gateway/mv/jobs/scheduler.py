@@ -104,7 +104,7 @@ class Scheduler:
         due = self._jobs.next_run(entry.view.id)
         if due is not None and due <= now:
             self._jobs.served(entry.view.id)
-            self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses))
+            self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses), due)
             due = self._jobs.next_run(entry.view.id)
         return due
 
@@ -193,9 +193,9 @@ class Scheduler:
             if is_automatic(entry := self._catalog.entry(view.id), trigger)
         ]
 
-    def _trigger(self, entry: Entry, mode: TriggerMode, what: str) -> None:
+    def _trigger(self, entry: Entry, mode: TriggerMode, what: str, due: int = 0) -> None:
         if self._fence.lost is not None:
             return
         complete = entry.view.clauses.refreshing.method is Method.COMPLETE
-        if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete)):
+        if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete, due=due)):
             log.info("Started a task for %s (%s)", entry.view.name, what)

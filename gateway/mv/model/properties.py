@@ -192,7 +192,8 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     written: dict[str, str] = {}
     for number, task in tasks:
         record = dataclasses.asdict(task)
-        del record["cause"]["not_before"], record["cause"]["mends"]
+        for name in ("not_before", "mends", "parent", "due"):
+            del record["cause"][name]
         # What earlier releases do not know is stored only if it has a value.
         if task.cause.method is None:
             del record["cause"]["method"]

@@ -266,6 +266,10 @@ class Cause:
     """If nothing has changed, copy the rows of many versions into one."""
     mends: str = ""
     """What has damaged the stored rows, none of which may be used. Not stored."""
+    parent: str = ""
+    """The run of a client's that it belongs to (`freshgate.lineage.parent`). Not stored."""
+    due: int = 0
+    """When a schedule wanted it, in milliseconds since the epoch; 0: no schedule did. Not stored."""
 
     @property
     def demand(self) -> str:

@@ -113,6 +113,11 @@ class Observer:
         """The bytes of the table's files at the last observation; None if they were not listed."""
         return self._tools.sizes.get(table)
 
+    def relation(self, table: TableName) -> Relation | None:
+        """The table as the last observation found it; None if there is none, or no table."""
+        known = self._known.get(table)
+        return known.look.relation if known is not None else None
+
     def forget(self, tables: Iterable[TableName]) -> None:
         """Forgets tables that no view reads any longer. A table that is being observed is kept; `looked` tells when
         that has ended."""

@@ -285,6 +285,7 @@ class Executor:
         if task is not None:
             known = replace(task, mode=plan.mode, reason=plan.reason, route=plan.route, completed=0)
             self._log.amend(run.entry, run.number, known.writing(names, len(plan.written)))
+            self._log.write(run.entry, run.number)
 
     async def first_write(
         self, view: MaterializedView, progress: Progress, report: Report, disturbed: Callable[[], bool]

@@ -19,6 +19,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus
 from gateway.mv.ports import Metastore, ServiceSessions
+from gateway.mv.subscribers import Subscribers
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,12 @@ class TaskLog:
         self._now_ms = now_ms
         self._last_id = 0
         self._saving = loops.BackgroundTasks("the storing of a task")
+        self.writes: Subscribers[[Entry, int]] = Subscribers()
+        """Tasks that begin to write rows, by their numbers in their views' histories. One may begin again."""
+        self.ended: Subscribers[[Entry, int]] = Subscribers()
+        """All tasks that have ended, those of new views, too."""
+        self.counted: Subscribers[[Entry, int]] = Subscribers()
+        """Tasks that have written a version, which everybody sees now: their rows were counted, or cannot be."""
 
     def begin(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """Adds a pending task; returns its number and the task."""
@@ -76,6 +83,10 @@ class TaskLog:
         task = entry.history.task(number)
         if task is not None and task.status is TaskStatus.PENDING:
             entry.history.amend(number, replace(task, status=TaskStatus.RUNNING, started_at=self._now_ms()))
+
+    def write(self, entry: Entry, number: int) -> None:
+        """Tells that a task begins to write rows."""
+        self.writes.tell(entry, number)
 
     def amend(self, entry: Entry, number: int, task: Task) -> None:
         """Replaces the record of a running task."""
@@ -101,6 +112,7 @@ class TaskLog:
             entry.history.end(ending.number, ending.task)
         entry.history.saved(ending.properties)
         entry.reads.saved(ending.properties)
+        self.ended.tell(entry, ending.number)
 
     def unchanged(self, entry: Entry, number: int) -> None:
         """Records that there was nothing to do."""
@@ -115,6 +127,7 @@ class TaskLog:
                 reason="nothing that the view shows has changed",
             ).writing([], 0)
             entry.history.end(number, done)
+            self.ended.tell(entry, number)
 
     def fail(self, entry: Entry, number: int, status: TaskStatus, error: str) -> None:
         """Records that the task has failed or was cancelled."""
@@ -124,6 +137,7 @@ class TaskLog:
             # It may have failed after it had stored its version, but before it published it.
             entry.history.end(number, replace(done, version=NEVER_BUILT))
             self._saving.begin(self._save(entry))
+            self.ended.tell(entry, number)
 
     def count(self, entry: Entry, number: int, version: int) -> None:
         """Counts the rows that the task wrote, in the background. The next change of the properties stores the
@@ -131,6 +145,12 @@ class TaskLog:
         self._saving.begin(self._count(entry, number, version))
 
     async def _count(self, entry: Entry, number: int, version: int) -> None:
+        try:
+            await self._count_rows(entry, number, version)
+        finally:
+            self.counted.tell(entry, number)
+
+    async def _count_rows(self, entry: Entry, number: int, version: int) -> None:
         try:
             async with self._counting, self._looks.session() as session:
                 counted = await session.run(maintenance.count_version(entry.view.storage, version))

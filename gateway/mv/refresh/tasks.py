@@ -187,7 +187,7 @@ class Tasks:
 
         For a schedule or a change, skips views that have a trigger of their own.
         """
-        below, now = Cause(TriggerMode.READ, cause.user), self._catalog.inquiry()
+        below, now = Cause(TriggerMode.READ, cause.user, parent=cause.parent), self._catalog.inquiry()
         found = self._stale(views, now)
         if cause.trigger in AUTOMATIC:
             found = [each for each in found if not each.view.complete or each.view.clauses.refreshing.trigger is None]

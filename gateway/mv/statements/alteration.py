@@ -15,6 +15,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.news import Life
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import Contents
@@ -156,6 +157,7 @@ class ViewSettings:
             if watches_others:
                 # Writes to tables that did not matter before were not noted.
                 self._catalog.news.touched.tell(entry.view.triggers - before.triggers)
+        self._catalog.news.lives.tell(Life.ALTERED, entry.view, entry.view.name)
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
         if isinstance(change, SetProperties) and view_properties.rewrite_enabled(dict(change.properties)):

@@ -6,11 +6,12 @@ import time
 from dataclasses import replace
 from functools import partial
 
+from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Cause, TriggerMode, Version
+from gateway.mv.model.view import Cause, TaskStatus, TriggerMode, Version
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import Metastore
@@ -50,7 +51,7 @@ class Building:
 
     async def build(self, entry: Entry, caller: Caller, report: Report) -> None:
         """Creates the storage table of a reserved view, and writes its first version. Raises what Spark raises."""
-        cause = Cause(TriggerMode.MANUAL, caller.user, complete=True)
+        cause = Cause(TriggerMode.MANUAL, caller.user, complete=True, parent=caller.parent)
         if entry.view.built:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
@@ -80,6 +81,7 @@ class Building:
         report(f"Building materialized view {view.name}")
         number, _ = self._log.begin(entry, cause)
         self._log.start(entry, number)
+        self._log.write(entry, number)
         disturbed = partial(entry.ledger.written_since, contains)
         inspection, plan, read, narrowed = await self._executor.first_write(view, progress, report, disturbed)
         contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
@@ -106,6 +108,12 @@ class Building:
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
             entry.record()
+
+    def fail(self, entry: Entry, error: BaseException) -> None:
+        """Records that CREATE has failed or was cancelled."""
+        status = TaskStatus.FAILED if isinstance(error, FreshgateError) else TaskStatus.CANCELED
+        for number in [number for number, task in entry.history.tasks if not task.status.ended]:
+            self._log.fail(entry, number, status, str(error) or "CREATE was cancelled")
 
     def count(self, entry: Entry) -> None:
         """Counts the rows of the first version in the background, once it is published."""

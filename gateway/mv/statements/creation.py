@@ -82,6 +82,8 @@ class Creation:
                 raise _not_built(name, definition_of(storage), error) from error
         except BaseException as error:
             # A cancelled CREATE leaves nothing behind either.
+            if entry is not None:
+                self._building.fail(entry, error)
             late = not isinstance(error, FreshgateError) or naming.is_unknown(error)
             await self._dropping.abandon(storage, entry, late=late)
             raise

@@ -24,6 +24,8 @@ class Caller:
     session: SqlSession
     who: Principal
     namespace: Namespace
+    parent: str = ""
+    """As `Cause.parent`."""
 
     @property
     def user(self) -> str:

@@ -77,7 +77,7 @@ class Commands:
                 await self._alteration.alter(command, await _caller(session))
             case RefreshMaterializedView(name):
                 view = await self._view(name, session, "REFRESH")
-                return await self.upkeep.refresh(command, view, session.who, report)
+                return await self.upkeep.refresh(command, view, session.who, report, session.settings.lineage_parent)
             case PauseJob(name):
                 await self.upkeep.pause(command, await self._view(name, session), session.who, report)
             case CancelTask(name):
@@ -142,4 +142,5 @@ def _taken_for_path(name: str) -> SyntaxRefused:
 
 
 async def _caller(session: Session) -> Caller:
-    return Caller(await session.sql(), session.who, await session.resolve_namespace())
+    parent = session.settings.lineage_parent
+    return Caller(await session.sql(), session.who, await session.resolve_namespace(), parent)

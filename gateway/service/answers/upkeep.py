@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.access_list import Principal
 from gateway.errors import RefreshFailed
 from gateway.mv.catalog.index import Catalog
@@ -43,8 +45,14 @@ class Upkeep:
         self._rights = rights
 
     async def refresh(
-        self, command: RefreshMaterializedView, view: MaterializedView, who: Principal, report: Report
+        self,
+        command: RefreshMaterializedView,
+        view: MaterializedView,
+        who: Principal,
+        report: Report,
+        parent: str = "",
     ) -> Result:
+        """`parent`: as `Cause.parent`."""
         if command.with_data:
             self._rights.check_refresh(who, view)
         else:
@@ -52,7 +60,7 @@ class Upkeep:
         check_method(command, view)
         if command.partitions:
             await self._partitions.check(view, command.partitions)
-        cause = manual(command, who.name)
+        cause = replace(manual(command, who.name), parent=parent)
         if not command.with_data:
             await self._tasks.stop(view.id)
             await self._publication.empty(view.id, cause)

@@ -346,7 +346,7 @@ class Opening:
         session = Session(handle, protocol, self._who.name, login, call, payload, self._sides, elsewhere)
         session.peer, session.account = self.peer, self.login.user
         session.groups = self._who.groups
-        own_settings.apply(session, self._rules.own)
+        own_settings.apply(session, {**own_settings.opened_with(call.configuration), **self._rules.own})
         session.continuity.came_as, session.continuity.loose = self.login, self._over_http
         session.continuity.stays = self._over_http and len(payload) > MOVING_BYTES_MAX
         loose_moves = self._over_http and not session.continuity.stays and self._sessions.loose_move()

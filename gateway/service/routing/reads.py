@@ -266,7 +266,8 @@ class Reads:
 
 
 def _cause(first: RefreshFirst) -> Cause:
-    return Cause(TriggerMode.READ, first.facts.session.user)
+    session = first.facts.session
+    return Cause(TriggerMode.READ, session.user, parent=session.settings.lineage_parent)
 
 
 async def _where_it_is_now(first: RefreshFirst) -> Facts:
