@@ -146,6 +146,7 @@ def test_packages_of_the_extras_are_needed_only_for_these(installation: Installa
         "freshgate.gateway.login.service_tickets": "gssapi",
         "freshgate.gateway.login.signing_keys": "joserfc",
         "freshgate.gateway.login.tokens": "joserfc",
+        "freshgate.gateway.memory.engine_process": "duckdb",
         "freshgate.gateway.page.application": "jinja2",
         "freshgate.gateway.page.page_assembly": "jinja2",
         "freshgate.gateway.page.page_server": "uvicorn",

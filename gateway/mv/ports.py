@@ -8,7 +8,7 @@ Tests: `test_simulated_spark`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,7 +63,7 @@ class SqlSession(Protocol):
 class RowPages(Protocol):
     """A session at Spark whose results may be larger than memory."""
 
-    def pages(self, sql: str, rows: int) -> AsyncIterator[bytes]:
+    def pages(self, sql: str, rows: int) -> AsyncGenerator[bytes, None]:
         """Runs a query, and yields the pages of its result as Spark has sent them: FetchResults replies with at most
         `rows` rows. The next one is fetched when the previous one has been taken.
 
@@ -282,11 +282,11 @@ class RowEngine(Protocol):
     """Keeps tables in memory, and answers queries of them. Every method raises MemoryUnavailable."""
 
     async def load(
-        self, table: str, columns: Sequence[MemoryColumn], parts: AsyncIterator[bytes], *, add: bool = False
+        self, table: str, columns: Sequence[MemoryColumn], parts: AsyncGenerator[bytes, None], *, add: bool = False
     ) -> LoadedTable:
         """Replaces a table, or adds rows to it. Readers see all of the rows or none.
 
-        `parts` are the pages of the text that `sql.memory.loading` makes for these columns (RowPages). What the table
+        `parts` are the pages of the text that `sql.memory.row_lines` makes for these columns (RowPages). What the table
         was before stays if this raises, also what `parts` raises.
         """
         ...

@@ -92,6 +92,14 @@ class ColumnarPage:
             values = column.values[first : column.ends[start + count - 1] if count else first]
         return column, count, values, (column.nulls >> start) & ((1 << count) - 1)
 
+    def texts(self, number: int) -> list[bytes]:
+        """The values of a column of strings. Raises WireError for another one."""
+        column = self._columns[number]
+        if column.ends is None:
+            raise WireError("a column that has no strings")
+        starts = (0, *column.ends[:-1])
+        return [column.values[start + 4 : end] for start, end in zip(starts, column.ends, strict=bool(column.ends))]
+
     @property
     def columns(self) -> int:
         return len(self._columns)
