@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from deployments import CHART, KUBERNETES, helm, manifests, parsed, program, run
 from processes import ROOT
 
@@ -93,6 +94,39 @@ def test_the_manifests_agree_with_the_schemas_of_kubernetes(values: dict[str, An
     done = run([*command, *map(str, files)])
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count(" passed ") + done.stdout.count(" passed ") == len(found)
+
+
+def test_monitoring_is_off_by_default() -> None:
+    assert not [kind for kind, _ in manifests(LEAST) if kind in ("ServiceMonitor", "PrometheusRule")]
+    assert ("ConfigMap", f"{NAME}-dashboard") not in manifests(LEAST)
+
+
+def test_the_alerts_and_the_dashboard_are_those_of_the_files() -> None:
+    monitoring = {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "p"}},
+        "rules": {"enabled": True, "labels": {"release": "p"}},
+        "dashboard": {"enabled": True, "annotations": {"grafana_folder": "Data"}},
+    }
+    found = manifests({**LEAST, "monitoring": monitoring})
+    rule, monitor = found["PrometheusRule", NAME], found["ServiceMonitor", NAME]
+    assert rule["spec"] == yaml.safe_load((ROOT / "conf" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+    assert rule["metadata"]["labels"]["release"] == monitor["metadata"]["labels"]["release"] == "p"
+    dashboard = found["ConfigMap", f"{NAME}-dashboard"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["metadata"]["annotations"] == {"grafana_folder": "Data"}
+    shown = json.loads((ROOT / "conf" / "monitoring" / "dashboard.json").read_text(encoding="utf-8"))
+    assert json.loads(dashboard["data"]["freshgate.json"]) == shown
+    # What it collects from is the Service of the metrics, and no other one.
+    (endpoint,) = monitor["spec"]["endpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    served = [
+        name
+        for (kind, name), each in found.items()
+        if kind == "Service"
+        and wanted <= each["metadata"]["labels"].items()
+        and endpoint["port"] in [port["name"] for port in each["spec"]["ports"]]
+    ]
+    assert served == [f"{NAME}-metrics"]
 
 
 def test_the_chart_is_of_this_version() -> None:

@@ -217,6 +217,11 @@ def statements(counts: StatementCounts, traffic: Traffic) -> Iterator[Metric]:
         "Time from a statement's arrival until its outcome was known",
         counts.statement_seconds,
     )
+    yield _counter(
+        "statement_waited_seconds",
+        "Time that statements have waited for refreshes of views, and for their turn by limits.rules",
+        counts.waited_seconds,
+    )
 
 
 def refreshes(tasks: Tasks) -> Iterator[Metric]:
@@ -228,9 +233,14 @@ def refreshes(tasks: Tasks) -> Iterator[Metric]:
     for (status, mode), number in tasks.tally.ended.items():
         refreshes.add_metric([status.lower(), mode.lower()], number)
     yield refreshes
-    yield _histogram(
-        "refresh_duration_seconds", "Time at Spark of refreshes that had something to do", tasks.tally.seconds
+    seconds = HistogramMetricFamily(
+        "freshgate_refresh_duration_seconds",
+        "Time at Spark of refreshes that had something to do",
+        labels=["method"],
     )
+    for mode, values in tasks.tally.seconds.items():
+        seconds.add_metric([mode.lower()], buckets=list(values.buckets()), sum_value=values.total)
+    yield seconds
     yield _gauge("refreshes_running", "Running refreshes", tasks.running)
     yield _gauge("refreshes_waiting", "Refreshes that wait for another refresh of their view", tasks.waiting)
 

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.troubles import DAMAGED, troubles_of
 from gateway.mv.model.view import TaskStatus
 from gateway.mv.refresh.tasks import RefreshTally
 
@@ -83,6 +84,18 @@ def _refreshes(_: Catalog, tally: RefreshTally, entry: Entry) -> Iterator[Row]:
         yield [*_names(entry), status.lower()], number
 
 
+def _wrong(catalog: Catalog, _: RefreshTally, entry: Entry) -> Iterator[Row]:
+    staleness = catalog.staleness(entry.view.id) if catalog.is_stale(entry.view.id) else None
+    for trouble in troubles_of(entry, staleness, time.time_ns() // 1_000_000):
+        if trouble.kind != DAMAGED:
+            yield [*_names(entry), trouble.kind.lower()], 1.0
+
+
+def _streak(_: Catalog, __: RefreshTally, entry: Entry) -> Iterator[Row]:
+    if streak := len(entry.history.streak):
+        yield _names(entry), float(streak)
+
+
 FAMILIES = (
     Family(
         "staleness_seconds",
@@ -95,6 +108,18 @@ FAMILIES = (
         _published,
     ),
     Family("last_refresh_failed", "1 if the last refresh of the materialized view has failed", _failed),
+    Family(
+        "failures_in_a_row",
+        "How many refreshes of the materialized view have failed since one succeeded; others than failing views are "
+        "left out",
+        _streak,
+    ),
+    Family(
+        "trouble",
+        "1 for a materialized view that is failing, late, unknown, paused or slow; others are left out",
+        _wrong,
+        labels=(*VIEW, "what"),
+    ),
     Family(
         "refreshes",
         "Ended refreshes of the materialized view by outcome",

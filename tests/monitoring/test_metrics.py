@@ -35,7 +35,7 @@ from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
 from gateway.mv.model.contents import NEVER_BUILT
-from gateway.mv.model.view import Cause, Task, TaskStatus, TriggerMode, Version
+from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
 from gateway.mv.rewriting.usage import Counts as RewriteCounts
 from gateway.mv.rewriting.usage import WhyMissed
@@ -108,11 +108,12 @@ class Stage:
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
         results = ResultStore(1 << 20, 1 << 20, 60.0)
+        self.audit = audit or Audit()
         self.page = assembly.metrics_page(
             cast(Any, SimpleNamespace(catalog=catalog, fence=self.fence)),
             cast(Any, SimpleNamespace(janitor=SimpleNamespace(waiting=4))),
             cast(Any, SimpleNamespace(tasks=self.tasks)),
-            cast(Any, SimpleNamespace(audit=audit or Audit(), sessions=sessions, results=results)),
+            cast(Any, SimpleNamespace(audit=self.audit, sessions=sessions, results=results)),
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.rewrites,
@@ -412,11 +413,14 @@ def test_every_count_is_shown() -> None:
     assert samples["process_open_fds", ()] > 0
 
 
+def door_text() -> str:
+    doorway = Doorway(Trust("s" * 32), Capacity(1, Traffic()), 1, 1, Traffic())
+    return metrics.door_text(doorway, lambda: 0, EpochCounts(), lambda: False).decode()
+
+
 def metrics_of_all() -> set[str]:
     """The names of a leader's metrics and of a door's."""
-    doorway = Doorway(Trust("s" * 32), Capacity(1, Traffic()), 1, 1, Traffic())
-    door = metrics.door_text(doorway, lambda: 0, EpochCounts(), lambda: False).decode()
-    text = Stage(catalog_of(NAMES)).text() + door
+    text = Stage(catalog_of(NAMES)).text() + door_text()
     return {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
 
 
@@ -424,18 +428,28 @@ def test_every_metric_is_documented() -> None:
     assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == metrics_of_all()
 
 
-def test_alerts_name_metrics_that_exist() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
-    expressions = re.findall(r"^ +expr: (.*)$", page, re.MULTILINE)
-    assert len(expressions) > 10
-    known = metrics_of_all()
-    for each in expressions:
-        assert set(re.findall(r"freshgate_\w+", each)) <= known, each
-        assert each.count("(") == each.count(")"), each
-    about = {name for each in expressions for name in re.findall(r"freshgate_\w+", each)}
-    assert about >= {"freshgate_leader", "freshgate_following", "freshgate_epoch", "freshgate_fenced_total"}
-    for what in re.findall(r'what="(\w+)"', page):
-        assert what in set(What)
+def test_views_with_something_wrong_have_rows() -> None:
+    catalog = catalog_of(4)
+    for number, status in enumerate([TaskStatus.SUCCESS, TaskStatus.FAILED, TaskStatus.FAILED]):
+        catalog.entry("v1").history.tasks.append((number, task_of(status, 1)))
+    catalog.entry("v2").doubt()
+    samples = samples_of(Stage(catalog).text())
+    streaks = {labels: value for (name, labels), value in samples.items() if name == "freshgate_view_failures_in_a_row"}
+    assert streaks == {(("database", "d"), ("view", "v1")): 2}
+    wrong = {dict(labels)["view"]: dict(labels)["what"] for name, labels in samples if name == "freshgate_view_trouble"}
+    assert wrong == {"v1": "failing", "v2": "unknown"}
+
+
+def test_refreshes_are_timed_by_method() -> None:
+    stage = Stage(catalog_of(1))
+    stage.tasks.tally.seconds[RefreshMode.INCREMENTAL].add(2.0)
+    samples = samples_of(stage.text())
+    counts = {
+        dict(labels)["method"]: value
+        for (name, labels), value in samples.items()
+        if name == "freshgate_refresh_duration_seconds_count"
+    }
+    assert counts == {"complete": 0, "incremental": 1, "partial": 0}
 
 
 def test_a_statement_ends_once() -> None:

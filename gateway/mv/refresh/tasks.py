@@ -79,6 +79,10 @@ class _Queue:
         return [*([self.running] if self.running else []), *self.waiting]
 
 
+def _histograms() -> dict[RefreshMode, Histogram]:
+    return {mode: Histogram(LONG_SECONDS) for mode in RefreshMode if mode is not RefreshMode.NOT_REFRESH}
+
+
 @dataclass(slots=True, eq=False)
 class RefreshTally:
     """Counts refreshes that have ended since the start, by status and mode, and their durations at Spark."""
@@ -86,7 +90,7 @@ class RefreshTally:
     ended: dict[tuple[TaskStatus, RefreshMode], int] = field(default_factory=dict)
     by_view: dict[str, Counter[TaskStatus]] = field(default_factory=dict)
     """By view id and status; only of views that exist."""
-    seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
+    seconds: dict[RefreshMode, Histogram] = field(default_factory=_histograms)
 
     def add(self, entry: Entry, number: int) -> None:
         """Counts a task of the view that has ended, if the view's history still has it."""
@@ -97,7 +101,7 @@ class RefreshTally:
         kind = task.status, task.mode
         self.ended[kind] = self.ended.get(kind, 0) + 1
         if task.started_at and task.mode is not RefreshMode.NOT_REFRESH:
-            self.seconds.add((task.finished_at - task.started_at) / 1000)
+            self.seconds[task.mode].add((task.finished_at - task.started_at) / 1000)
 
 
 class _Stopped(Exception):

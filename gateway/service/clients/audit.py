@@ -91,6 +91,8 @@ class StatementCounts:
     statements: dict[tuple[TakenFor, Outcome], int] = field(default_factory=dict)
     statement_seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
     """From a statement's arrival until its outcome was known."""
+    waited_seconds: float = 0.0
+    """Of that, for refreshes of views, and for turns."""
     sessions: int = 0
     """Opened sessions."""
     sessions_refused: int = 0
@@ -397,6 +399,7 @@ class Audit:
         counts.statements[kind] = counts.statements.get(kind, 0) + 1
         counts.statement_seconds.add(seconds)
         kept = statement.kept(outcome, seconds)
+        counts.waited_seconds += kept.waited_ms / 1000
         self.recent.add(kept)
         self.ended.tell(kept)
         if self._write is not None:
