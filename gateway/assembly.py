@@ -1239,7 +1239,13 @@ def page_of(
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if encrypted else None
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="page.hosts")
     safety = Safety(encrypted or not exposure.is_local(place.host), hosts.refusal)
-    logins = PageLogins(service.logins, service.audit, TrustedProxies(settings.listen.trusted_proxies))
+    logins = PageLogins(
+        service.logins,
+        service.audit,
+        TrustedProxies(settings.listen.trusted_proxies),
+        methods.code_logins(settings),
+        takes_passwords=settings.authentication.takes_passwords,
+    )
     made: PageServer = building.page_server(place, sources, commands.upkeep, logins, service.audit, safety, certificate)
     return made
 

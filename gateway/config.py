@@ -277,6 +277,11 @@ class Authentication:
         """The methods in the order in which they are asked; empty if only Spark checks passwords."""
         return tuple(each for each in names_in(self.method) if each != "none")
 
+    @property
+    def takes_passwords(self) -> bool:
+        """Whether the gateway checks passwords."""
+        return any(each not in ("jwt", "kerberos") for each in self.methods)
+
 
 @dataclass(frozen=True, slots=True)
 class Ldap:
@@ -867,6 +872,14 @@ class PagePort:
     )
     hosts: tuple[str, ...] = _setting(
         (), "Names by which browsers reach the page, as in listen.http_hosts.", _host_names
+    )
+    client_id: str = _setting(
+        "",
+        "The page's id at the identity provider of jwt.issuer, where its users then log in (OpenID Connect). Register "
+        "https://HOST/login/return there. Empty: they log in with passwords only.",
+    )
+    client_secret: str = _setting(
+        "", "Its secret there; keep the file that contains it private. Empty: a public client, which PKCE protects."
     )
 
 

@@ -265,6 +265,10 @@ def _method_contradictions(settings: Settings) -> Iterator[str]:
 def _jwt_contradictions(settings: Settings) -> Iterator[str]:
     """What checking tokens needs."""
     methods, jwt = settings.authentication.methods, settings.jwt
+    if settings.page.client_id and not jwt.issuer:
+        yield "page.client_id is set, but jwt.issuer is empty. Set it to the provider where users of the page log in."
+    if settings.page.client_secret and not settings.page.client_id:
+        yield "page.client_secret is set, but page.client_id is empty. Set both."
     if not jwt.issuer:
         if "jwt" in methods:
             yield "authentication.method is jwt, but jwt.issuer is empty. Set it to the provider of the tokens."
@@ -274,14 +278,15 @@ def _jwt_contradictions(settings: Settings) -> Iterator[str]:
             "jwt.issuer is set, but authentication.method is none: passwords would not be checked. Set "
             "authentication.method to jwt, or to file, ldap or custom if passwords are accepted, too."
         )
-    if not jwt.audience:
+    by_page = bool(settings.page.client_id) and settings.listen.http_port == OFF
+    if not jwt.audience and not by_page:
         yield (
             "jwt.issuer is set, but jwt.audience is empty: tokens that its users have for other programs would be "
             "accepted. Set it to what the provider writes into the claim aud for this gateway."
         )
-    if settings.listen.http_port == OFF:
+    if settings.listen.http_port == OFF and not by_page:
         yield "jwt.issuer is set, but listen.http_port is -1: clients send tokens over HTTP only. Set it to a port."
-    if settings.upstream.address and settings.authentication.hand_on != "proxy_user":
+    if settings.upstream.address and settings.authentication.hand_on != "proxy_user" and not by_page:
         yield (
             "jwt.issuer is set, but authentication.hand_on is replay: a user with a token has no password for Spark. "
             "Set authentication.hand_on to proxy_user."

@@ -14,6 +14,7 @@ from fakes import Site
 
 from gateway.access_list import AccessList
 from gateway.errors import LoginDenied
+from gateway.login.code_logins import CodeLogins
 from gateway.login.groups import NO_SOURCES, UserGroups
 from gateway.mv.model.view import Cause
 from gateway.mv.statements.rights import Rights
@@ -143,14 +144,18 @@ class Browser:
         await self.app(scope, receive, send)
         start = messages[0]
         found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
-        if "set-cookie" in found:
-            name, _, rest = found["set-cookie"].partition("=")
-            value = rest.partition(";")[0].strip('"')
-            self.cookies[name] = value
-            if not value or "max-age=0" in rest.lower():
-                del self.cookies[name]
+        for header, cookie in start["headers"]:
+            if header.lower() == b"set-cookie":
+                self._keep(cookie.decode())
         text = b"".join(message.get("body", b"") for message in messages[1:])
         return Answer(start["status"], found, text.decode())
+
+    def _keep(self, cookie: str) -> None:
+        name, _, rest = cookie.partition("=")
+        value = rest.partition(";")[0].strip('"')
+        self.cookies[name] = value
+        if not value or "max-age=0" in rest.lower().split("; "):
+            del self.cookies[name]
 
 
 class PageSite:
@@ -163,6 +168,9 @@ class PageSite:
         secure: bool = False,
         groups: UserGroups = NO_SOURCES,
         administrators: Sequence[str] = ("root",),
+        proxies: Sequence[str] = (),
+        provider: CodeLogins | None = None,
+        takes_passwords: bool = True,
     ) -> None:
         self.site = Site()
         self.jobs, self.queue = Jobs(), Queue()
@@ -190,7 +198,7 @@ class PageSite:
         application = Application(
             Screens(sources, Surveyor(catalog, jobs, clock=self._now)),
             Actions(catalog, upkeep, audit),
-            PageLogins(logins, audit, TrustedProxies()),
+            PageLogins(logins, audit, TrustedProxies(proxies), provider, takes_passwords=takes_passwords),
             safety,
         )
         self.app = application.asgi()

@@ -425,6 +425,7 @@ def test_effective_settings_hide_secrets() -> None:
     every = {name: name for name in settings_file.SETTINGS if settings_file._SECRET.search(name)}
     assert set(every) == {
         *("discovery.password", "gateways.secret", "ldap.bind_password", "lineage.api_key", "notify.secret"),
+        "page.client_secret",
         *("upstream.guard_secret", "upstream.password"),
     }
 

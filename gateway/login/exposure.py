@@ -33,6 +33,7 @@ def check(settings: Settings) -> None:
     """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines, or the
     keys of tokens come from an address that others can forge."""
     _refuse_forgeable_keys(settings.jwt)
+    _refuse_forgeable_provider(settings)
     gateways = settings.gateways
     if gateways.enabled and not gateways.tls_ca and not is_local(Address.parse(gateways.address).host):
         log.warning(
@@ -74,6 +75,15 @@ def _refuse_forgeable_keys(jwt: Jwt) -> None:
         raise FreshgateError(
             f"The keys of tokens would be read from {place}, which is not an https:// address: anybody on the network "
             f"could replace them, and log in as anybody. Set jwt.keys to such an address, or to a file."
+        )
+
+
+def _refuse_forgeable_provider(settings: Settings) -> None:
+    issuer = settings.jwt.issuer
+    if settings.page.client_id and not is_trusted(issuer):
+        raise FreshgateError(
+            f"Users of the page would log in at {issuer}, which is not an https:// address: anybody on the network "
+            f"could log in as anybody. Set jwt.issuer to such an address, or leave page.client_id empty."
         )
 
 

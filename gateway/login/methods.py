@@ -21,11 +21,12 @@ from gateway.login.own_verifier import CustomMethod
 from gateway.login.principals import BadRules
 from gateway.login.threads import CHECKED_TOGETHER
 from gateway.login.user_file import UserFile
-from gateway.login.verifier import TicketVerifier, TokenVerifier, Unavailable, Verifier
+from gateway.login.verifier import TicketVerifier, Unavailable, Verifier
 from gateway.wire.endpoint import TicketSource
 from gateway.wire.memory import Memory
 
 if TYPE_CHECKING:
+    from gateway.login.code_logins import CodeLogins
     from gateway.login.kerberos import Tickets
     from gateway.login.service_tickets import ServiceTickets
     from gateway.login.tokens import Tokens
@@ -138,7 +139,7 @@ def _groups(settings: Settings, shared: _Shared) -> UserGroups:
     return UserGroups(sources, settings.groups.keep_seconds)
 
 
-def _tokens(settings: Jwt) -> TokenVerifier:
+def _tokens(settings: Jwt) -> Tokens:
     try:
         # It needs an extra, which takes a tenth of a second to load.
         tokens: Tokens = import_module(".tokens", __package__).Tokens(settings)
@@ -152,6 +153,18 @@ def _tokens(settings: Jwt) -> TokenVerifier:
         text = str(error)
         raise FreshgateError(f"{text[0].upper()}{text[1:]}. Check jwt.keys.") from error
     return tokens
+
+
+def code_logins(settings: Settings) -> CodeLogins | None:
+    """Logins at an identity provider, for the page; None without them. Raises FreshgateError."""
+    page = settings.page
+    if not page.client_id:
+        return None
+    tokens = _tokens(settings.jwt)
+    made: CodeLogins = import_module(".code_logins", __package__).CodeLogins(
+        settings.jwt, page.client_id, page.client_secret, tokens
+    )
+    return made
 
 
 def _groups_file(path: Path) -> GroupSource:

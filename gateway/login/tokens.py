@@ -21,6 +21,8 @@ LEEWAY_SECONDS = 60
 """By how much the provider's clock may differ from this machine's."""
 TYPES = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 """Values of the header `typ` that access tokens have, in lower case: others are tokens for something else."""
+ID_TYPES = frozenset({"", "jwt"})
+"""The same of ID tokens."""
 HEADER_BYTES_MAX = 8192
 """Some providers add their chain of certificates."""
 REASON_CHARACTERS_MAX = 200
@@ -50,16 +52,51 @@ class Tokens:
 
     def identify(self, token: str) -> Identity:
         """Whom the token names. Raises WrongLogin, whose text is only for the log, or Unavailable."""
+        return self._identity(self._decoded(token, self._claims, TYPES))
+
+    def identify_visitor(
+        self, token: str, client: str, nonce: str, further: Callable[[], Mapping[str, Any]]
+    ) -> Identity:
+        """Whom an ID token names that was issued for this client with this nonce (OpenID Connect Core 1.0, 3.1.3.7).
+        `further`: claims of its subject, which are asked for if the token lacks the user's name or groups.
+
+        Raises WrongLogin, whose text is only for the log, or Unavailable.
+        """
+        claims = self._decoded(
+            token,
+            jwt.JWTClaimsRegistry(
+                now=self._claims.now,
+                leeway=LEEWAY_SECONDS,
+                iss={"essential": True, "value": self._settings.issuer},
+                aud={"essential": True, "value": client},
+                exp={"essential": True},
+                nonce={"essential": True, "value": nonce},
+                sub={"essential": True},
+            ),
+            ID_TYPES,
+        )
+        if claims.get("azp", client) != client:
+            raise WrongLogin("the ID token was issued to another client")
+        settings = self._settings
+        if any(name and _claim(claims, name) is None for name in (settings.user_claim, settings.groups_claim)):
+            told = further()
+            if told and told.get("sub") != claims["sub"]:
+                raise WrongLogin("the provider tells of another user than the ID token")
+            claims = {**told, **claims}
+        return self._identity(claims)
+
+    def _decoded(self, token: str, registry: jwt.JWTClaimsRegistry, types: frozenset[str]) -> Mapping[str, Any]:
+        """The claims of a valid token. Raises WrongLogin or Unavailable."""
         try:
             decoded = jwt.decode(token, self._key, registry=self._registry)
-            _check_type(decoded.header)
-            self._claims.validate(decoded.claims)
+            _check_type(decoded.header, types)
+            registry.validate(decoded.claims)
         except ClaimError as error:
             raise WrongLogin(_reason(error)) from None
         except (JoseError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             # The library was given any bytes that a stranger chose.
             raise WrongLogin(f"the token is not valid: {_reason(error)}") from None
-        return self._identity(decoded.claims)
+        return decoded.claims
 
     def _key(self, token: Any) -> Key:
         key_id = token.headers().get("kid")
@@ -80,10 +117,10 @@ class Tokens:
         return Identity(user, groups, float(claims["exp"]) + LEEWAY_SECONDS)
 
 
-def _check_type(header: Mapping[str, Any]) -> None:
+def _check_type(header: Mapping[str, Any], types: frozenset[str]) -> None:
     found = header.get("typ", "")
-    if not isinstance(found, str) or found.lower() not in TYPES:
-        raise WrongLogin(f"the token's type is {found!r}, not that of an access token")
+    if not isinstance(found, str) or found.lower() not in types:
+        raise WrongLogin(f"the token's type is {found!r}, which is that of a token for something else")
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> object:

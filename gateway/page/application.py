@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -24,7 +24,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gateway.access_list import Principal
-from gateway.errors import FreshgateError, LoginUnchecked
+from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
+from gateway.login.code_returns import ATTEMPT_SECONDS, Return
 from gateway.page import wording
 from gateway.page.actions import Actions
 from gateway.page.page_logins import NOBODY, PageLogins
@@ -50,6 +51,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+VISIT, ATTEMPT = "freshgate", "freshgate-login"
+"""Names of cookies: of a visit, and of a login that has begun at an identity provider."""
+RETURN = "/login/return"
+NEXT_CHARACTERS_MAX = 1_000
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 
 Screen = Callable[[Request, Principal], Awaitable[Mapping[str, Any]]]
@@ -79,6 +84,8 @@ class Application:
         routes = [
             Route("/static/{hash}/{name}", self._file),
             Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/login/provider", self._begin_at_provider),
+            Route(RETURN, self._return_from_provider),
             Route("/logout", self._logout, methods=["POST"]),
             Route("/do/{action}", self._act, methods=["POST"]),
             self._screen("/", "attention", screens.attention),
@@ -100,7 +107,7 @@ class Application:
             self._admit(request)
             visitor = await self._visitor(request)
             if visitor is None:
-                return _redirect(f"/login?next={quote(_address(request), safe='')}")
+                return self._to_login(request)
             try:
                 shown = await screen(request, visitor.who)
             except Unknown as error:
@@ -132,7 +139,28 @@ class Application:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
 
     def _cookie(self, request: Request) -> str:
-        return request.cookies.get(self._safety.cookie, "")
+        return request.cookies.get(self._named(request, VISIT), "")
+
+    def _is_secure(self, request: Request) -> bool:
+        forwarded = request.headers.getlist("x-forwarded-proto")
+        return self._safety.secure or self._logins.over_tls(request.client, forwarded)
+
+    def _named(self, request: Request, cookie: str) -> str:
+        """The name of a cookie. Browsers take one with this prefix only for one host, all paths, and over TLS (RFC
+        6265bis, 4.1.3)."""
+        return f"__Host-{cookie}" if self._is_secure(request) else cookie
+
+    def _set(self, response: Response, request: Request, cookie: str, value: str, seconds: int | None = None) -> None:
+        """Sets a cookie, for as long as the browser runs, or for `seconds`: then other sites may lead here with it."""
+        response.set_cookie(
+            self._named(request, cookie),
+            value,
+            seconds,
+            path="/",
+            secure=self._is_secure(request),
+            httponly=True,
+            samesite="strict" if seconds is None else "lax",
+        )
 
     def _page(self, template: str, visitor: Visitor | None, status: int = 200, **shown: Any) -> Response:
         said = ""
@@ -170,26 +198,85 @@ class Application:
 
     # --- logins -------------------------------------------------------------------------------------------
 
+    def _to_login(self, request: Request) -> Response:
+        """The answer to a request of somebody who has not logged in."""
+        place = _address(request)
+        if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
+            # A link of another site has led here, without the cookie, which browsers send from this site only.
+            return self._onward(place)
+        way = "/login" if self._logins.takes_passwords or not self._logins.provider else "/login/provider"
+        return _redirect(f"{way}?next={quote(place, safe='')}")
+
+    def _onward(self, place: str) -> Response:
+        """A page that leads to a local place at once: unlike a redirection, it is this site that leads there."""
+        response = self._page("onward", None, place=place)
+        response.headers["Refresh"] = f"0; url={place}"
+        return response
+
+    def _login_page(self, after: str, problem: str = "", status: int = 200) -> Response:
+        logins = self._logins
+        provider = {"provider": logins.provider, "takes_passwords": logins.takes_passwords}
+        return self._page("login", None, status=status, next=after, problem=problem, **provider)
+
     async def _login(self, request: Request) -> Response:
         self._admit(request)
         if not self._logins.required:
             return _redirect("/")
         if request.method != "POST":
-            return self._page("login", None, next=_local(request.query_params.get("next", "/")), problem="")
+            return self._login_page(_local(request.query_params.get("next", "/")))
         form = await _form(request)
         after, user = _local(form.get("next", "/")), form.get("user", "")
-        peer = self._logins.peer(request.client, request.headers.getlist("x-forwarded-for"))
         try:
-            cookie = await self._logins.enter(user, form.get("password", ""), peer)
+            cookie = await self._logins.enter(user, form.get("password", ""), self._peer(request))
         except FreshgateError as error:
-            return self._page("login", None, status=HTTPStatus.UNAUTHORIZED, next=after, problem=str(error))
+            return self._login_page(after, str(error), _status(error))
+        response = _redirect(after)
+        self._welcome(response, request, cookie)
+        return response
+
+    def _welcome(self, response: Response, request: Request, cookie: str) -> None:
         # What the browser had before is worth nothing: nobody can have prepared it.
         self._logins.leave(self._cookie(request))
-        response = _redirect(after)
-        response.set_cookie(
-            self._safety.cookie, cookie, path="/", secure=self._safety.secure, httponly=True, samesite="strict"
+        self._set(response, request, VISIT, cookie)
+
+    async def _begin_at_provider(self, request: Request) -> Response:
+        self._admit(request)
+        after = _local(request.query_params.get("next", "/"))
+        try:
+            attempt, place = await self._logins.begin(self._redirect_uri(request), self._peer(request))
+        except FreshgateError as error:
+            return self._login_page(after, str(error), _status(error))
+        response = _redirect(place)
+        kept = quote(after if len(after) <= NEXT_CHARACTERS_MAX else "/", safe="")
+        self._set(response, request, ATTEMPT, f"{attempt}:{kept}", ATTEMPT_SECONDS)
+        return response
+
+    async def _return_from_provider(self, request: Request) -> Response:
+        self._admit(request)
+        asked = request.query_params
+        attempt, _, kept = request.cookies.get(self._named(request, ATTEMPT), "").partition(":")
+        after = _local(unquote(kept) or "/")
+        given = Return(*(asked.get(name, "") for name in ("state", "code", "error", "iss")))
+        try:
+            if len(asked.multi_items()) != len(asked):
+                raise LoginDenied("The identity provider's answer has a parameter twice.")
+            cookie = await self._logins.enter_returned(attempt, self._redirect_uri(request), given, self._peer(request))
+        except FreshgateError as error:
+            response = self._login_page(after, str(error), _status(error))
+        else:
+            response = self._onward(after)
+            self._welcome(response, request, cookie)
+        response.delete_cookie(
+            self._named(request, ATTEMPT), secure=self._is_secure(request), httponly=True, samesite="lax"
         )
         return response
+
+    def _redirect_uri(self, request: Request) -> str:
+        scheme = "https" if self._is_secure(request) else "http"
+        return f"{scheme}://{request.headers.get('host', '')}{RETURN}"
+
+    def _peer(self, request: Request) -> str:
+        return self._logins.peer(request.client, request.headers.getlist("x-forwarded-for"))
 
     async def _logout(self, request: Request) -> Response:
         self._admit(request)
@@ -197,7 +284,9 @@ class Application:
         if visitor is not None and visitor.sent(form.get("token", "")):
             self._logins.leave(self._cookie(request))
         response = _redirect("/login")
-        response.delete_cookie(self._safety.cookie, secure=self._safety.secure, httponly=True, samesite="strict")
+        response.delete_cookie(
+            self._named(request, VISIT), secure=self._is_secure(request), httponly=True, samesite="strict"
+        )
         return response
 
     # --- buttons ------------------------------------------------------------------------------------------
@@ -216,6 +305,10 @@ class Application:
         except FreshgateError as error:
             visitor.said = f"{error} ({error.sqlstate})"
         return _redirect(_local(form.get("back", "/")))
+
+
+def _status(error: FreshgateError) -> HTTPStatus:
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, LoginUnchecked) else HTTPStatus.UNAUTHORIZED
 
 
 def _redirect(place: str) -> RedirectResponse:

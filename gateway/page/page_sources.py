@@ -16,8 +16,6 @@ from gateway.mv.statements.rights import Rights
 from gateway.service.answers.members import Members
 from gateway.service.clients.recent_statements import RecentStatements
 
-PLAIN_COOKIE, COOKIE = "freshgate", "__Host-freshgate"
-"""Browsers take a cookie with this prefix only for one host, all paths, and over TLS (RFC 6265bis, 4.1.3)."""
 Admission = Callable[[str | None, str | None], tuple[HTTPStatus, str] | None]
 
 
@@ -51,10 +49,6 @@ class Safety:
     """How browsers reach the page."""
 
     secure: bool
-    """Over TLS, here or at a trusted proxy: cookies go nowhere else."""
+    """Always over TLS, here or at a trusted proxy."""
     admission: Admission
     """Decides about the header Host."""
-
-    @property
-    def cookie(self) -> str:
-        return COOKIE if self.secure else PLAIN_COOKIE

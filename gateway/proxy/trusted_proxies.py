@@ -16,6 +16,11 @@ class TrustedProxies:
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks = Networks(networks)
 
+    def trusts(self, peer: str) -> bool:
+        """Whether the connection's other end is such a proxy."""
+        known = address_of(peer)
+        return known is not None and bool(self._networks) and known in self._networks
+
     def origin(self, peer: str, forwarded_for: str) -> str | None:
         """The client's address if a trusted proxy names it; `peer` is the connection's other end.
 

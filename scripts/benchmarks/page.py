@@ -67,7 +67,10 @@ def figures(stand: Stand) -> Iterator[Figure]:
         for screen in SCREENS:
             taken = [watcher.first(screen) for _ in range(FIRST_PAGES)]
             yield Figure("page", f"{screen}, first, {views} views", _ms(taken), "ms", FIRST_PAGE_MS, runs=len(taken))
-        with Viewers(page) as viewers, pyhive(gateway.host, gateway.port, user=USER, password=PASSWORD) as cursor:
+        with (
+            Viewers(page) as viewers,
+            pyhive(gateway.host, gateway.port, user=USER, password=PASSWORD, auth="LDAP") as cursor,
+        ):
             yield from _beside(viewers, cursor, probes, views)
 
 
@@ -162,11 +165,19 @@ class Viewer:
 
     def ask(self, screen: str) -> int:
         """The status. Sends the ETag of the last answer."""
-        self._connection.request("GET", screen, headers=self._headers)
-        answer = self._connection.getresponse()
+        try:
+            answer = self._answer(screen)
+        except (http.client.RemoteDisconnected, ConnectionError):
+            # It was idle for too long.
+            self._connection.close()
+            answer = self._answer(screen)
         answer.read()
         self._headers["If-None-Match"] = answer.getheader("ETag") or ""
         return answer.status
+
+    def _answer(self, screen: str) -> http.client.HTTPResponse:
+        self._connection.request("GET", screen, headers=self._headers)
+        return self._connection.getresponse()
 
     def first(self, screen: str) -> float:
         """Seconds of a page after nobody has looked for a while."""

@@ -2,7 +2,14 @@
 "use strict";
 (() => {
   const SECONDS = 2;
-  let tag = "", asking = false;
+  let tag = "", asking = false, shown = new Date(), told = "";
+
+  function tell(text) {
+    // Screen readers say what changes.
+    if (text === "") shown = new Date();
+    if (text === "" ? told !== "" : told === "") document.getElementById("news").textContent = text;
+    told = text;
+  }
 
   function busy(main) {
     // What the visitor types, chooses or has opened stays.
@@ -20,7 +27,13 @@
     asking = true;
     try {
       const headers = tag ? { "If-None-Match": tag } : {};
-      const answer = await fetch(location.href, { headers, credentials: "same-origin", redirect: "error" });
+      const answer = await fetch(location.href, { headers, credentials: "same-origin", redirect: "manual" });
+      if (answer.type === "opaqueredirect") {
+        // The visit is over: this leads to the login, and back here.
+        location.reload();
+        return;
+      }
+      tell("");
       if (answer.status !== 200) return;
       tag = answer.headers.get("ETag") || "";
       const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
@@ -38,6 +51,7 @@
       }
     } catch {
       // The gateway may be restarting: the next turn asks again.
+      tell(`The gateway does not answer. This is what it showed at ${shown.toLocaleTimeString()}.`);
     } finally {
       asking = false;
     }
