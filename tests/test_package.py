@@ -142,6 +142,7 @@ def test_packages_of_the_extras_are_needed_only_for_these(installation: Installa
     missing = json.loads(done.stdout)
     assert missing == {
         "freshgate.gateway.lineage.events": "openlineage",
+        "freshgate.gateway.login.code_logins": "joserfc",
         "freshgate.gateway.login.kerberos": "gssapi",
         "freshgate.gateway.login.service_tickets": "gssapi",
         "freshgate.gateway.login.signing_keys": "joserfc",

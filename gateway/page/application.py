@@ -199,7 +199,7 @@ class Application:
     # --- logins -------------------------------------------------------------------------------------------
 
     def _to_login(self, request: Request) -> Response:
-        """The answer to a request of somebody who has not logged in."""
+        """The answer to a request of a browser that has not logged in."""
         place = _address(request)
         if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
             # A link of another site has led here, without the cookie, which browsers send from this site only.

@@ -117,7 +117,7 @@ class PageLogins:
                 f"{self.provider} does not answer as it should; the gateway's log says why. Try again in a moment."
             )
             reason = str(error)
-        self._log.refused(f"somebody at {self.provider}", peer, reason)
+        self._log.refused(f"a user at {self.provider}", peer, reason)
         raise refused
 
     async def _entered(self, user: str, peer: str, check: Callable[[], Awaitable[tuple[Login, Hashable]]]) -> str:

@@ -36,7 +36,7 @@ TURN_MS = 20.0
 FIRST_PAGES = 15
 PICTURE_SECONDS = 1.5
 """After so long a page needs a new picture of the catalog."""
-ROUNDS = 12
+ROUNDS = 8
 QUERIES = 100
 """`SELECT 1` of each round."""
 PROBE_SECONDS = 0.005
