@@ -42,6 +42,21 @@ CHANGING = [
     "/* c */ drop /* d */ role readers",
     "EXPLAIN EXECUTE IMMEDIATE 'DROP ROLE readers'",
     "UNDO RIGHTS ON s.mv OF bob",
+    "CREATE USER eve",
+    "CREATE GROUP readers",
+    "CREATE POLICY p ON s.t AS SELECT 1",
+    "CREATE ROW FILTER f ON s.t AS SELECT 1",
+    "CREATE ROLE view AS SELECT 1",
+    "CREATE TABLE s.new (a INT MASK f)",
+    "CREATE TABLE s.new (a INT) WITH ROW FILTER f ON (a)",
+    "CREATE TABLE s.new USING parquet OWNER eve AS SELECT 1 AS a",
+    "CREATE VIEW s.v OWNER eve AS SELECT 1 AS a",
+    "CREATE VIEW s.v AS SELECT 1 AS user; REVOKE SELECT ON s.mv FROM bob",
+    "CREATE DATABASE new OWNER eve",
+    "ALTER VIEW s.v OWNER TO eve",
+    "ALTER VIEW s.v AS SELECT 1; SET ROLE admin",
+    "EXPLAIN ANALYZE DROP ROLE readers",
+    "EXPLAIN SET ROLE admin",
 ]
 HARMLESS = [
     "SELECT 1 AS role",
@@ -53,6 +68,16 @@ HARMLESS = [
     "SET spark.sql.shuffle.partitions = 3",
     "SHOW ROLES",
     "OPTIMIZE s.other",
+    "CREATE TABLE s.new AS SELECT sum(a) FILTER (WHERE a > 1) AS owner FROM s.other",
+    "CREATE OR REPLACE VIEW s.v AS SELECT user, `role`, 'x' AS owner FROM s.other",
+    "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT a AS user FROM s.other",
+    "CREATE TABLE IF NOT EXISTS s.new (user STRING, role STRING) USING parquet PARTITIONED BY (role)",
+    "CREATE TABLE s.new (a INT) TBLPROPERTIES (owner = 'eve')",
+    "CREATE FUNCTION s.f(owner STRING) RETURNS STRING RETURN owner",
+    "CREATE DATABASE new COMMENT 'of this user'",
+    "ALTER VIEW s.v AS SELECT a AS user FROM s.other",
+    "EXPLAIN SELECT a AS owner FROM s.other",
+    "EXPLAIN EXTENDED WITH user AS (SELECT 1) SELECT * FROM user",
 ]
 
 

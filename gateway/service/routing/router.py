@@ -410,7 +410,7 @@ class Router:
         proves = self._rewrites.active or bool(self._catalog.invokers)
         if proves and look.keyword not in ROW_CHANGES and may_write(look):
             yield MeaningsChanged(Mentioned(look.words, anything=known.composes))
-        if (proves or self._effects.results.active) and may_change_rights(look):
+        if (proves or self._effects.results.active) and may_change_rights(known):
             yield RightsChanged()
 
     async def _settle(self, known: Understood) -> None:
