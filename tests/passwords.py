@@ -12,7 +12,8 @@ from processes import Engine, Gateway
 
 from gateway.login import user_file
 
-PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret"}
+PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret", "bea": "plain"}
+"""Beeline takes no password with blanks or quotes: of the arguments, it writes a line that it reads again."""
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+import impala.dbapi
 import jpype
 import pytest
+import sqlalchemy as sa
 from certificates import PASSWORD, Certificates
-from clients import impyla
+from clients import impyla, pyhive, rows
 from contents import lives
+from forks import completed
 from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
 from issuers import Issuer
 from passwords import PASSWORDS, checking_gateway
-from processes import Engine, Gateway
+from processes import ROOT, Engine, Gateway, environment
+from test_beelines import BEELINES
 from test_node_driver import run_script
 from tiers import sampled
 
@@ -85,6 +91,75 @@ def test_hive_jdbc_logs_in_over_each_transport(url: str, way: str, version: str)
             run(f"CREATE DATABASE {database}")
             lives(run, database)
             run(f"DROP DATABASE {database} CASCADE")
+
+
+@contextlib.contextmanager
+def of_impyla(gateway: Gateway, way: str, password: str) -> Iterator[Any]:
+    http = {"use_http_transport": True, "http_path": "cliservice"} if way == "HTTP" else {}
+    login = {"auth_mechanism": "LDAP", "user": "ada", "password": password}
+    port = gateway.http_port if way == "HTTP" else gateway.port
+    with contextlib.closing(impala.dbapi.connect(gateway.host, port, **login, **http)) as connection:
+        cursor = connection.cursor()
+        yield cursor
+        cursor.close()
+
+
+def of_pyhive(gateway: Gateway, way: str, password: str) -> contextlib.AbstractContextManager[Any]:
+    if way == "HTTP":
+        return pyhive(gateway.host, gateway.http_port, "ada", scheme="http", auth="BASIC", password=password)
+    return pyhive(gateway.host, gateway.port, "ada", auth="LDAP", password=password)
+
+
+@contextlib.contextmanager
+def of_sqlalchemy(gateway: Gateway, way: str, password: str) -> Iterator[Any]:
+    port = gateway.http_port if way == "HTTP" else gateway.port
+    url = sa.URL.create(f"freshgate{'+http' if way == 'HTTP' else ''}", "ada", password, gateway.host, port, "default")
+    engine = sa.create_engine(url)
+    with contextlib.closing(engine.raw_connection()) as connection:
+        yield connection.cursor()
+    engine.dispose()
+
+
+PYTHON = {"impyla": of_impyla, "PyHive": of_pyhive, "SQLAlchemy": of_sqlalchemy}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Refused, impyla leaves its socket open.
+@pytest.mark.parametrize("way", ["binary", "HTTP"])
+@pytest.mark.parametrize("client", PYTHON)
+def test_python_clients_log_in_with_a_password(plain: Gateway, client: str, way: str) -> None:
+    with PYTHON[client](plain, way, PASSWORDS["ada"]) as cursor:
+        assert rows(cursor, "SELECT current_user()") == [("ada",)]
+    # Over HTTP, none of them understands the answer (401).
+    refused = "cannot log in" if way == "binary" else None
+    with pytest.raises(Exception, match=refused), PYTHON[client](plain, way, "wrong") as cursor:
+        rows(cursor, "SELECT 1")
+
+
+@pytest.mark.parametrize("way", ["binary", "HTTP"])
+def test_freshgate_status_logs_in_with_a_password(plain: Gateway, way: str) -> None:
+    url = jdbc_url(plain, way)
+    for password, code in ((PASSWORDS["ada"], 0), ("wrong", 1)):
+        arguments = ["-m", "gateway", "status", "--json", "--url", url, "--user", "ada"]
+        done = completed(arguments, {**environment(), "FRESHGATE_PASSWORD": password}, directory=ROOT, seconds=120)
+        assert done.returncode == code, done.stderr
+        assert ("refused the login" in done.stderr) is (code == 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", ["binary", "HTTP"])
+@pytest.mark.parametrize("version", BEELINES)
+def test_beeline_logs_in_with_a_password(plain: Gateway, version: str, way: str) -> None:
+    command = [*BEELINES[version](), "-u", jdbc_url(plain, way), "-n", "bea", "--outputformat=tsv2"]
+    for password, code in ((PASSWORDS["bea"], 0), ("wrong", 1)):
+        line = [*command, "-p", password, "-e", "SELECT current_user() AS who"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=environment())
+        assert (done.returncode == 0) is (code == 0), done.stderr
+        assert (done.stdout.split()[-2:] == ["who", "bea"]) is (code == 0), done.stdout
+
+
+def jdbc_url(gateway: Gateway, way: str) -> str:
+    http = ";transportMode=http;httpPath=cliservice" if way == "HTTP" else ""
+    return f"jdbc:hive2://{gateway.host}:{gateway.http_port if http else gateway.port}/default{http}"
 
 
 def test_hive_jdbc_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certificates: Certificates) -> None:
