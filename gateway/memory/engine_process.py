@@ -185,7 +185,11 @@ class EngineProcess:
         (statement,) = duckdb.extract_statements(asked["text"])
         if statement.type != duckdb.StatementType.SELECT:
             raise _CallFailed("failed", "not a query")
-        types, encoding = asked["types"], PageFormat(asked["types"])
+        types = asked["types"]
+        try:
+            encoding = PageFormat(types)
+        except ValueError as error:
+            raise _CallFailed("type", str(error)) from None
         rows_max, bytes_max = asked["rows_max"], asked["bytes_max"]
         with call.on(self._database) as cursor:
             cursor.execute(statement)

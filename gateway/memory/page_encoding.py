@@ -1,7 +1,8 @@
 """Encodes rows as Spark's Thrift server does: pages in columnar format, byte for byte.
 
-Numbers and booleans have columns of their own type; a float is the double that its decimal digits mean. Everything else
-is a string as HiveResult prints it: dates and timestamps with signs before years that have not four digits, without
+Numbers and booleans have columns of their own type. There is no encoding of a float: Spark sends the double that its
+decimal digits mean, and which digits these are depends on the release of Java (JDK-4511638). Everything else is a
+string as HiveResult prints it: dates and timestamps with signs before years that have not four digits, without
 zeros at the end of a fraction; decimals with all digits of their scale and no exponent. The value under a NULL is 0,
 true or "". The set of NULLs has no zeros at its end (java.util.BitSet.toByteArray).
 
@@ -121,10 +122,10 @@ def timestamp_text(value: datetime | str) -> str:
 
 
 def _far(text: str) -> str:
-    """The engine's text of a date or timestamp before year 1 or after 9999: `10000-01-01`, `0044-03-15 (BC)`."""
-    shown, *era = text.split(" (BC)")
+    """From the engine's text before year 1 or after 9999: `10000-01-01`, `0044-03-15 (BC) 12:00:00`."""
+    shown = text.replace(" (BC)", "")
     year, _, rest = shown.partition("-")
-    number = 1 - int(year) if era else int(year)
+    number = int(year) if shown == text else 1 - int(year)
     sign = "-" if number < 0 else "+" if number > 9999 else ""
     return f"{sign}{abs(number):04d}-{rest}"
 
@@ -140,7 +141,6 @@ _ENCODINGS = {
     "smallint": _Encoding(3, I16, _numbers("h"), 0),
     "int": _Encoding(4, I32, _numbers("i"), 0),
     "bigint": _Encoding(5, I64, _numbers("q"), 0),
-    "float": _Encoding(6, DOUBLE, _doubles, 0.0),
     "double": _Encoding(6, DOUBLE, _doubles, 0.0),
     "string": _Encoding(7, STRING, _texts(str), None),
     "date": _Encoding(7, STRING, _texts(date_text), None),

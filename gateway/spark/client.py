@@ -12,7 +12,7 @@ import itertools
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self, cast
@@ -31,6 +31,7 @@ from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, OtherProtocol, WireErro
 from gateway.wire.gssapi import Seal
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
+from gateway.wire.page import rows_in
 from gateway.wire.sasl import Login, LoginRefused
 from sql.releases import NEWEST, Speaking
 
@@ -210,7 +211,11 @@ class Connection:
 
         If the caller is cancelled, the reply is still read, so that the connection stays usable.
         """
-        return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids)), before))
+        return protocol.decode(name, await self.forward(protocol.encode(name, request, self.next_number()), before))
+
+    def next_number(self) -> int:
+        """The number of a call for `forward`."""
+        return next(self._seqids)
 
     async def forward(self, payload: bytes, before: Before | None = None) -> bytes:
         """Sends one request message and returns the reply message, both unchanged. Raises UpstreamLost, StatementFailed
@@ -367,6 +372,39 @@ class ServerSession:
         await self._close_quietly(handle)
         return result
 
+    async def pages(self, sql: str, rows: int) -> AsyncGenerator[bytes, None]:
+        """Implements `mv.ports.RowPages`. The statement is sent as it is, also to a Spark 3.5."""
+
+        async def send(text: str, before: Before | None) -> Handle:
+            return await self.execute(text, before=before)
+
+        signed, outlet = self.connection.sign(sql), self.connection.outlet
+        started = asyncio.ensure_future(send(signed, None) if outlet is None else outlet.run(signed, send))
+        try:
+            handle = await asyncio.shield(started)
+            outcome = await self.wait(handle)
+        except asyncio.CancelledError:
+            await self._abandon(started)
+            raise
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            request = ttypes.TFetchResultsReq(
+                protocol.operation_handle(handle), ttypes.TFetchOrientation.FETCH_NEXT, rows
+            )
+            while (page := await self._page(request)) is not None:
+                yield page
+        finally:
+            await self._close_quietly(handle)
+
+    async def _page(self, request: Any) -> bytes | None:
+        """The next page; None at the end."""
+        reply = await self.connection.forward(protocol.encode("FetchResults", request, self.connection.next_number()))
+        count = rows_in(reply)
+        if count is None and protocol.rows_of(protocol.decode("FetchResults", reply).results):
+            raise UpstreamLost("The Spark Thrift server sent rows in an unknown format.")
+        return reply if count else None
+
     def spoil(self) -> None:
         """Breaks the connection, so that a pool never lends the session again and the server ends it."""
         self.connection.give_up()
@@ -520,6 +558,10 @@ class PooledSession(ServerSession):
     async def _fetch(self, handle: Handle) -> RowList:
         with self._noting():
             return await super()._fetch(handle)
+
+    async def _page(self, request: Any) -> bytes | None:
+        with self._noting():
+            return await super()._page(request)
 
     async def wait(self, handle: Handle) -> OperationOutcome:
         outcome = await super().wait(handle)

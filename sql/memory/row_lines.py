@@ -16,6 +16,8 @@ from sql.memory.columns import MemoryColumn
 from sql.memory.engine_types import decimal_digits, engine_type, identifier, plain_type
 from sql.names import quote
 
+LINES_AT_ONCE = 10_000
+"""The lines in a page: some hundred kilobytes, as a rule."""
 LINE_BYTES_MAX = 1 << 20
 """The longest line that the engine reads. The reader's buffers are a multiple of it."""
 _TAB = "char(9)"
