@@ -1193,6 +1193,7 @@ def lineage_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refr
         spark.metastore,
         lambda: Naming(habits.settings, place.metastore),
         lambda: habits.version.partition(" ")[0],
+        refreshes.refreshers.analyzed,
     )
     reports = Reports(
         describing, events.OpenLineageWriter(place.namespace, version()), Sender(place.url, place.api_key)

@@ -53,6 +53,9 @@ class Planner:
             error.add_note(text)
             raise
 
+    async def analyzed(self, text: str) -> Plan:
+        return await EnginePlans(self.asking).analyzed(self.session.handle.guid, text)
+
     async def written(self, text: str) -> str:
         """The plan as the engine writes it."""
         await self.plan(text)

@@ -98,6 +98,7 @@ ROOMS = {
             "increments",
             "rewriting",
             "proof",
+            "column_lineage",
             "classify",
             "scripts",
             "composed",

@@ -16,9 +16,10 @@ from openlineage.client.serde import Serde
 from openlineage.client.uuid import generate_static_uuid
 
 from gateway.lineage.dataset_names import NamedDataset
-from gateway.lineage.told import DescribedView, Input, LifeTold, RunState, RunTold, ToldColumn, columns_of
+from gateway.lineage.told import DescribedView, Input, LifeTold, RunState, RunTold, ToldColumn, ToldLineage, columns_of
 from gateway.mv.freshness.news import Life
 from gateway.mv.model.view import MaterializedView, RefreshMode, Task
+from sql.column_lineage import Sources
 from sql.redaction import redact
 
 PRODUCER = "urn:freshgate:"
@@ -130,6 +131,8 @@ def _output(told: RunTold, described: DescribedView, named: NamedDataset) -> eve
         if task.version:
             found["version"] = facets.dataset_version_dataset.DatasetVersionDatasetFacet(str(task.version))
             statistics["outputStatistics"] = _statistics(view, task)
+        if described.lineage is not None:
+            found["columnLineage"] = _column_lineage(described.lineage)
     return event.OutputDataset(name.namespace, name.name, facets=found, outputFacets=statistics)
 
 
@@ -170,6 +173,25 @@ def _input(told: Input) -> event.InputDataset:
     if told.is_view:
         found["datasetType"] = facets.dataset_type_dataset.DatasetTypeDatasetFacet("VIEW", "MATERIALIZED")
     return event.InputDataset(told.named.name.namespace, told.named.name.name, facets=found)
+
+
+def _column_lineage(told: ToldLineage) -> facets.DatasetFacet:
+    columns = facets.column_lineage_dataset
+    fields = {name: columns.Fields(_input_fields(told, each)) for name, each in told.found.columns.items()}
+    return columns.ColumnLineageDatasetFacet(fields, _input_fields(told, told.found.whole))
+
+
+def _input_fields(told: ToldLineage, sources: Sources) -> list[facets.column_lineage_dataset.InputField]:
+    columns = facets.column_lineage_dataset
+    found = []
+    for source in sorted(sources):
+        uses = [
+            columns.Transformation("DIRECT" if use.effect.is_direct else "INDIRECT", use.effect.value, "", use.masking)
+            for use in sorted(sources[source])
+        ]
+        name = told.names[source.table]
+        found.append(columns.InputField(name.namespace, name.name, source.column, uses))
+    return found
 
 
 def _named(named: NamedDataset) -> DatasetFacets:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from gateway.lineage.dataset_names import DatasetName, NamedDataset
 from gateway.mv.freshness.news import Life
 from gateway.mv.model.view import MaterializedView, Task, TaskStatus
+from sql.column_lineage import ColumnLineage
 from sql.names import TableName
 
 NESTED_MAX = 50
@@ -77,13 +78,21 @@ class ToldColumn:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A base table, or a view below."""
+    """A base table, or the storage table of a view below."""
 
+    table: TableName
     named: NamedDataset
     columns: Columns = ()
     version: str = ""
     """Of a format whose tables have versions; empty if it is not known."""
     is_view: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLineage:
+    found: ColumnLineage
+    names: Mapping[TableName, DatasetName]
+    """Of all tables in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,8 @@ class DescribedView:
     """The view itself; None if it is not known where its rows are."""
     inputs: tuple[Input, ...] = ()
     columns: Columns = ()
+    lineage: ToldLineage | None = None
+    """What the columns are computed from; None if it is not known."""
     engine: str = ""
     """Spark's version; empty if it is not known."""
     before: DatasetName | None = None

@@ -145,6 +145,11 @@ class Plans(Protocol):
         UpstreamLost if the session has ended: that says nothing of the query."""
         ...
 
+    async def analyzed(self, session: bytes, text: str) -> Plan:
+        """As `optimized`: Spark's plan before that, or the optimized one where Spark shows only that exactly. It tells
+        what the query's columns are computed from, and proves nothing."""
+        ...
+
 
 WHOLE_TEXTS = {
     "spark.sql.debug.maxToStringFields": "1000000",

@@ -25,9 +25,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -49,14 +52,22 @@ public class PlanWriter {
     private static final Pattern TYPED =
         Pattern.compile("(?i)\\b(date|timestamp(_ntz|_ltz)?)\\s*(r?['\"]|/\\*|--)");
 
+    private final boolean readsOnly;
     private final StringBuilder out = new StringBuilder();
     private final TreeSet constants = new TreeSet();
+
+    /** `readsOnly`: of views and of tables of other catalogs, only what they read is written, and their names. */
+    private PlanWriter(boolean readsOnly) {
+        this.readsOnly = readsOnly;
+    }
 
     /**
      * Plans a text in a clone of the session of this id, which has these settings in addition, as the session's user.
      * Executes nothing. `contexts` are the Spark sessions of the Thrift server, by the handles of its sessions.
+     * `onlyAnalyzed`: the plan before it is optimized.
      */
-    public static String plan(SessionManager sessions, Map contexts, String id, String text, Map settings)
+    public static String plan(
+        SessionManager sessions, Map contexts, String id, String text, Map settings, Boolean onlyAnalyzed)
         throws Exception {
         SessionHandle handle = handleOf(contexts, id);
         SparkSession clone = sessionOf(contexts.get(handle), id).cloneSession();
@@ -81,9 +92,12 @@ public class PlanWriter {
         try {
             LogicalPlan parsed = clone.sessionState().sqlParser().parsePlan(text);
             LogicalPlan analyzed = clone.sessionState().executePlan(parsed, CommandExecutionMode.SKIP()).analyzed();
+            if (onlyAnalyzed.booleanValue()) {
+                return new PlanWriter(true).written(text, analyzed, analyzed);
+            }
             // Not `optimizedPlan`, which reads cached tables in place of the tables.
             LogicalPlan optimized = (LogicalPlan) clone.sessionState().optimizer().execute(analyzed.clone());
-            return new PlanWriter().written(text, analyzed, optimized);
+            return new PlanWriter(false).written(text, analyzed, optimized);
         } finally {
             thread.setContextClassLoader(loader);
             CurrentUserContext.CURRENT_USER().remove();
@@ -193,6 +207,10 @@ public class PlanWriter {
             relation((LogicalRelation) each);
         } else if (each instanceof HiveTableRelation) {
             hiveRelation((HiveTableRelation) each);
+        } else if (readsOnly && each instanceof View) {
+            view((View) each);
+        } else if (readsOnly && each instanceof DataSourceV2Relation) {
+            tableOfCatalog((DataSourceV2Relation) each);
         } else if (each instanceof TreeNode) {
             product((scala.Product) each);
         } else if (each instanceof scala.collection.Map) {
@@ -301,6 +319,34 @@ public class PlanWriter {
         out.append(",\"table\":");
         table(node.tableMeta());
         out.append("}}");
+    }
+
+    private void view(View node) {
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        out.append(",\"fields\":{\"child\":");
+        value(node.child());
+        out.append("}}");
+    }
+
+    private void tableOfCatalog(DataSourceV2Relation node) {
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        out.append(",\"fields\":{\"output\":");
+        value(node.output());
+        out.append(",\"table\":[");
+        if (node.catalog().isDefined() && node.identifier().isDefined()) {
+            Identifier identifier = (Identifier) node.identifier().get();
+            scalar("String", ((CatalogPlugin) node.catalog().get()).name());
+            String[] namespace = identifier.namespace();
+            for (int place = 0; place < namespace.length; place++) {
+                out.append(',');
+                scalar("String", namespace[place]);
+            }
+            out.append(',');
+            scalar("String", identifier.name());
+        }
+        out.append("]}}");
     }
 
     private void table(CatalogTable table) {

@@ -50,8 +50,14 @@ class TextPlans:
             del self._explaining[name]
 
     async def optimized(self, session: bytes, text: str) -> Plan:
+        return await self._plan(session, text, exactly=True)
+
+    async def analyzed(self, session: bytes, text: str) -> Plan:
+        return await self._plan(session, text, exactly=False)
+
+    async def _plan(self, session: bytes, text: str, *, exactly: bool) -> Plan:
         try:
-            return await self._explaining[session].plan(text)
+            return await self._explaining[session].plan(text, exactly=exactly)
         except RecursionError as error:
             raise PlanUnavailable("the plan is nested too deeply") from error
         except (ValueError, StatementFailed) as error:
@@ -78,10 +84,10 @@ class _Explaining:
             before = self._listed.get(name, "") if name == EXCLUDED_RULES else ""
             await self._session.run(f"SET {name}={before + ',' if before else ''}{value}")
 
-    async def plan(self, text: str) -> Plan:
-        """Raises ValueError, and what Spark raises."""
+    async def plan(self, text: str, *, exactly: bool) -> Plan:
+        """Not `exactly`: modes of expressions may be others. Raises ValueError, and what Spark raises."""
         explained, relations = await self._explained(text)
-        for relation in relations.values():
+        for relation in relations.values() if exactly else ():
             if relation.kind is RelationKind.VIEW:
                 await self._check_settings(relation)
             elif (found := format_of(relation)) is None or not found.shown_in_plans:

@@ -27,10 +27,12 @@ class PlanWriting:
         self._sessions = _sessions_of(server)
         self._contexts = self._sessions.sparkSqlOperationManager().sessionToContexts()
 
-    def plan(self, session: str, text: str) -> str:
-        """The optimized plan of a text in the session with this id, a UUID, as its user. Executes nothing."""
-        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, 5)
-        for place, each in enumerate((self._sessions, self._contexts, session, text, self._settings)):
+    def plan(self, session: str, text: str, *, analyzed: bool = False) -> str:
+        """The optimized plan of a text in the session with this id, a UUID, as its user, or the one before it is
+        optimized. Executes nothing."""
+        given = self._sessions, self._contexts, session, text, self._settings, analyzed
+        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, len(given))
+        for place, each in enumerate(given):
             arguments[place] = each
         return str(self._plan.invoke(None, arguments))
 

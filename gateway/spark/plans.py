@@ -38,8 +38,13 @@ class EnginePlans:
         yield session.handle.guid
 
     async def optimized(self, session: bytes, text: str) -> Plan:
-        identifier = str(uuid.UUID(bytes=session))
-        answer = await self._engine.ask({"session": identifier, "plan": text}, PLAN_SECONDS)
+        return await self._plan({"session": str(uuid.UUID(bytes=session)), "plan": text})
+
+    async def analyzed(self, session: bytes, text: str) -> Plan:
+        return await self._plan({"session": str(uuid.UUID(bytes=session)), "plan": text, "stage": "analyzed"})
+
+    async def _plan(self, request: dict[str, str]) -> Plan:
+        answer = await self._engine.ask(request, PLAN_SECONDS)
         if answer is None:
             raise PlanUnavailable("Spark gave no plan in time.")
         if not isinstance(written := answer.get("plan"), str):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from clients import pyhive, rows, unclosed
 from databases import NAP, Database
+from lineage_receiver import LineageReceiver
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 
@@ -339,3 +341,69 @@ def test_a_refresh_is_retried_if_the_error_may_be_temporary(site: Site, tmp_path
     file.write_bytes(good)
     site.run("REFRESH MATERIALIZED VIEW m")
     assert site.tasks("m")[-1].status == "SUCCESS"
+
+
+PARENT = "airflow/dag.task/01920000-0000-7000-8000-000000000001"
+
+
+def test_refreshes_are_told_to_a_receiver_of_lineage(start_gateway: Callable[..., Gateway]) -> None:
+    """From the first build to the last drop; and the gateway stops although the receiver does not answer any more."""
+    receiver = LineageReceiver()
+    gateway = start_gateway(**{"lineage.url": receiver.url, "lineage.namespace": "tests"})
+    try:
+        with pyhive(gateway.host, gateway.port, user="ada") as cursor:
+            for text in (
+                "CREATE DATABASE told",
+                "USE told",
+                "CREATE TABLE t (a INT, b STRING) USING parquet",
+                "INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+                "CREATE VIEW v AS SELECT * FROM t WHERE a > 0",
+                "CREATE MATERIALIZED VIEW low COMMENT 'sums' AS SELECT b, sum(a) AS s FROM v GROUP BY b",
+                f"SET freshgate.lineage.parent = {PARENT}",
+                "CREATE MATERIALIZED VIEW high AS SELECT max(s) AS m FROM low",
+                "INSERT INTO t VALUES (3, 'z')",
+                "SELECT * FROM high",
+                "RESET freshgate.lineage.parent",
+            ):
+                rows(cursor, text)
+            (location,) = {str(row[1]) for row in rows(cursor, "DESCRIBE EXTENDED t") if row[0] == "Location"}
+            with pytest.raises(OperationalError):
+                rows(
+                    cursor,
+                    "CREATE MATERIALIZED VIEW bad AS SELECT b, CAST(b AS INT) AS x FROM t WHERE b > 'password=hush'",
+                )
+            rows(cursor, "ALTER MATERIALIZED VIEW high RENAME TO top")
+            wait_until(lambda: len(receiver.events) >= 11)
+            low, high, bad = (receiver.of(f"told.{name}") for name in ("low", "high", "bad"))
+            assert [each["eventType"] for each in (*low, *high, *bad)] == [*["START", "COMPLETE"] * 4, "START", "FAIL"]
+            assert {each["job"]["namespace"] for each in (*low, *high)} == {"tests"}
+            parents = [each["run"]["facets"].get("parent", {}).get("run", {}).get("runId") for each in (*low, *high)]
+            assert parents == [None, None, *[PARENT.rpartition("/")[2]] * 6]
+            (read,) = low[1]["inputs"]
+            assert (read["namespace"], read["name"]) == ("file", location.removeprefix("file:"))
+            (wrote,) = low[1]["outputs"]
+            assert [each["name"] for each in high[3]["inputs"]] == [wrote["name"]]
+            assert wrote["outputFacets"]["outputStatistics"]["rowCount"] == 2
+            sources = {
+                name: [(each["name"], each["field"]) for each in found["inputFields"]]
+                for name, found in wrote["facets"]["columnLineage"]["fields"].items()
+            }
+            assert sources == {"b": [(read["name"], "b")], "s": [(read["name"], "a")]}
+            (total,) = high[3]["outputs"][0]["facets"]["columnLineage"]["fields"]["m"]["inputFields"]
+            assert (total["name"], total["field"]) == (wrote["name"], "s")
+            assert "hush" not in str(receiver.events)
+            renamed = receiver.events[-1]["dataset"]["facets"]
+            assert renamed["lifecycleStateChange"]["lifecycleStateChange"] == "RENAME"
+            assert renamed["symlinks"]["identifiers"][0]["name"] == "told.top"
+            receiver.open.clear()
+            rows(cursor, "REFRESH MATERIALIZED VIEW low")
+            for name in ("top", "low"):
+                rows(cursor, f"DROP MATERIALIZED VIEW {name}")
+            rows(cursor, "DROP DATABASE told CASCADE")
+        wait_until(lambda: len(receiver.taken) == 12)
+    finally:
+        began = time.monotonic()
+        gateway.stop()
+        stopped = time.monotonic() - began
+        receiver.close()
+    assert stopped < 15

@@ -27,9 +27,10 @@ from gateway.mv.model.contents import Contents
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Cause, RefreshMode, Schema, TaskStatus, TriggerMode, base_key
-from gateway.mv.ports import Relation, RelationKind
+from gateway.mv.ports import PlanUnavailable, Relation, RelationKind
 from gateway.mv.refresh.task_log import TaskLog
 from sql.names import TableName
+from sql.proof.plan import Plan
 
 SETTINGS = {"spark.sql.catalogImplementation": "hive", "hive.metastore.uris": "thrift://meta:9083"}
 PARENT = "airflow/dag.task/01920000-0000-7000-8000-000000000001"
@@ -65,15 +66,22 @@ class Telling:
             entry = catalog.find(view_id)
             return entry.view if entry is not None else None
 
+        self.plans: dict[str, Plan] = {}
+        """By the ids of views."""
         self.observed: dict[TableName, Relation] = {}
         naming: Callable[[], Naming] = lambda: Naming(SETTINGS)  # noqa: E731
-        describing = Describing(view, self.observed.get, self.metastore, naming, lambda: "4.1.4")
+        describing = Describing(view, self.observed.get, self.metastore, naming, lambda: "4.1.4", self.plan)
         writer = OpenLineageWriter("ours", "1.2.3")
         self.reports = Reports(describing, writer, cast(Sender, self.sent), lambda: 5_000, waiting_max)
         self.log.writes.add(self.reports.task_writes)
         self.log.ended.add(self.reports.task_ended)
         self.log.counted.add(self.reports.task_counted)
         catalog.news.lives.add(self.reports.lives)
+
+    async def plan(self, view: Any) -> Plan:
+        if view.id not in self.plans:
+            raise PlanUnavailable("There is none.")
+        return self.plans[view.id]
 
     async def view(self, dotted: str, query: str, **fields: Any) -> Entry:
         """A view over stored rows."""

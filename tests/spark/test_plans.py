@@ -17,6 +17,7 @@ from record_plans import database, plans_of, recorded
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
+from sql.column_lineage import CannotFollow, Sources, column_lineage
 from sql.increments.agreement import disagreement, marked
 from sql.increments.outline import Outline
 from sql.proof import plan_json
@@ -182,3 +183,83 @@ def test_a_session_that_ends_while_it_plans_says_nothing_of_the_query(error: str
 
     with pytest.raises(expected):
         asyncio.run(EnginePlans(Refusing()).optimized(bytes(16), "SELECT 1"))
+
+
+FOLLOWED = {
+    "SELECT day, sum(amount) total, count(*) n FROM filtered GROUP BY day": {
+        "day": "t.day:IDENTITY",
+        "total": "t.amount:AGGREGATION",
+        "n": "",
+        "": "t.day:GROUP_BY t.id:FILTER",
+    },
+    "WITH x AS (SELECT shop, CASE WHEN id > 1 THEN amount ELSE 0 END a FROM t) SELECT s.city, x.a, sha2(x.shop, 256) h,"
+    " row_number() OVER (PARTITION BY s.city ORDER BY x.a) r FROM x JOIN s ON x.shop = s.shop": {
+        "city": "s.city:IDENTITY",
+        "a": "t.amount:TRANSFORMATION t.id:CONDITIONAL",
+        "h": "t.shop:TRANSFORMATION",
+        "r": "s.city:WINDOW t.amount:WINDOW t.id:WINDOW",
+        "": "s.shop:JOIN t.shop:JOIN",
+    },
+    "SELECT max(id) m, (SELECT max(city) FROM s) c FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.city <> 'x') "
+    "UNION ALL SELECT 1, city FROM s WHERE shop IN (SELECT shop FROM t)": {
+        "m": "t.id:AGGREGATION",
+        "c": "s.city:AGGREGATION+IDENTITY",
+        "": "s.city:FILTER s.shop:FILTER t.shop:FILTER",
+    },
+    "SELECT id, tag FROM t LATERAL VIEW explode(tags) e AS tag ORDER BY day LIMIT 3": {
+        "id": "t.id:IDENTITY",
+        "tag": "t.tags:TRANSFORMATION",
+        "": "t.day:SORT",
+    },
+    "SELECT shop, sum(amount) a, grouping_id() g FROM t GROUP BY CUBE (shop, day)": {
+        "shop": "t.shop:IDENTITY",
+        "a": "t.amount:AGGREGATION",
+        "g": "",
+        "": "t.day:GROUP_BY t.shop:GROUP_BY",
+    },
+    "SELECT DISTINCT shop FROM t INTERSECT SELECT shop FROM s": {
+        "shop": "s.shop:IDENTITY t.shop:IDENTITY",
+        "": "t.shop:GROUP_BY",
+    },
+    "SELECT t.id, u.n FROM t, LATERAL (SELECT count(*) n FROM s WHERE s.shop = t.shop) u": {
+        "id": "t.id:IDENTITY",
+        "n": "",
+        "": "s.shop:FILTER t.shop:FILTER",
+    },
+    "SELECT sum(amount) a FROM t JOIN (VALUES (1)) v(k) ON id = k": {
+        "a": "t.amount:AGGREGATION",
+        "": "t.id:JOIN",
+    },
+}
+"""Queries, and what their columns are computed from; "" stands for what decides about rows."""
+
+
+def _uses(sources: Sources) -> str:
+    found = sorted((f"{each.table.table}.{each.column}", sorted(uses)) for each, uses in sources.items())
+    return " ".join(f"{source}:{'+'.join(use.effect for use in uses)}" for source, uses in found)
+
+
+def test_what_columns_are_computed_from_is_found_in_analyzed_plans(engine: Engine) -> None:
+    async def check(working: Planner) -> None:
+        for text in (
+            "CREATE DATABASE followed",
+            "USE followed",
+            "CREATE TABLE t (id INT, amount DECIMAL(10,2), day DATE, shop STRING, tags ARRAY<STRING>) USING parquet",
+            "CREATE TABLE s (shop STRING, city STRING) STORED AS TEXTFILE",
+            "CREATE VIEW filtered AS SELECT * FROM t WHERE id > 0",
+        ):
+            await working.session.run(text)
+        try:
+            for text, wanted in FOLLOWED.items():
+                found = column_lineage(await working.analyzed(text))
+                uses = {name: _uses(each) for name, each in {**found.columns, "": found.whole}.items()}
+                assert uses == wanted, text
+                assert all(each.endswith(f"/followed.db/{table.table}") for table, each in found.locations.items())
+            (location,) = column_lineage(await working.analyzed("SELECT id FROM t")).locations.values()
+            files = await working.analyzed(f"SELECT * FROM text.`{location}`")
+            with pytest.raises(CannotFollow, match="not a table of the catalog"):
+                column_lineage(files)
+        finally:
+            await working.session.run("DROP DATABASE followed CASCADE")
+
+    run(engine, check)

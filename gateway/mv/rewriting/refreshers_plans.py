@@ -112,14 +112,25 @@ class RefreshersPlans:
 
     async def _made(self, view: MaterializedView, *, compared: bool = True) -> Refreshed:
         """`compared`: whether the stored columns are compared with the definition's."""
+        async with self._planning(view) as (session, name):
+            unlike = await _unlike(session, view) if compared else ""
+            return Refreshed(await self._plans.optimized(name, all_of(view.definition.quoted)), unlike)
+
+    async def analyzed(self, view: MaterializedView) -> Plan:
+        """The definition, as `Plans.analyzed`. Raises PlanUnavailable, and what Spark raises."""
+        async with self._planning(view) as (_, name):
+            return await self._plans.analyzed(name, all_of(view.definition.quoted))
+
+    @asynccontextmanager
+    async def _planning(self, view: MaterializedView) -> AsyncIterator[tuple[SqlSession, bytes]]:
+        """A session, and its name for plans."""
         # A session that makes texts is changed by that.
         async with (
             self._session(view) as session,
             self._surroundings.computing(view, session),
             self._plans.of(session) as name,
         ):
-            unlike = await _unlike(session, view) if compared else ""
-            return Refreshed(await self._plans.optimized(name, all_of(view.definition.quoted)), unlike)
+            yield session, name
 
     @asynccontextmanager
     async def _session(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
