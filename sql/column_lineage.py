@@ -49,14 +49,14 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Use:
+class SourceUse:
     """How a source column is used. `masking`: no value of it can be told from the result."""
 
     effect: Effect
     masking: bool = False
 
 
-Sources: TypeAlias = Mapping[SourceColumn, frozenset[Use]]
+Sources: TypeAlias = Mapping[SourceColumn, frozenset[SourceUse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +79,20 @@ class ColumnLineage:
         )
 
 
-class CannotFollow(Exception):
+class NotTraced(Exception):
     """The plan contains what is not understood. The message names it."""
 
 
 def column_lineage(plan: Plan) -> ColumnLineage:
-    """Raises CannotFollow."""
+    """Raises NotTraced."""
     following = _Following(plan)
     try:
         following.visit(plan.root)
     except RecursionError as error:
-        raise CannotFollow("the plan is nested too deeply") from error
+        raise NotTraced("the plan is nested too deeply") from error
     columns = {each.name: following.known.get(each.id) for each in plan.output}
     if any(each is None for each in columns.values()) or len(columns) < len(plan.output):
-        raise CannotFollow("the plan does not show where its columns come from")
+        raise NotTraced("the plan does not show where its columns come from")
     found = {name: sources for name, sources in columns.items() if sources is not None}
     return ColumnLineage(found, following.whole, following.locations)
 
@@ -137,7 +137,7 @@ class _Following:
             return ids
         visit = _VISITS.get(node.kind)
         if visit is None:
-            raise CannotFollow(f"the plan contains {node.kind}")
+            raise NotTraced(f"the plan contains {node.kind}")
         return visit(self, node)
 
     def _decide(self, node: Node, ids: list[str]) -> None:
@@ -155,7 +155,7 @@ class _Following:
         table, location = _table(node)
         self.locations[table] = location
         columns = _nodes(node.fields.get("output"))
-        identity = frozenset({Use(Effect.IDENTITY)})
+        identity = frozenset({SourceUse(Effect.IDENTITY)})
         return [
             self._define(each.id, {SourceColumn(table, _text(each.fields.get("name"))): identity}) for each in columns
         ]
@@ -194,7 +194,7 @@ class _Following:
     def _merged(self, parts: list[list[str]]) -> list[str]:
         """Columns of several queries one below the other have the ids of the first."""
         if len({len(each) for each in parts}) != 1:
-            raise CannotFollow("the plan puts rows of different lengths together")
+            raise NotTraced("the plan puts rows of different lengths together")
         sums = [self._sum(self.known[each] for each in column) for column in zip(*parts, strict=True)]
         return [self._define(each, found) for each, found in zip(parts[0], sums, strict=True)]
 
@@ -203,7 +203,7 @@ class _Following:
         rows = [row for row in _values(node.fields.get("projections")) if isinstance(row, tuple)]
         columns = _nodes(node.fields.get("output"))
         if any(len(row) != len(columns) for row in rows):
-            raise CannotFollow("the plan puts rows of different lengths together")
+            raise NotTraced("the plan puts rows of different lengths together")
         return [
             self._define(each.id, self._sum(self._sources(row[place]) for row in rows))
             for place, each in enumerate(columns)
@@ -222,13 +222,13 @@ class _Following:
         if number not in self._visited:
             definition = self._defined.get(number)
             if definition is None:
-                raise CannotFollow("the plan names a common table expression that it does not have")
+                raise NotTraced("the plan names a common table expression that it does not have")
             # One that reads itself would be visited for ever.
             self._defined[number] = None
             self._visited[number] = self.visit(_child(definition))
         columns, below = _nodes(node.fields.get("output")), self._visited[number]
         if len(columns) != len(below):
-            raise CannotFollow("the plan does not show the columns of a common table expression")
+            raise NotTraced("the plan does not show the columns of a common table expression")
         return [self._define(each.id, self.known[one]) for each, one in zip(columns, below, strict=True)]
 
     def _lateral(self, node: Node) -> list[str]:
@@ -251,7 +251,7 @@ class _Following:
             return {}
         if value.kind == "AttributeReference":
             if value.id not in self.known:
-                raise CannotFollow("the plan does not show where a column comes from")
+                raise NotTraced("the plan does not show where a column comes from")
             return self.known[value.id]
         if value.kind in _QUERIES:
             return self._query(value)
@@ -294,11 +294,11 @@ class _Following:
             self.whole = self._sum([self.whole, self._through(sources, effect)])
 
     def _sum(self, parts: Iterable[Sources]) -> Sources:
-        found: dict[SourceColumn, frozenset[Use]] = {}
+        found: dict[SourceColumn, frozenset[SourceUse]] = {}
         for part in parts:
             self._steps += len(part)
             if self._steps > STEPS_MAX:
-                raise CannotFollow("the plan has too many columns")
+                raise NotTraced("the plan has too many columns")
             for source, uses in part.items():
                 found[source] = found[source] | uses if source in found else uses
         return found
@@ -312,10 +312,10 @@ class _Following:
         }
 
 
-def _through(use: Use, effect: Effect, *, masking: bool) -> Use:
+def _through(use: SourceUse, effect: Effect, *, masking: bool) -> SourceUse:
     if not effect.is_direct or not use.effect.is_direct:
-        return Use(use.effect if effect.is_direct else effect, use.masking or masking)
-    return Use(max(use.effect, effect, key=_DIRECT.index), use.masking or masking)
+        return SourceUse(use.effect if effect.is_direct else effect, use.masking or masking)
+    return SourceUse(max(use.effect, effect, key=_DIRECT.index), use.masking or masking)
 
 
 _CTE = "CTERelationDef"
@@ -346,7 +346,7 @@ def _branches(value: Value) -> tuple[list[Value], list[Value]]:
     for pair in _values(value):
         parts = list(pair.fields.values()) if isinstance(pair, Node) else list(_values(pair))
         if len(parts) != 2:
-            raise CannotFollow("the plan does not show the branches of CASE")
+            raise NotTraced("the plan does not show the branches of CASE")
         conditions.append(parts[0])
         results.append(parts[1])
     return conditions, results
@@ -359,7 +359,7 @@ def _table(node: Node) -> tuple[TableName, str]:
         return TableName(".".join(parts[1:-1]).lower(), parts[-1].lower(), parts[0].lower()), ""
     names = parts[0].strip("`").split("`.`" if parts[0].startswith("`") else ".") if parts else []
     if len(names) != 3 or node.kind == _V2:
-        raise CannotFollow("the plan reads rows that are not a table of the catalog")
+        raise NotTraced("the plan reads rows that are not a table of the catalog")
     catalog, database, table = (each.replace("``", "`") for each in names)
     location = parts[2] if len(parts) > 2 else ""
     inner = location.removeprefix("Some(").removesuffix(")") if location.startswith("Some(") else location
@@ -369,7 +369,7 @@ def _table(node: Node) -> tuple[TableName, str]:
 def _child(node: Node, name: str = "child") -> Node:
     found = node.fields.get(name)
     if not isinstance(found, Node):
-        raise CannotFollow(f"the plan does not show what is below {node.kind}")
+        raise NotTraced(f"the plan does not show what is below {node.kind}")
     return found
 
 

@@ -34,6 +34,7 @@ from gateway.mv.ports import OwnerRefused
 from gateway.mv.refresh.habits import Habits
 from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
+from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.results.store import ResultStore
 from gateway.spark.metastore import SparkMetastore
 from gateway.spark.storage_guard import StorageGuard
@@ -266,6 +267,7 @@ class Person:
     warehouse: Warehouse
     user: str
     namespace: Namespace
+    settings: SessionSettings = field(default_factory=lambda: SessionSettings({}))
 
     @property
     def who(self) -> Principal:

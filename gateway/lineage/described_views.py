@@ -18,7 +18,7 @@ from gateway.lineage.told import Columns, DescribedView, Input, LifeTold, RunSta
 from gateway.mv.freshness.news import Life
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.ports import Metastore, PlanUnavailable, Relation, RelationKind
-from sql.column_lineage import CannotFollow, ColumnLineage, SourceColumn, column_lineage
+from sql.column_lineage import ColumnLineage, NotTraced, SourceColumn, column_lineage
 from sql.names import TableName
 from sql.proof.plan import Plan
 
@@ -75,7 +75,7 @@ class Describing:
             plan = await self._plans(told.view)
             found = await asyncio.to_thread(_followed, plan, described)
             return ToldLineage(found, self._names(found, described))
-        except (PlanUnavailable, CannotFollow, FreshgateError, ValueError) as error:
+        except (PlanUnavailable, NotTraced, FreshgateError, ValueError) as error:
             log.info("what the columns of %s are computed from is not told: %s", told.view.name, error)
             return None
 
@@ -152,7 +152,7 @@ def _own_columns(view: MaterializedView, stored: Relation | None) -> Columns:
 
 def _followed(plan: Plan, described: DescribedView) -> ColumnLineage:
     """The lineage in a plan, without columns of storage tables that are not columns of their views. Raises
-    CannotFollow."""
+    NotTraced."""
     shown = {each.table: {name.lower() for name, _ in each.columns} for each in described.inputs if each.is_view}
 
     def hidden(source: SourceColumn) -> bool:

@@ -17,7 +17,7 @@ from record_plans import database, plans_of, recorded
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plans import EnginePlans
-from sql.column_lineage import CannotFollow, Sources, column_lineage
+from sql.column_lineage import NotTraced, Sources, column_lineage
 from sql.increments.agreement import disagreement, marked
 from sql.increments.outline import Outline
 from sql.proof import plan_json
@@ -257,7 +257,7 @@ def test_what_columns_are_computed_from_is_found_in_analyzed_plans(engine: Engin
                 assert all(each.endswith(f"/followed.db/{table.table}") for table, each in found.locations.items())
             (location,) = column_lineage(await working.analyzed("SELECT id FROM t")).locations.values()
             files = await working.analyzed(f"SELECT * FROM text.`{location}`")
-            with pytest.raises(CannotFollow, match="not a table of the catalog"):
+            with pytest.raises(NotTraced, match="not a table of the catalog"):
                 column_lineage(files)
         finally:
             await working.session.run("DROP DATABASE followed CASCADE")
