@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import time
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from zoneinfo import ZoneInfo
@@ -37,6 +39,7 @@ from gateway.lineage.sender import Sender
 from gateway.login import exposure, methods
 from gateway.login.impersonation import Impersonation
 from gateway.loops import BackgroundTasks
+from gateway.memory.memory_engine import MemoryEngine
 from gateway.monitoring import metrics
 from gateway.monitoring.alerts import Alerts
 from gateway.monitoring.audit_file import AuditFile
@@ -57,8 +60,9 @@ from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.jobs.failure_pauses import FailurePauses
 from gateway.mv.jobs.jobs import RefreshJobs
-from gateway.mv.jobs.paced import PacedRefreshes
 from gateway.mv.jobs.scheduler import Scheduler
+from gateway.mv.memory.residency import LOADS_MAX, Residency
+from gateway.mv.memory.table_loads import LoadLimits, TableLoads
 from gateway.mv.model.locations import Locations
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.changes import Changes
@@ -187,6 +191,8 @@ from sql.texts import maintenance, observation
 if TYPE_CHECKING:
     from gateway.page.page_server import PageServer
 
+log = logging.getLogger(__name__)
+
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, separate from those that refreshes occupy for minutes."""
 FENCE_SESSIONS = 2
@@ -196,6 +202,8 @@ OBSERVATION_SESSIONS = 8
 that does not answer."""
 OWNERS_PLANNING = 2
 """Sessions in which definitions are planned in the names of their owners."""
+TABLES_SHARE = 0.75
+"""Of `memory.bytes`, for the rows of views; the rest is for queries of them, and for what is being loaded."""
 REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
@@ -219,6 +227,7 @@ class Gateway:
     page: PageServer | None
     alarm: Alarm
     lineage: Reports | None
+    memory: InMemory | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +259,7 @@ def assemble(
     kept = settings.result_cache
     results = ResultStore(kept.bytes, ENTRY_BYTES_MAX, settings.access.rights_seconds, shared=kept.shared)
     subscribe(views, versions, refreshes, results)
+    memory = memory_of(settings, spark, views, versions)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
     rewriting = rewriting_of(settings, spark, views, refreshes)
@@ -278,6 +288,7 @@ def assemble(
             usages.counts,
             own_metrics,
             spark.spark.servers,
+            memory,
         )
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
@@ -298,6 +309,7 @@ def assemble(
         browsers,
         alarm,
         lineage,
+        memory,
     )
 
 
@@ -307,9 +319,9 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
     news.touched.add(views.observer.touch)
     news.unread.add(views.observer.forget)
     news.moved.add(views.relations.forget_sources, views.schemas.forget)
-    news.stale.add(refreshes.scheduler.changed, refreshes.paced.changed)
+    news.stale.add(refreshes.scheduler.changed)
     news.vouched.add(views.quarantine.release)
-    news.published.add(refreshes.scheduler.published, refreshes.paced.published)
+    news.published.add(refreshes.scheduler.published)
     news.published.add(results.forget)
     news.leftover.add(versions.janitor.retire)
     news.replaced.add(versions.janitor.retire_found)
@@ -497,12 +509,15 @@ class AtSpark:
     fence: Fence
     epochs: SessionPool
     """The sessions of the fence: of one of several gateways, its own, in which nothing waits for it."""
+    loads: SessionPool
+    """Those in which views are loaded into memory."""
     guard: StorageGuard = field(default_factory=lambda: StorageGuard("", ""))
     owners: OwnersAtSpark = field(default_factory=OwnersAtSpark)
 
     @property
     def pools(self) -> tuple[SessionPool | OwnerPools, ...]:
-        each = self.probes, self.looks, self.refreshes, self.short, self.owners.refreshing, self.owners.planning
+        owners = self.owners.refreshing, self.owners.planning
+        each = self.probes, self.looks, self.refreshes, self.short, self.loads, *owners
         return each if self.epochs is self.short else (*each, self.epochs)
 
 
@@ -560,8 +575,11 @@ def at_spark(settings: Settings, engine: SparkServer, traffic: Traffic) -> AtSpa
             OWNERS_PLANNING,
         ),
     )
+    loads = pool(LOADS_MAX, {POOL: REFRESH_POOL}, outlet=outlet)
     metastore = SparkMetastore(short)
-    return AtSpark(spark, habits, refreshes, short, looks, probes, metastore, plans, fence, epochs, guard, owners)
+    return AtSpark(
+        spark, habits, refreshes, short, looks, probes, metastore, plans, fence, epochs, loads, guard, owners
+    )
 
 
 def guard_of(settings: Settings, engine: SparkServer) -> StorageGuard:
@@ -683,7 +701,6 @@ class Refreshes:
     tasks: Tasks
     jobs: RefreshJobs
     scheduler: Scheduler
-    paced: PacedRefreshes
     pauses: FailurePauses
     refreshers: RefreshersPlans
     rights: ReadersRights
@@ -737,8 +754,6 @@ def refreshed_views(
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
     jobs = RefreshJobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
-    paced = PacedRefreshes(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
-    tasks.ended.add(paced.ended)
     pauses = FailurePauses(jobs, tasks, settings.jobs.pause_after_failures)
     tasks.ended.add(pauses.ended)
     costs = ExpectedCosts(catalog, increments)
@@ -751,7 +766,6 @@ def refreshed_views(
         tasks=tasks,
         jobs=jobs,
         scheduler=scheduler,
-        paced=paced,
         pauses=pauses,
         refreshers=refreshers,
         rights=rights,
@@ -800,6 +814,44 @@ def own_statements(
     shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members, rights)
     explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
     return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)
+
+
+# --- views in memory ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """The views whose rows are in memory, and the engine that has them."""
+
+    engine: MemoryEngine
+    residency: Residency
+
+
+def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVersions) -> InMemory | None:
+    """None if no view is held in memory."""
+    wanted, residences = settings.memory, views.catalog.residences
+    if not wanted.bytes:
+        residences.off = "memory.bytes is 0"
+        return None
+    if find_spec("duckdb") is None:
+        residences.off = "it needs more packages: install freshgate[memory]"
+        log.info("no view can be held in memory (IN MEMORY) before freshgate[memory] is installed")
+        return None
+
+    def lost() -> None:
+        residency.lost()
+
+    engine = MemoryEngine(wanted.bytes, wanted.threads, lost)
+    limits = LoadLimits(wanted.view_bytes, wanted.view_rows)
+    loads = TableLoads(engine, spark.loads, versions.readers, views.storages, limits)
+    room = int(wanted.bytes * TABLES_SHARE)
+    residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day)
+    news = views.catalog.news
+    news.published.add(residency.changed)
+    news.altered.add(residency.changed)
+    news.moved.add(residency.moved)
+    news.stale.add(residency.stale)
+    return InMemory(engine, residency)
 
 
 # --- clients -----------------------------------------------------------------------------------------------
@@ -1137,11 +1189,14 @@ def metrics_page(
     rewrites: Counts,
     own: metrics.Families,
     servers: Servers,
+    memory: InMemory | None,
 ) -> MetricsPage:
     catalog, tasks, counts = views.catalog, refreshes.tasks, service.audit.counts
-    by_server: list[metrics.Families] = []
+    some: list[metrics.Families] = []
     if servers.several:
-        by_server.append(partial(metrics.servers, *servers.figures, service.sessions))
+        some.append(partial(metrics.servers, *servers.figures, service.sessions))
+    if memory is not None:
+        some.append(partial(metrics.memory, memory.residency))
     families: tuple[metrics.Families, ...] = (
         partial(metrics.clients, listener, counts, service.sessions),
         partial(metrics.statements, counts, listener.traffic),
@@ -1152,7 +1207,7 @@ def metrics_page(
         partial(metrics.results, service.results),
         partial(metrics.upstream, listener.traffic, readiness),
         own,
-        *by_server,
+        *some,
     )
     return MetricsPage(families, catalog, tasks.tally)
 

@@ -83,6 +83,7 @@ class Server:
         self._audit_file = built.audit_file
         self._page = built.page
         self._alarm = built.alarm
+        self._memory = built.memory
         self._lineage = built.lineage
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
@@ -145,12 +146,13 @@ class Server:
         self._clean(leftovers)
         self._versions.janitor.loop.start()
         self._refreshes.scheduler.start()
-        self._refreshes.paced.start()
         if self._watch is not None:
             self._watch.loop.start()
         self._survey.start()
         self._signs.start()
         self._drafting.start()
+        if self._memory is not None:
+            self._memory.residency.start()
         await self._listener.start()
         self._readiness.catalog_loaded = self._served = True
         self._alarm.start()
@@ -306,7 +308,6 @@ class Server:
         """Begins no refresh by itself any more, and returns when nothing is under way that a hand-over would interrupt,
         or after QUIET_SECONDS."""
         await self._refreshes.scheduler.stop()
-        await self._refreshes.paced.stop()
         for _ in range(round(QUIET_SECONDS / QUIET_LOOK_SECONDS)):
             if self._is_quiet and not self._views.catalog.writes:
                 return
@@ -366,8 +367,9 @@ class Server:
         await self._signs.stop()
         if self._watch is not None:
             await self._watch.loop.stop()
+        if self._memory is not None:
+            await self._memory.residency.stop()
         await self._refreshes.scheduler.stop()
-        await self._refreshes.paced.stop()
         await self._refreshes.tasks.stop_all()
         await self._refreshes.pauses.stop()
         await self._views.confirmation.stop()

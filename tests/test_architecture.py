@@ -107,7 +107,7 @@ ROOMS = {
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
-        *("formats", "observation", "versions", "refresh", "rewriting", "jobs", "statements"),
+        *("formats", "observation", "versions", "memory", "refresh", "rewriting", "jobs", "statements"),
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),

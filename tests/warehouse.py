@@ -328,7 +328,7 @@ class House:
         metastore = SparkMetastore(pool)
         fence = assembly.fence_of(settings, metastore)
         plans, owners = plans or FakePlans({}), cast(Any, self.owners)
-        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, plans, fence, pool)
+        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, plans, fence, pool, pool)
         at_spark = replace(at_spark, owners=assembly.OwnersAtSpark(owners, owners))
         self.views = assembly.known_views(settings, at_spark, lambda _: None)
         self.versions = assembly.kept_versions(settings, at_spark, self.views)

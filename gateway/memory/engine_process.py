@@ -221,7 +221,7 @@ class EngineProcess:
                 feeding = threading.Thread(target=self._feed, args=(call, pipe.writer()), name="feed")
                 feeding.start()
                 try:
-                    return _filled(call, cursor, table, columns, rows_query(columns, pipe.path), add=asked["add"])
+                    return _filled(call, cursor, table, columns, rows_query(columns, pipe.path), asked["kept"])
                 finally:
                     call.parts.put(None)
                     pipe.drain()
@@ -272,12 +272,23 @@ def lines(page: bytes) -> bytes:
 
 
 def _filled(
-    call: _Call, cursor: duckdb.DuckDBPyConnection, table: str, columns: list[MemoryColumn], rows: str, *, add: bool
+    call: _Call,
+    cursor: duckdb.DuckDBPyConnection,
+    table: str,
+    columns: list[MemoryColumn],
+    rows: str,
+    kept: dict[str, str] | None,
 ) -> dict[str, Any]:
-    """Replaces a table by the rows of a query, or adds these; what `LoadedTable` says of it."""
-    begun = f"INSERT INTO {identifier(table)}" if add else f"CREATE OR REPLACE TABLE {identifier(table)} AS"
+    """Replaces a table by the rows of a query, and those of another table (`mv.ports.KeptRows`); what `LoadedTable`
+    says of it."""
+    begun = f"CREATE OR REPLACE TABLE {identifier(table)} AS"
     cursor.begin()
     try:
+        if kept is not None:
+            where = f" WHERE NOT ({kept['without']})" if kept["without"] else ""
+            cursor.execute(f"{begun} SELECT * FROM {identifier(kept['table'])}{where}")
+            call.check()
+            begun = f"INSERT INTO {identifier(table)}"
         cursor.execute(f"{begun} {rows}")
         call.check()
         found = cursor.execute(facts_query(columns, table)).fetchone()

@@ -23,7 +23,7 @@ class FrameKind(IntEnum):
     RUN = 1
     """`text`, `types` (Spark's, of the columns), `rows_max`, `bytes_max`."""
     LOAD = 2
-    """`table`, `columns` (pairs of name and type), `add`."""
+    """`table`, `columns` (pairs of name and type), `kept` (KeptRows, or null)."""
     DROP = 3
     """`table`."""
     # Later ones:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from gateway import children, loops
 from gateway.memory.frames import HEADER, LOADS_AT_ONCE, FrameKind, described, frame
-from gateway.mv.ports import LoadedTable, MemoryAnswer, MemoryUnavailable
+from gateway.mv.ports import KeptRows, LoadedTable, MemoryAnswer, MemoryUnavailable
 from sql.memory.columns import ColumnFacts, MemoryColumn
 
 log = logging.getLogger(__name__)
@@ -97,12 +97,21 @@ class MemoryEngine:
     # --- tables ---------------------------------------------------------------------------------------------
 
     async def load(
-        self, table: str, columns: Sequence[MemoryColumn], parts: AsyncGenerator[bytes, None], *, add: bool = False
+        self,
+        table: str,
+        columns: Sequence[MemoryColumn],
+        parts: AsyncGenerator[bytes, None],
+        *,
+        kept: KeptRows | None = None,
     ) -> LoadedTable:
         """As in `mv.ports.RowEngine`. At most LOADS_AT_ONCE loads run at once; the others wait."""
         async with contextlib.aclosing(parts), self._loads:
             process = self._serving()
-            asked = {"table": table, "columns": [(each.name, each.type) for each in columns], "add": add}
+            asked = {
+                "table": table,
+                "columns": [(each.name, each.type) for each in columns],
+                "kept": None if kept is None else {"table": kept.table, "without": kept.without},
+            }
             with self._failures_counted():
                 answer = await process.loaded(asked, parts)
         facts = {name: ColumnFacts(**each) for name, each in answer["facts"].items()}

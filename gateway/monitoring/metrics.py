@@ -23,6 +23,7 @@ from gateway.monitoring.webhook import Alarm
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.memory.residency import EVICTION_REASONS, LOAD_OUTCOMES, Residency
 from gateway.mv.refresh.tasks import RefreshTally, Tasks
 from gateway.mv.rewriting.usage import Counts, WhyMissed
 from gateway.mv.versions.janitor import Janitor
@@ -290,6 +291,22 @@ def results(store: ResultStore) -> Iterator[Metric]:
     yield _counter("result_cache_evictions", "Results that had to make room for others", counts.evictions)
     yield _gauge("result_cache_entries", "Results in memory", len(store))
     yield _gauge("result_cache_bytes", "Bytes of the results in memory", store.bytes)
+
+
+def memory(residency: Residency) -> Iterator[Metric]:
+    """What is in memory of views, and their loads."""
+    counts = residency.counts
+    yield _gauge("memory_views", "Views whose rows are in memory", residency.tables)
+    yield _gauge("memory_bytes", "Bytes of these rows", residency.bytes)
+    loads = CounterMetricFamily("freshgate_memory_loads", "Loads of views into memory by outcome", labels=["outcome"])
+    for outcome in LOAD_OUTCOMES:
+        loads.add_metric([outcome], counts.loads[outcome])
+    yield loads
+    yield _histogram("memory_load_seconds", "Time to load a view into memory", counts.load_seconds)
+    left = CounterMetricFamily("freshgate_memory_evictions", "Views that left memory, by reason", labels=["reason"])
+    for reason in EVICTION_REASONS:
+        left.add_metric([reason], counts.drops[reason])
+    yield left
 
 
 def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:

@@ -283,13 +283,28 @@ class MemoryAnswer:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """The rows of a table in memory with which another one begins."""
+
+    table: str
+    without: str = ""
+    """The condition on rows that are left out, in the engine's SQL, never NULL; empty if none are."""
+
+
 class RowEngine(Protocol):
     """Keeps tables in memory, and answers queries of them. Every method raises MemoryUnavailable."""
 
     async def load(
-        self, table: str, columns: Sequence[MemoryColumn], parts: AsyncGenerator[bytes, None], *, add: bool = False
+        self,
+        table: str,
+        columns: Sequence[MemoryColumn],
+        parts: AsyncGenerator[bytes, None],
+        *,
+        kept: KeptRows | None = None,
     ) -> LoadedTable:
-        """Replaces a table, or adds rows to it. Readers see all of the rows or none.
+        """Replaces a table by rows of another one, if `kept` names them, and those of `parts`. Readers see all of the
+        rows or none.
 
         `parts` are the pages of the text that `sql.memory.row_lines` makes for these columns (RowPages). What the table
         was before stays if this raises, also what `parts` raises.

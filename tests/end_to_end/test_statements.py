@@ -416,6 +416,38 @@ def test_properties_can_be_set_and_unset(base: Database) -> None:
         assert message in refused(base, sql)[1]
 
 
+def in_memory(database: Database, view: str = "m") -> tuple[Any, ...]:
+    """Returns what the catalog's table says of the view: state, who asks for it, rows."""
+    columns = "memory, memory_asked_by, memory_rows"
+    where = f"database_name = '{database.name}' AND name = '{view}'"
+    return tuple(rows(database.cursor, f"SELECT {columns} FROM freshgate.materialized_views WHERE {where}")[0])
+
+
+def test_a_view_in_memory_follows_its_versions(base: Database) -> None:
+    """Loaded as a whole, then with the rows of one partition, then with added rows; and dropped."""
+    base.run(
+        "CREATE TABLE p (n INT, day DATE) USING parquet PARTITIONED BY (day)",
+        "INSERT INTO p VALUES (1, DATE '2024-01-01'), (2, DATE '2024-01-02'), (3, NULL)",
+        "CREATE MATERIALIZED VIEW m PARTITION BY (day) IN MEMORY AS SELECT n, day FROM p",
+        "CREATE MATERIALIZED VIEW added IN MEMORY REFRESH INCREMENTAL AS SELECT a, b FROM t",
+    )
+    wait_until(lambda: in_memory(base) == ("LOADED", "VIEW", 3) and in_memory(base, "added") == ("LOADED", "VIEW", 2))
+    assert described(base, "m")["In Memory"].startswith("LOADED: version 1, 3 rows, ")
+    assert "'in_memory' = 'true'" in base.rows("SHOW CREATE MATERIALIZED VIEW m")[0][1]
+    base.run(
+        "INSERT OVERWRITE p PARTITION (day = DATE '2024-01-02') VALUES (4), (5), (6)",
+        "INSERT INTO t VALUES (3, 'z')",
+        "REFRESH MATERIALIZED VIEW m AUTO",
+        "REFRESH MATERIALIZED VIEW added INCREMENTAL",
+    )
+    wait_until(lambda: in_memory(base) == ("LOADED", "VIEW", 5) and in_memory(base, "added") == ("LOADED", "VIEW", 3))
+    log = base.gateway.log.read_text(encoding="utf-8")
+    of_changes = re.findall(rf"of {base.name}\.(\w+) is in memory: .* those that have changed", log)
+    assert sorted(of_changes) == ["added", "m"]
+    base.run("ALTER MATERIALIZED VIEW m UNSET IN MEMORY", "ALTER MATERIALIZED VIEW added SET NOT IN MEMORY")
+    assert in_memory(base) == in_memory(base, "added") == (None, None, None)
+
+
 # --- REFRESH -------------------------------------------------------------------------------------------
 
 

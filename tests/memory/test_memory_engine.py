@@ -20,7 +20,7 @@ from gateway.memory import memory_engine
 from gateway.memory.frames import LOADS_AT_ONCE
 from gateway.memory.memory_engine import MemoryEngine
 from gateway.memory.page_encoding import PageFormat
-from gateway.mv.ports import MemoryAnswer, MemoryUnavailable
+from gateway.mv.ports import KeptRows, MemoryAnswer, MemoryUnavailable
 from gateway.spark import protocol
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.memory.engine_types import identifier
@@ -160,12 +160,17 @@ async def test_a_table_of_one_column_and_of_no_rows() -> None:
         assert await ask(engine, "SELECT n FROM none") == []
 
 
-async def test_rows_are_added_to_a_table() -> None:
+async def test_a_table_begins_with_rows_of_another_one() -> None:
     async with serving() as engine:
         await engine.load("t", NUMBERS, parts(numbered(0, 10)))
-        loaded = await engine.load("t", NUMBERS, parts(numbered(10, 15)), add=True)
-        assert (loaded.rows, loaded.facts["n"].maximum) == (15, 14)
-        assert await ask(engine, "SELECT count(*) FROM t") == [(15,)]
+        for table, without, rows in (("u", "", 15), ("v", "n IN (7, 8) OR n IS NULL", 13)):
+            loaded = await engine.load(table, NUMBERS, parts(numbered(10, 15)), kept=KeptRows("t", without))
+            assert (loaded.rows, loaded.facts["n"].maximum) == (rows, 14)
+            assert await ask(engine, f"SELECT count(*) FROM {table}") == [(rows,)]
+        assert await ask(engine, "SELECT count(*) FROM t") == [(10,)]
+        with pytest.raises(MemoryUnavailable) as caught:
+            await engine.load("w", NUMBERS, parts(), kept=KeptRows("gone"))
+        assert caught.value.reason == "failed"
 
 
 async def test_readers_keep_the_old_rows_until_the_new_ones_are_complete() -> None:
@@ -214,9 +219,9 @@ async def test_a_load_whose_rows_cannot_be_fetched_changes_nothing() -> None:
             yield numbered(0, 4_000)
             raise TimeoutError("of the source")
 
-        for add in (False, True):
+        for kept in (None, KeptRows("t")):
             with pytest.raises(TimeoutError, match="of the source"):
-                await engine.load("t", NUMBERS, failing(), add=add)
+                await engine.load("t", NUMBERS, failing(), kept=kept)
             assert await ask(engine, "SELECT count(*) FROM t") == [(10,)]
 
 

@@ -34,6 +34,7 @@ from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
+from gateway.mv.memory.residency import MemoryCounts
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
@@ -107,6 +108,7 @@ class Stage:
         self.lag = LoopLag()
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
+        self.residency = SimpleNamespace(counts=MemoryCounts(), tables=6, bytes=4096)
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.audit = audit or Audit()
         self.page = assembly.metrics_page(
@@ -119,6 +121,7 @@ class Stage:
             self.rewrites,
             partial(metrics.own, self.lag, None, lambda: True, alarm, self.sender),
             Servers(servers, cast(Any, None)),
+            cast(Any, SimpleNamespace(residency=self.residency)),
         )
 
     def text(self) -> str:
@@ -346,9 +349,13 @@ def test_every_count_is_shown() -> None:
     rewrites.saved_seconds = 27.5
     stage.sender.send(b"")
     stage.sender.counts["failed"] += 28
+    stage.residency.counts.loads["not_held"] += 29
+    stage.residency.counts.drops["room"] += 30
     samples = samples_of(stage.text())
     assert samples["freshgate_lineage_events_total", (("outcome", "failed"),)] == 28
     assert samples["freshgate_lineage_events_waiting", ()] == 1
+    assert samples["freshgate_memory_loads_total", (("outcome", "not_held"),)] == 29
+    assert samples["freshgate_memory_evictions_total", (("reason", "room"),)] == 30
     assert samples["freshgate_rewrite_refused_total", (("reason", "not fresh"),)] == 26
     assert samples["freshgate_rewrite_refused_total", (("reason", "session"),)] == 0
     limited = {
@@ -398,6 +405,9 @@ def test_every_count_is_shown() -> None:
         "relayed_connections": 0,
         "superseded": 0,
         "epoch": 12,
+        "memory_views": 6,
+        "memory_bytes": 4096,
+        "memory_load_seconds_count": 0,
         "takeover_seconds_count": 0,
         "statement_duration_seconds_count": 1,
     }

@@ -61,6 +61,7 @@ class Tuning:
             staleness=replace(usual.staleness, probe_interval=self.probe_interval),
             jobs=replace(usual.jobs, watch_interval=20.0),
             versions=replace(usual.versions, retention=self.retention),
+            memory=replace(usual.memory, bytes=0),
         )
 
 
@@ -129,6 +130,7 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
         FakePlans({}),
         fence,
         epochs,
+        pool(1, outlet),
     )
     return assembly.AtSpark(*parts)
 

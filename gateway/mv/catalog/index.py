@@ -384,6 +384,7 @@ class Catalog:
         self.writes.note(entry, entry.view.triggers - before.triggers)
         if self._entries.get(entry.view.id) is entry:
             self._reindexed(self._reads.put(entry.view))
+            self.news.altered.tell(entry.view.id)
 
     def _reindexed(self, unread: frozenset[TableName] = frozenset()) -> None:
         """Handles changed indexes; no view reads the `unread` tables any longer."""

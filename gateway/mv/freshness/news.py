@@ -35,6 +35,8 @@ class News:
         """These names now belong to other views, or to none."""
         self.vouched: Subscribers[[str]] = Subscribers()
         """A user has said that the view with this id may answer queries that do not name it."""
+        self.altered: Subscribers[[str]] = Subscribers()
+        """The view with this id has other properties or reads others."""
         self.published: Subscribers[[str]] = Subscribers()
         """The view with this id has a new version."""
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()

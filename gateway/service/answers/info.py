@@ -178,7 +178,6 @@ _MODES = {
     Trigger.MANUAL: "Manual refresh",
     Trigger.SCHEDULE: "Refresh by schedule",
     Trigger.COMMIT: "Refresh on commit",
-    Trigger.LAG: "Refresh by target lag",
 }
 
 

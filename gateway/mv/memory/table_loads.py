@@ -1,0 +1,215 @@
+"""Loads one version of a view into the engine: a query of Spark for its rows.
+
+Tests: `test_residency`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.memory.version_changes import version_changes
+from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.observation.storage_looks import StorageLooks
+from gateway.mv.ports import KeptRows, LoadedTable, MemoryUnavailable, RowEngine, RowPages, SqlSession
+from gateway.mv.versions.readers import Readers
+from sql.memory import row_lines
+from sql.memory.columns import MemoryColumn
+from sql.texts import maintenance
+from sql.texts.storage_layout import PARTITION_COLUMN
+
+PAGE_ROWS = 20_000
+UNKNOWN_TEXT = "text"
+"""The reason of MemoryUnavailable for strings that Spark does not tell exactly."""
+
+
+class StartedEngine(RowEngine, Protocol):
+    """An engine in a process of its own."""
+
+    async def start(self) -> None:
+        """Starts it, once. Raises MemoryUnavailable: then it was not started."""
+        ...
+
+    async def stop(self) -> None:
+        """Ends it, and everything in its memory."""
+        ...
+
+
+class LoadSession(SqlSession, RowPages, Protocol):
+    """A session for short statements, and for rows."""
+
+
+class LoadSessions(Protocol):
+    """Lends sessions of the gateway's service user."""
+
+    def session(self) -> AbstractAsyncContextManager[LoadSession]: ...
+
+
+class NotHeld(Exception):
+    """The rows of this version cannot be in memory, however often it is tried. The message says why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTable:
+    """An earlier version of a view in memory."""
+
+    table: str
+    version: Version
+    columns: tuple[MemoryColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedVersion:
+    """The rows of a version in memory."""
+
+    table: LoadedTable
+    whole: bool
+    """Whether all of them were read from Spark; otherwise only those that an earlier version in memory did not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    bytes: int
+    """Of one view."""
+    rows: int
+
+
+def table_of(view: MaterializedView) -> str:
+    """The name in the engine: no two versions of views ever share one."""
+    return f"{view.id}__{view.current.number}"
+
+
+def columns_of(view: MaterializedView, described: Iterable[Sequence[str]]) -> list[MemoryColumn]:
+    """The view's columns with their types, from the description of its storage table."""
+    types = {name.lower(): kind for name, kind, *_ in reversed(list(described))}
+    partition = view.layout.column.lower() if view.layout.holds_column else None
+    names = {column: PARTITION_COLUMN if column.lower() == partition else column for column in view.columns}
+    return [MemoryColumn(column, types[name.lower()]) for column, name in names.items()]
+
+
+class TableLoads:
+    """Loads views one version at a time, and drops them."""
+
+    def __init__(
+        self,
+        engine: StartedEngine,
+        sessions: LoadSessions,
+        readers: Readers,
+        storages: StorageLooks,
+        limits: LoadLimits,
+    ) -> None:
+        self._engine = engine
+        self._started = False
+        self._starting = asyncio.Lock()
+        self._sessions = sessions
+        self._readers = readers
+        self._storages = storages
+        self.limits = limits
+
+    async def load(self, entry: Entry, before: EarlierTable | None = None) -> LoadedVersion:
+        """Loads the current version; if it shares rows with an earlier one that is in memory, only the others. Raises
+        NotHeld, MemoryUnavailable, and what Spark raises. If it raises, the engine has no table of this version."""
+        view = entry.view
+        self._check_bytes(0 if view.current.files is None else view.current.files.sum, "in its files")
+        table = table_of(view)
+        await self._start()
+        try:
+            # The janitor must not drop what is being read.
+            with self._readers.reading([(view.id, view.current.number)]):
+                async with self._sessions.session() as session:
+                    rows, columns = await self._examined(view, session)
+                    found = await self._changed(view, session, columns, before)
+                    if whole := found is None or found.rows != rows:
+                        query = maintenance.shown_rows(view.storage, view.columns, view.current.shown, view.layout)
+                        found = await self._filled(table, session, columns, query)
+            assert found is not None
+            self._check_bytes(found.bytes, "in memory")
+            await self._check_stored(entry, view)
+        except BaseException:  # Also on cancellation, which may come when the engine has the rows.
+            with suppress(MemoryUnavailable):
+                await self.drop(table)
+            raise
+        return LoadedVersion(found, whole=whole)
+
+    async def _start(self) -> None:
+        """Starts the engine for the first view: many gateways have none in memory. Raises MemoryUnavailable."""
+        async with self._starting:
+            if not self._started:
+                await self._engine.start()
+                self._started = True
+
+    async def stop(self) -> None:
+        """Ends the engine, and everything in its memory; the next load starts it again."""
+        async with self._starting:
+            if self._started:
+                self._started = False
+                await self._engine.stop()
+
+    async def _changed(
+        self,
+        view: MaterializedView,
+        session: LoadSession,
+        columns: Sequence[MemoryColumn],
+        before: EarlierTable | None,
+    ) -> LoadedTable | None:
+        """The table, if it could be made of an earlier one."""
+        if before is None or before.columns != tuple(columns):
+            return None
+        # The partition column decides which rows stay.
+        in_memory = {column.name.lower() for column in columns}
+        if view.layout.partitioned and view.layout.column.lower() not in in_memory:
+            return None
+        if (changes := version_changes(view, before.version, view.current)) is None:
+            return None
+        kept = KeptRows(before.table, changes.without)
+        return await self._filled(table_of(view), session, columns, changes.added, kept)
+
+    async def _filled(
+        self,
+        table: str,
+        session: LoadSession,
+        columns: Sequence[MemoryColumn],
+        query: str,
+        kept: KeptRows | None = None,
+    ) -> LoadedTable:
+        text = row_lines.lines_query(columns, f"({query})")
+        async with aclosing(session.pages(text, PAGE_ROWS)) as pages:
+            try:
+                return await self._engine.load(table, columns, pages, kept=kept)
+            except MemoryUnavailable as error:
+                if error.reason == UNKNOWN_TEXT:
+                    raise NotHeld(error.detail) from error
+                raise
+
+    async def _examined(self, view: MaterializedView, session: LoadSession) -> tuple[int, Sequence[MemoryColumn]]:
+        """The number of rows, and the columns that can be in memory."""
+        measured = await session.run(maintenance.measure_shown(view.storage, [view.current.shown], view.layout))
+        ((_, found, _),) = measured.rows
+        rows = int(found or 0)
+        if rows > self.limits.rows:
+            raise NotHeld(f"it has {rows} rows, and memory.view_rows is {self.limits.rows}")
+        # The storage table has the declared types, such as CHAR, and no other table ever has its name.
+        described = (await session.run(maintenance.describe(view.storage))).rows
+        columns = row_lines.loadable(columns_of(view, described))
+        if not columns:
+            raise NotHeld("no column of it has a type that the engine has, too")
+        return rows, columns
+
+    def _check_bytes(self, found: int, where: str) -> None:
+        if found > self.limits.bytes:
+            raise NotHeld(f"it takes {found} bytes {where}, and memory.view_bytes is {self.limits.bytes}")
+
+    async def _check_stored(self, entry: Entry, view: MaterializedView) -> None:
+        """Raises NotHeld if rows may have been loaded that were not published. A look at them that began before would
+        not tell, and a later one would not tell if they were as published again."""
+        await self._storages.look(entry, self._storages.now())
+        if entry.damage and entry.view.current.number == view.current.number:
+            raise NotHeld(entry.damage)
+
+    async def drop(self, table: str) -> None:
+        """Raises MemoryUnavailable."""
+        await self._engine.drop(table)
