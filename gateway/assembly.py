@@ -252,7 +252,11 @@ def assemble(
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
-    audit = Audit(audit_file.write if audit_file else None, settings.log.audit_characters)
+    audit = Audit(
+        audit_file.write if audit_file else None,
+        settings.log.audit_characters,
+        lambda: audit_file.lost if audit_file else 0,
+    )
     views = known_views(settings, spark, audit.restored)
     versions = kept_versions(settings, spark, views)
     refreshes = refreshed_views(settings, spark, views, versions, engine)
@@ -292,7 +296,10 @@ def assemble(
         )
         monitor = monitoring(settings, page, lag, readiness, views)
     watch = watch_of_spark(settings, engine, spark)
-    browsers = page_of(settings, spark, views, refreshes, rewriting, usages, unanswered, commands, service, readiness)
+    sources = page_sources(
+        settings, spark, views, versions, refreshes, rewriting, usages, unanswered, service, readiness
+    )
+    browsers = page_of(settings, sources, commands, service)
     drafts = drafts_of(settings, engine)
     return Gateway(
         spark,
@@ -967,17 +974,23 @@ def catalog_rows(
     tables = CatalogTables(views.catalog, views.schemas, rewriting.measures, jobs, tasks, usages, suggestions, rights)
     return CatalogRows(
         tables,
-        about=lambda: About(
-            settings.storage.database,
-            spark.guard.state.value,
-            spark.guard.reason,
-            spark.habits.version or None,
-            spark.spark.servers.described,
-        ),
+        about=partial(about, settings, spark, audit),
         members=views.members,
         activity=ActivityTables(views.catalog, audit.recent, rights),
         attention=Attention(views.catalog, rights),
         costs=RefreshCosts(views.catalog, refreshes.costs, rights),
+    )
+
+
+def about(settings: Settings, spark: AtSpark, audit: Audit) -> About:
+    """What can be said of this gateway now, without the limits that are reached."""
+    return About(
+        settings.storage.database,
+        spark.guard.state.value,
+        spark.guard.reason,
+        spark.habits.version or None,
+        spark.spark.servers.described,
+        audit_lines_lost=audit.lost(),
     )
 
 
@@ -1260,18 +1273,40 @@ def lineage_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refr
     return reports
 
 
-def page_of(
+def page_sources(
     settings: Settings,
     spark: AtSpark,
     views: Views,
+    versions: KeptVersions,
     refreshes: Refreshes,
     rewriting: Rewriting,
     usages: Usages,
     unanswered: Unanswered,
-    commands: Commands,
     service: Service,
     readiness: Readiness,
-) -> PageServer | None:
+) -> PageSources:
+    rights, quotas = Rights(AccessList.of(settings.access.administrators)), service.sessions.quotas
+    activity = ActivityTables(views.catalog, service.audit.recent, rights)
+    return PageSources(
+        catalog=views.catalog,
+        tasks=refreshes.tasks,
+        jobs=refreshes.jobs,
+        costs=refreshes.costs,
+        versions=versions.versions,
+        measures=rewriting.measures,
+        rights=rights,
+        recent=service.audit.recent,
+        usages=usages,
+        suggestions=Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered),
+        members=views.members,
+        about=partial(about, settings, spark, service.audit),
+        limits_reached=lambda who: activity.reached(quotas, who, ""),
+        spark_missing=lambda: readiness.missing,
+        advises=settings.rewrite.advice,
+    )
+
+
+def page_of(settings: Settings, sources: PageSources, commands: Commands, service: Service) -> PageServer | None:
     """None without the page. Raises FreshgateError without its extra, or for an unusable certificate."""
     place, tls = settings.page, settings.tls
     if not place.port:
@@ -1282,20 +1317,6 @@ def page_of(
         raise FreshgateError(
             f"page.port is set, which needs more packages ({error}). Install freshgate[page]."
         ) from error
-    sources = PageSources(
-        views.catalog,
-        refreshes.tasks,
-        refreshes.jobs,
-        refreshes.costs,
-        Rights(AccessList.of(settings.access.administrators)),
-        service.audit.recent,
-        usages,
-        Suggestions(views.catalog, views.schemas, spark.metastore, rewriting.candidates, unanswered),
-        views.members,
-        lambda: (spark.guard.state.value, spark.guard.reason),
-        lambda: readiness.missing,
-        settings.rewrite.advice,
-    )
     encrypted = exposure.page_uses_tls(settings)
     certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if encrypted else None
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="page.hosts")

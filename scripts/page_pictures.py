@@ -12,7 +12,13 @@ from playwright.sync_api import sync_playwright
 from served_page import ServedPage, visit
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
-PICTURES = {"attention": "/", "view": "/views/shop/daily", "lineage": "/lineage/shop/daily", "activity": "/activity"}
+PICTURES = {
+    "attention": "/",
+    "view": "/views/shop/daily",
+    "lineage": "/lineage/shop/daily",
+    "activity": "/activity",
+    "savings": "/savings",
+}
 SIZE = {"width": 1100, "height": 700}
 
 

@@ -18,6 +18,8 @@ from gateway.login.code_logins import CodeLogins
 from gateway.login.groups import NO_SOURCES, UserGroups
 from gateway.mv.model.view import Cause
 from gateway.mv.statements.rights import Rights
+from gateway.mv.versions.kept import KeptVersion
+from gateway.mv.versions.measures import Measure
 from gateway.page.actions import Actions
 from gateway.page.application import Application
 from gateway.page.page_logins import PageLogins
@@ -26,6 +28,7 @@ from gateway.page.screens import Screens
 from gateway.page.survey import Surveyor
 from gateway.proxy.hosts import Hosts
 from gateway.proxy.trusted_proxies import TrustedProxies
+from gateway.service.answers.catalog_tables import About
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.clients.handover import Logins
 from gateway.wire.member import GatewayRole, Member
@@ -174,6 +177,8 @@ class PageSite:
     ) -> None:
         self.site = Site()
         self.jobs, self.queue = Jobs(), Queue()
+        self.servers: str | None = None
+        self.limits, self.lost = "", 0
         catalog, rights = self.site.catalog, Rights(AccessList.of(administrators))
         member = Member("127.0.0.1:10000", GatewayRole.LEADER, 1, 1, 2, "0.1.0")
         members, nothing = cast(Any, SimpleNamespace(all=lambda: [member])), cast(Any, None)
@@ -183,12 +188,15 @@ class PageSite:
             tasks,
             jobs,
             self.site.costs,
+            cast(Any, SimpleNamespace(kept=lambda view: [KeptVersion(view.current, 0, 0)] if view.built else [])),
+            cast(Any, SimpleNamespace(known=lambda _: {1: Measure(5, 1_234)})),
             rights,
             audit.recent,
             self.site.usages,
             nothing,
             members,
-            lambda: ("ABSENT", "no jar"),
+            lambda: About("s", "ABSENT", "no jar", None, self.servers, audit_lines_lost=self.lost),
+            lambda _: self.limits,
             list,
             advises=False,
         )

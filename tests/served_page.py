@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 from page_site import PageSite, Passwords
 
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
+from gateway.mv.rewriting.usage import WhyMissed
 from gateway.page.page_server import PageServer
+from sql.names import Namespace
 
 T = TypeVar("T")
 VIEW = "/views/shop/daily"
@@ -68,6 +70,7 @@ class ServedPage:
             version=0,
         )
         self.ended(page, "late", failed)
+        self.rewritten(page)
         server = PageServer("127.0.0.1", 0, page.app, None)
         await server.start()
         return page, server
@@ -75,6 +78,24 @@ class ServedPage:
     def ended(self, page: PageSite, view: str, task: Task) -> None:
         history = page.site.entry(f"shop.{view}").history
         history.end(history.begin(task), task)
+
+    def rewritten(self, page: PageSite) -> None:
+        """Queries on shop.orders that shop.daily has answered, and others that no view could."""
+        database, counts = Namespace("shop"), page.site.usages.counts
+        for shape, own, answered, hits in (
+            ("SELECT region, sum(amount) FROM shop.orders GROUP BY region", 9.5, 0.4, 120),
+            ("SELECT day, count(*) FROM shop.orders WHERE day > ? GROUP BY day", 7.0, 0.3, 31),
+        ):
+            usage = page.site.usages.of(shape, database, "ada")
+            usage.own.add(own)
+            for _ in range(hits):
+                usage.used(page.site.entry("shop.daily").view.name)
+                usage.took(answered)
+            usage.missed(WhyMissed.NOT_FRESH)
+        usage = page.site.usages.of("SELECT id, amount FROM shop.orders WHERE id = ?", database, "ada")
+        for _ in range(12):
+            usage.missed(WhyMissed.NO_VIEW)
+        counts.considered, counts.answers_compared = 3, 15
 
     def stop(self) -> None:
         self.run(self.server.stop())

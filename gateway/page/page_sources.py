@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from gateway.access_list import Principal
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.refresh.expected_costs import ExpectedCosts
@@ -13,6 +14,9 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
+from gateway.mv.versions.kept import VersionLookup
+from gateway.mv.versions.measures import Measures
+from gateway.service.answers.catalog_tables import About
 from gateway.service.answers.members import Members
 from gateway.service.clients.recent_statements import RecentStatements
 
@@ -31,13 +35,17 @@ class PageSources:
     tasks: Tasks
     jobs: RefreshJobs
     costs: ExpectedCosts
+    versions: VersionLookup
+    measures: Measures
     rights: Rights
     recent: RecentStatements
     usages: Usages
     suggestions: Suggestions
     members: Members
-    storage_guard: Callable[[], tuple[str, str | None]]
-    """The state of the guard inside Spark, and why."""
+    about: Callable[[], About]
+    """What can be said of the gateway, without limits."""
+    limits_reached: Callable[[Principal], str]
+    """Who is at a limit, as far as the user may know."""
     spark_missing: Callable[[], list[str]]
     """What is missing before Spark can be used."""
     advises: bool

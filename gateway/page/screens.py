@@ -5,7 +5,7 @@ Tests: `test_browser_page`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.troubles import KINDS, Trouble
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.history import History
-from gateway.mv.model.view import MaterializedView, Task, TaskStatus
+from gateway.mv.model.view import MaterializedView, Task, TaskStatus, base_key
 from gateway.mv.refresh.expected_costs import ExpectedCost
 from gateway.mv.rewriting.usage import CountedQueries, Usage
 from gateway.page import drawing
@@ -38,6 +38,8 @@ PAGE_SIZE = 50
 WIDEST = 5
 """Most steps that a picture of lineage reaches in one direction."""
 NEXT_MAX = 20
+PARTITIONS_MAX = 50
+"""Most names of changed partitions."""
 Shown = Mapping[str, Any]
 
 
@@ -86,7 +88,7 @@ class Screens:
 
     async def attention(self, _: Request, who: Principal) -> Shown:
         survey, sources = await self._surveyor.survey(), self._sources
-        guard, why = sources.storage_guard()
+        about = sources.about()
         return {
             "title": "Attention",
             "views": len(survey.views),
@@ -95,8 +97,11 @@ class Screens:
             "more": max(0, len(survey.troubles) - PAGE_SIZE),
             "running": self._running(survey, who),
             "missing": sources.spark_missing(),
-            "guard": guard,
-            "guard_reason": why,
+            "guard": about.storage_guard,
+            "guard_reason": about.storage_guard_reason,
+            "servers": about.spark_servers,
+            "limits": sources.limits_reached(who),
+            "lost": about.audit_lines_lost,
             "gateways": sources.members.all(),
         }
 
@@ -148,8 +153,15 @@ class Screens:
         answered = [_saved(asked, usage) for asked, usage in usages[: 4 * PAGE_SIZE]]
         advice = await sources.suggestions.of(None if everything else who.name) if sources.advises else []
         unread = [view for view in chosen(survey.views, "", "", "unread") if not view.reads and view.version]
+        turn, paying = Turn(), list[dict[str, Any]]()
+        by_view = _by_view(usage for _, usage in usages)
+        for name, (hits, saved) in by_view.items():
+            if (entry := sources.catalog.entry_named(name)) is not None:
+                paying.append({"name": name, "hits": hits, "saved_ms": saved, **_spent(entry.history)})
+            await turn.pause()
         return {
             "title": "Savings",
+            "paying": sorted(paying, key=lambda each: -(each["saved_ms"] or 0))[:PAGE_SIZE],
             "counts": sources.usages.counts,
             "misses": dict(sources.usages.counts.refused.most_common()),
             "answered": sorted(answered, key=lambda each: -(each.saved_ms or 0))[:PAGE_SIZE],
@@ -191,6 +203,9 @@ class Screens:
                 "share": cost.share,
                 "because": redact(cost.because) if rights.may_refresh(who, view) else "",
             },
+            "versions": self._versions(view),
+            "partitions": self._partitions(entry, told=rights.may_refresh(who, view)),
+            "statements": _statements(view),
             "reads": entry.reads,
             "readers": dict(reversed(entry.reads.users.items())) if administers else None,
             "definition": view.query if owns else None,
@@ -316,6 +331,39 @@ class Screens:
         state = self._sources.catalog.freshness(view.id).value
         return LineageNode(view.id, str(view.name), "VIEW", state, link("lineage", view.name), rank, more)
 
+    def _versions(self, view: MaterializedView) -> list[dict[str, Any]]:
+        """The versions that can still be read, the newest first, with what is known of their rows without asking."""
+        known = self._sources.measures.known(view)
+        return [
+            {
+                "number": each.version.number,
+                "method": each.version.method,
+                "published_at": each.version.published_at,
+                "retired_at": each.retired_at,
+                "readers": each.readers,
+                "rows": known[each.version.number].rows if each.version.number in known else None,
+                "bytes": known[each.version.number].bytes if each.version.number in known else None,
+            }
+            for each in reversed(self._sources.versions.kept(view))
+        ]
+
+    def _partitions(self, entry: Entry, *, told: bool) -> dict[str, Any] | None:
+        """How the view is divided, and what has changed, as the last look found it. None: it has no partitions. `told`:
+        whether the user may know values of rows."""
+        view, found = entry.view, entry.drift
+        if not view.layout.partitioned:
+            return None
+        followed, seen = view.followed, view.current.contents.followed
+        names = {base_key(table): str(table) for table in view.tables}
+        changed = sorted("/".join(value or "NULL" for value in each) for each in found.partitions) if found else []
+        return {
+            "column": view.layout.column,
+            "follows": f"{names.get(followed.base, followed.base)}.{followed.column}" if followed else "",
+            "number": len(seen.partitions) if seen is not None else None,
+            "changed": len(changed),
+            "names": changed[:PARTITIONS_MAX] if told else [],
+        }
+
     def _neighbours(self, entry: Entry, steps: int, direction: int) -> dict[str, Sequence[LineageNode]]:
         """The neighbours of each node up to so many steps away, for one direction: -1 is what it reads."""
         catalog, found, edge = self._sources.catalog, dict[str, Sequence[LineageNode]](), [entry]
@@ -340,6 +388,37 @@ def _bar(task: Task) -> tuple[float, str, str]:
     rows = "" if task.rows is None else f", {task.rows:,} rows"
     title = f"{task.mode.value} {task.status.value}: {length / 1000:.1f} s{rows}"
     return float(length), task.status.value.lower(), title
+
+
+def _statements(view: MaterializedView) -> list[str]:
+    """What the page does not do itself."""
+    name = view.name.short
+    return [
+        f"EXPLAIN REFRESH MATERIALIZED VIEW {name}",
+        f"SHOW CREATE MATERIALIZED VIEW {name}",
+        f"SHOW PARTITIONS FROM {name}",
+        f"DROP MATERIALIZED VIEW {name}",
+    ]
+
+
+def _by_view(usages: Iterable[Usage]) -> dict[TableName, tuple[int, int | None]]:
+    """How many queries each view answered without being named, and the milliseconds that this saved; None: unknown.
+    What a shape saved is divided by how often each view answered it."""
+    found = dict[TableName, tuple[int, int | None]]()
+    for usage in usages:
+        seconds, hits = usage.saved_seconds, usage.hits.total()
+        for view, number in usage.hits.items():
+            before, saved = found.get(view, (0, None))
+            more = None if seconds is None else round(1000 * seconds * number / hits)
+            found[view] = before + number, saved if more is None else (saved or 0) + more
+    return found
+
+
+def _spent(history: History) -> dict[str, Any]:
+    """What the last refreshes that published a version took together, and since when."""
+    done = [task for _, task in history.tasks if task.version and task.started_at and task.finished_at]
+    spent = sum(task.finished_at - task.started_at for task in done)
+    return {"spent_ms": spent, "refreshes": len(done), "since": done[0].started_at if done else 0}
 
 
 def _saved(asked: CountedQueries, usage: Usage) -> Saved:

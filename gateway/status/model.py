@@ -159,6 +159,8 @@ class Status:
     """The state of each of several Spark servers. None: there is one, or it is not reported."""
     limits_reached: str | None = None
     """Who is at a limit, as far as the user may know."""
+    audit_lines_lost: int | None = None
+    """Lines of the audit that could not be written. None: not reported."""
     attention: tuple[Problem, ...] | None = None
     """What is wrong, the worst first; None: not reported."""
     activity: Activity = NO_ACTIVITY
@@ -198,6 +200,7 @@ def status_of(
         tuple(map(_member, gateways)),
         _text(about, "spark_servers"),
         _text(about, "limits_reached"),
+        about.get("audit_lines_lost"),
         None if attention is None else tuple(map(_problem, attention)),
         activity,
     )
@@ -235,6 +238,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
         "storage_guard": status.guard and {"state": status.guard, "reason": status.guard_reason},
         "spark_servers": status.servers,
         "limits_reached": status.limits_reached,
+        "audit_lines_lost": status.audit_lines_lost,
         "reads": _rows_json(status.activity.reads),
         "statements": _rows_json(status.activity.statements),
         "refresh_costs": _rows_json(status.activity.refresh_costs),

@@ -14,11 +14,16 @@ NO_VIEWS = "No materialized views"
 GUARD = "Guard inside Spark"
 SERVERS = "Spark servers"
 LIMITS = "At a limit"
+AUDIT = "Audit"
 NOTHING_WRONG = "Nothing is wrong with any view."
 GATEWAY_HEADS = ("Gateway", "Role", "For", "Epoch", "Clients", "Version")
 ATTENTION_HEADS = ("What", "View", "Since", "Why", "What to do")
 VIEW_HEADS = ("View", "State", "Stale for", "Refreshed", "Trigger", "Next", "Last task")
 """Those of a list of views that the page and the terminal both have."""
+
+
+def lost_lines(number: int) -> str:
+    return f"{number:,} line{'' if number == 1 else 's'} could not be written"
 
 
 def views(number: int) -> str:

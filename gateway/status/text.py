@@ -190,6 +190,8 @@ def _about(status: Status) -> Iterator[str]:
         yield f"{words.SERVERS}: {plain(status.servers)}"
     if status.limits_reached is not None:
         yield f"{words.LIMITS}: {plain(status.limits_reached)}"
+    if status.audit_lines_lost:
+        yield f"{words.AUDIT}: {words.lost_lines(status.audit_lines_lost)}"
 
 
 def _problem_line(problem: Problem, now: datetime) -> StatusLine:

@@ -9,12 +9,17 @@ from typing import Any, cast
 
 import pytest
 from page_site import HOST, Browser, PageSite
+from views import given
 
 from gateway.login.authenticator import Unchecked
-from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
+from gateway.mv.freshness.drift import Drift
+from gateway.mv.model.contents import Contents
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import Cause, FollowedTable, RefreshMode, Task, TaskStatus, TriggerMode, base_key
 from gateway.page import application
 from gateway.page.wording import link
-from sql.names import TableName
+from sql.names import Namespace, TableName
+from sql.texts.storage_layout import StorageLayout
 
 VIEW = "/views/s/daily"
 SCREENS = ["/", "/views", VIEW, "/lineage/s/daily", "/activity", "/savings"]
@@ -260,6 +265,64 @@ async def test_hostile_names_are_only_text(name: str) -> None:
         assert "<script>alert" not in answer.text
         assert 'q"uote' not in answer.text
     assert (await browser.get(link("views", TableName("s", name + "x")))).status == HTTPStatus.NOT_FOUND
+
+
+async def test_a_view_tells_what_its_refresh_would_cost() -> None:
+    page = await stage()
+    tasks_of(page, *[replace(TASK, finished_at=2 + took) for took in (9_000, 1_000, 5_000)])
+    screen = (await (await page.browser("ada")).get(f"{VIEW}?format=json")).text
+    (cost,) = json.loads(screen)["costs"]
+    assert (cost["method"], cost["expected_ms"], cost["median_ms"], cost["tasks"]) == ("COMPLETE", 5_000, 5_000, 3)
+    assert "A refresh would do nothing now: it is fresh" in (await (await page.browser("ada")).get(VIEW)).text
+    page.site.write("s.sales")
+    text = (await (await page.browser("ada")).get(VIEW)).text
+    assert "A refresh now would be COMPLETE, and take about 5.0 s: as the last one" in text
+    assert "as the last one" not in (await (await page.browser("bob")).get(VIEW)).text
+
+
+async def test_a_view_tells_its_versions_and_statements() -> None:
+    page = await stage()
+    found = json.loads((await (await page.browser("ada")).get(f"{VIEW}?format=json")).text)
+    (version,) = found["versions"]
+    assert (version["number"], version["rows"], version["bytes"], version["retired_at"]) == (1, 5, 1_234, 0)
+    assert found["partitions"] is None
+    text = (await (await page.browser("ada")).get(VIEW)).text
+    assert "DROP MATERIALIZED VIEW `s`.`daily`;" in text
+    assert "It has none: a refresh writes the whole view" in text
+
+
+async def test_a_view_tells_which_partitions_have_changed() -> None:
+    page = await stage()
+    entry = page.site.entry("s.daily")
+    seen = Snapshot("i", "s", partitions={(str(day),): "x" for day in range(200)})
+    version = replace(entry.view.current, contents=Contents(seen))
+    followed = FollowedTable(base_key(TableName("s", "sales")), "day", 0, "int", "day")
+    given(entry, layout=StorageLayout("day", "int", "day"), followed=followed, current=version)
+    changed = frozenset((f"secret{day:03}",) for day in range(70))
+    entry.compare(Drift(partitions=changed, followed=followed.base), 0, {TableName("s", "sales"): 1.0}, 1)
+    text = (await (await page.browser("ada")).get(VIEW)).text
+    assert "<code>day</code>, following <code>s.sales.day</code>" in text
+    assert "secret049" in text
+    assert "secret050" not in text
+    assert "and 20 more" in text
+    # They are values of rows.
+    assert "secret" not in (await (await page.browser("bob")).get(VIEW)).text.replace("secret_word", "")
+
+
+async def test_savings_tell_which_views_pay() -> None:
+    page = await stage()
+    tasks_of(page, TASK, replace(TASK, id=1_001, finished_at=3_002))
+    usages = page.site.usages
+    usage = usages.of("SELECT ?", Namespace("s"), "ada")
+    usage.own.add(1.0)
+    usage.used(page.site.entry("s.daily").view.name)
+    usage.took(0.25)
+    (row,) = json.loads((await (await page.browser("ada")).get("/savings?format=json")).text)["paying"]
+    assert (row["name"], row["hits"], row["saved_ms"]) == ("s.daily", 1, 750)
+    assert (row["spent_ms"], row["refreshes"]) == (4_000, 2)
+    assert "Which views pay" in (await (await page.browser("ada")).get("/savings")).text
+    # Others have saved nothing.
+    assert "Which views pay" not in (await (await page.browser("bob")).get("/savings")).text
 
 
 async def test_lineage_shows_neighbours_and_widens() -> None:

@@ -124,6 +124,28 @@ async def test_both_begin_with_the_same_sentences_and_go_on_in_the_same_order() 
     assert len(first) > 1
 
 
+async def test_what_is_wrong_with_the_gateway_comes_in_the_same_words_and_order() -> None:
+    page = await stage()
+    page.servers, page.limits, page.lost = "one answers, two does not", "ada: 2 sessions (* each: sessions 2)", 1_234
+    about = {**GUARD, "spark_servers": page.servers, "limits_reached": page.limits, "audit_lines_lost": page.lost}
+    terminal = shown_by_status(status_of([], [], [], about, [], []))
+    said = [
+        f"{words.GUARD}: ABSENT: no jar",
+        f"{words.SERVERS}: {page.servers}",
+        f"{words.LIMITS}: {page.limits}",
+        f"{words.AUDIT}: 1,234 lines could not be written",
+    ]
+    for shown in (await shown_by_page(page, "root"), terminal):
+        found = places(shown, *said)
+        assert found == sorted(found)
+
+
+async def test_a_gateway_without_such_problems_does_not_mention_them() -> None:
+    page = await stage()
+    shown = await shown_by_page(page, "root") + shown_by_status(await status_at(page, "root"))
+    assert not [word for word in (words.SERVERS, words.LIMITS, words.AUDIT) if f"{word}:" in shown]
+
+
 async def test_lists_of_views_have_the_same_heads_and_states() -> None:
     page = await stage()
     screen, status = await shown_by_page(page, "root", "/views"), await status_at(page, "root")

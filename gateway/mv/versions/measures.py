@@ -48,6 +48,10 @@ class Measures:
             del self._known[gone]
         return {view.id: self._known.get(view.storage.table, {}) for view in listed}
 
+    def known(self, view: MaterializedView) -> dict[int, Measure]:
+        """What has been measured of the view's versions, without asking."""
+        return self._known.get(view.storage.table, {})
+
     async def _measure(self, storages: list[tuple[TableName, Shown, StorageLayout]]) -> None:
         try:
             rows = (await self._metastore.run(maintenance.measure_versions(storages))).rows

@@ -17,7 +17,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.read_counts import DAY_MS, DAYS_MAX, How
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.catalog_tables import Table, moment_text, strings
-from gateway.service.clients.quotas import Use
+from gateway.service.clients.quotas import Quotas, Use
 from gateway.service.clients.recent_statements import EndedStatement, RecentStatements
 from gateway.service.clients.session import Session
 from sql.names import TableName
@@ -89,20 +89,23 @@ class ActivityTables:
 
     def limits(self, session: Session) -> Table:
         """freshgate.limits: how much is used of the numbers of limits.rules."""
-        return Table(LIMITS, [_limit(each) for each in self._uses(session)])
+        return Table(LIMITS, [_limit(each) for each in self._uses(session.quotas, session.who, session.peer)])
 
     def limits_reached(self, session: Session) -> str:
         """Who is at a limit, for freshgate.gateway."""
-        full = [each for each in self._uses(session) if each.is_full]
+        return self.reached(session.quotas, session.who, session.peer)
+
+    def reached(self, quotas: Quotas | None, who: Principal, peer: str) -> str:
+        """Who is at a limit, as far as this user at this address may know."""
+        full = [each for each in self._uses(quotas, who, peer) if each.is_full]
         shown = [f"{each.bound.shown}: {each.used} {each.what} ({each.bound.rule.text})" for each in full[:REACHED_MAX]]
         return "; ".join([*shown, *([f"and {len(full) - REACHED_MAX} more"] if len(full) > REACHED_MAX else [])])
 
-    def _uses(self, session: Session) -> list[Use]:
-        """The numbers of all users for an administrator, otherwise the session's own ones."""
-        quotas, who = session.quotas, session.who
+    def _uses(self, quotas: Quotas | None, who: Principal, peer: str) -> list[Use]:
+        """The numbers of all users for an administrator, otherwise the user's own ones."""
         if quotas is None:
             return []
-        own = {bound for what in (SESSIONS, STATEMENTS) for bound in quotas.rules.bounds(what, who, session.peer)}
+        own = {bound for what in (SESSIONS, STATEMENTS) for bound in quotas.rules.bounds(what, who, peer)}
         everything = self.rights.is_administrator(who)
         return [each for each in quotas.uses() if everything or each.bound in own]
 

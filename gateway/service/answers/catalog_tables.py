@@ -70,12 +70,16 @@ class About:
     """The state of each of several Spark servers."""
     limits_reached: str = ""
     """Who is at a limit of limits.rules, as far as the user may know."""
+    audit_lines_lost: int = 0
+    """Lines of the audit that could not be written."""
 
     @property
     def table(self) -> Table:
         guard = self.storage_guard, self.storage_guard_reason
         versions = self.spark_version, self.spark_servers
-        return Table(ABOUT, [(self.storage_database, *guard, *versions, self.limits_reached or None)])
+        return Table(
+            ABOUT, [(self.storage_database, *guard, *versions, self.limits_reached or None, self.audit_lines_lost)]
+        )
 
 
 class BadArguments(FreshgateError):
@@ -543,6 +547,7 @@ ABOUT = (
     ("spark_version", "STRING"),
     ("spark_servers", "STRING"),
     ("limits_reached", "STRING"),
+    ("audit_lines_lost", "BIGINT"),
 )
 GATEWAYS = (
     *strings("address", "role"),

@@ -375,7 +375,9 @@ class Write(Protocol):
 class Audit:
     """Records all statements, logins and sessions. `write` receives the lines, if they are kept."""
 
-    def __init__(self, write: Write | None = None, characters: int = 0) -> None:
+    def __init__(self, write: Write | None = None, characters: int = 0, lost: Callable[[], int] = lambda: 0) -> None:
+        """`lost`: how many lines could not be kept."""
+        self.lost = lost
         self.counts = StatementCounts()
         self._write = write
         self.characters = characters

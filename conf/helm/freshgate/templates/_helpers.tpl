@@ -73,7 +73,7 @@ quoted, because those of Spark's settings contain dots. */ -}}
 {{- $path := append $.path $name }}
 {{- if kindIs "map" $value }}
 {{- include "freshgate.secrets" (dict "path" $path "table" $value) }}
-{{- else if and (kindIs "string" $value) $value (regexMatch "(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|sas[._]" (join "." $path)) }}
+{{- else if and (kindIs "string" $value) $value (regexMatch "(?i)secret|password|passphrase|token|credential|access[._-]?key|account[._-]?key|api[._-]?key|sas[._]" (join "." $path)) }}
 {{ join "." $path }}
 {{- end }}
 {{- end }}
