@@ -26,6 +26,7 @@ from certificates import Certificates
 from clients import Jdbc, impyla, pyhive, rows, unclosed
 from http_caller import Caller
 from impala.error import HiveServer2Error
+from lineage_receiver import LineageReceiver
 from processes import Gateway, free_port, wait_until
 from pyhive import hive
 from pyhive.exc import OperationalError
@@ -222,6 +223,35 @@ def test_a_session_outlives_its_leader(pair: Pair, signal_sent: signal.Signals) 
         assert rows(here, "SELECT * FROM totals") == [(6,)]
         rows(here, "DROP MATERIALIZED VIEW totals")
         rows(here, "DROP DATABASE outliving CASCADE")
+
+
+@pytest.mark.thorough
+def test_only_the_leader_tells_of_lineage(pair: Pair) -> None:
+    """Once for each refresh; and the next leader goes on, with the parent that a session has named before."""
+    receiver, parent = LineageReceiver(), "01920000-0000-7000-8000-000000000001"
+    settings = {"lineage.url": receiver.url}
+    leader, door = pair.gateway("leader", **settings), pair.gateway("door", **settings)
+    with pyhive(door.host, door.port) as cursor:
+        for text in (
+            "CREATE DATABASE telling",
+            "USE telling",
+            "CREATE TABLE sales (amount INT)",
+            f"SET freshgate.lineage.parent = airflow/dag/{parent}",
+            "CREATE MATERIALIZED VIEW totals AS SELECT sum(amount) AS total FROM sales",
+        ):
+            rows(cursor, text)
+        wait_until(lambda: len(receiver.events) == 2)
+        leader.program.stop(signal.SIGKILL)
+        rows(cursor, "REFRESH MATERIALIZED VIEW totals")
+        wait_until(lambda: len(receiver.events) == 4)
+        rows(cursor, "DROP MATERIALIZED VIEW totals")
+        rows(cursor, "DROP DATABASE telling CASCADE")
+    wait_until(lambda: len(receiver.events) == 5)
+    *runs, dropped = receiver.events
+    assert [each["eventType"] for each in runs] == ["START", "COMPLETE"] * 2
+    assert [each["run"]["facets"]["parent"]["run"]["runId"] for each in runs] == [parent] * 4
+    assert len({each["outputs"][0]["name"] for each in runs} | {dropped["dataset"]["name"]}) == 1
+    receiver.close()
 
 
 HTTP = {"listen.http_port": 0, "gateways.tls_ca": "", "tls.certificate": "", "tls.ports": "binary,http"}

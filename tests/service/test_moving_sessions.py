@@ -140,6 +140,7 @@ def test_what_another_gateway_knew_is_doubtful() -> None:
         client, session = await passed_on(leader)
         client.moving.ticket()
         session.settings.rewrites = False
+        session.settings.lineage_parent = "airflow/dag/run"
         session.transaction.begin()
         operation = ForwardedOperation(calls.OTHER)
         leader.sessions.add_operation(session, calls.OTHER, operation)
@@ -148,6 +149,7 @@ def test_what_another_gateway_knew_is_doubtful() -> None:
         assert client.moving.ticket() is not None
         second, same = await arrived(next_one, ticket)
         assert (same.settings.rewrites, same.settings.keeps_results) == (False, True)
+        assert same.settings.lineage_parent == "airflow/dag/run"
         assert same.settings.opaque
         assert same.temporary.nameless
         assert same.namespace is None

@@ -12,7 +12,7 @@ from tests.wire import calls
 
 HERE, AT_SPARK, RUNNING = (Handle(bytes((n,)) * 16, bytes((n + 1,)) * 16) for n in (1, 3, 5))
 LOGIN = Login("ádá", 'pass"word', "PLAIN", groups=frozenset({"analysts", "ö"}))
-STATE = SessionState(AT_SPARK, False, False, True, True, True, (RUNNING, HERE), "spark-2:10000")
+STATE = SessionState(AT_SPARK, False, False, True, True, True, (RUNNING, HERE), "spark-2:10000", "airflow/dag/run")
 
 
 def ticket(state: SessionState = STATE) -> Ticket:

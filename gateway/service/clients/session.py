@@ -265,6 +265,7 @@ class Session:
             self.collects_in_parts,
             running,
             self.at,
+            self.settings.lineage_parent,
         )
 
     def arrive(self, state: SessionState, moving_seconds: float = MOVING_SECONDS) -> None:
@@ -273,6 +274,7 @@ class Session:
         self.upstream_handle, self.at = state.upstream_handle, state.at
         self.tied, self.continuity.arrived, self.continuity.interrupted = False, True, state.in_transaction
         self.settings.rewrites, self.settings.keeps_results = state.rewrites, state.keeps_results
+        self.settings.lineage_parent = state.lineage_parent
         self.settings.doubt()
         self.transaction.set_session(state.whole_snapshot)
         self.collects_in_parts = state.collects_in_parts

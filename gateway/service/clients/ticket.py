@@ -39,6 +39,8 @@ class SessionState:
     """Statements at Spark that have not ended as far as known."""
     at: str = ""
     """The name of the server at which it is, if there are several."""
+    lineage_parent: str = ""
+    """`SessionSettings.lineage_parent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +167,12 @@ def _session(each: SessionTicket) -> list[object]:
         [_handle(running) for running in state.running],
         state.at,
         sorted(each.groups),
+        state.lineage_parent,
     ]
 
 
 def _read_session(fields: list[object]) -> SessionTicket:
-    handle, protocol, user, peer, login, payload, upstream, flags, running, at, groups = fields
+    handle, protocol, user, peer, login, payload, upstream, flags, running, at, groups, parent = fields
     if not (isinstance(login, list) and isinstance(flags, list) and isinstance(running, list)):
         raise TypeError("a list")
     if not isinstance(protocol, int):
@@ -184,6 +187,7 @@ def _read_session(fields: list[object]) -> SessionTicket:
         collects_in_parts,
         tuple(_read_handle(str(each)) for each in running),
         str(at),
+        str(parent),
     )
     data = base64.b64decode(str(payload))
     return SessionTicket(
