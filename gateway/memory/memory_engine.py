@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import itertools
 import json
 import logging
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gateway import children, loops
+from gateway.errors import FreshgateError
 from gateway.memory.frames import HEADER, LOADS_AT_ONCE, FrameKind, described, frame
 from gateway.mv.ports import KeptRows, LoadedTable, MemoryAnswer, MemoryUnavailable
 from sql.memory.columns import ColumnFacts, MemoryColumn
@@ -68,12 +70,13 @@ class MemoryEngine:
 
     def __init__(self, memory_bytes: int, threads: int, on_lost: Callable[[], None] = lambda: None) -> None:
         """`memory_bytes`: for tables and queries together. `threads`: how many queries run at once, and on how many
-        processors. `on_lost` is called when a process has ended, and nothing is in memory any more."""
+        processors. `on_lost` is called when a process has ended, and nothing is in memory any more; loads may begin."""
         self.counters = MemoryCounters()
         self._memory_bytes = memory_bytes
         self._threads = threads
         self._on_lost = on_lost
         self._process: _EngineLink | None = None
+        self._ready = asyncio.Event()
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._supervisor = loops.Loop("supervision of the engine for views in memory", self._supervise)
         self._back_off = loops.BackOff("the engine for views in memory does not run", 1.0, 60.0)
@@ -84,8 +87,11 @@ class MemoryEngine:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Starts the process, within the event loop. Raises MemoryUnavailable; nothing is left running then."""
-        self._process = await self._launched()
+        """Starts the process, within the event loop. Raises MemoryUnavailable, and FreshgateError if DuckDB is not
+        installed; nothing is left running then."""
+        if importlib.util.find_spec("duckdb") is None:
+            raise FreshgateError("Views in memory need DuckDB. Install freshgate[memory].")
+        self._meet(await self._launched())
         self._supervisor.start()
 
     async def stop(self) -> None:
@@ -104,15 +110,16 @@ class MemoryEngine:
         *,
         kept: KeptRows | None = None,
     ) -> LoadedTable:
-        """As in `mv.ports.RowEngine`. At most LOADS_AT_ONCE loads run at once; the others wait."""
+        """As in `mv.ports.RowEngine`. At most LOADS_AT_ONCE loads run at once; the others wait, also for a process that
+        is starting."""
+        asked = {
+            "table": table,
+            "columns": [(each.name, each.type) for each in columns],
+            "kept": None if kept is None else {"table": kept.table, "without": kept.without},
+        }
         async with contextlib.aclosing(parts), self._loads:
-            process = self._serving()
-            asked = {
-                "table": table,
-                "columns": [(each.name, each.type) for each in columns],
-                "kept": None if kept is None else {"table": kept.table, "without": kept.without},
-            }
             with self._failures_counted():
+                process = await self._started()
                 answer = await process.loaded(asked, parts)
         facts = {name: ColumnFacts(**each) for name, each in answer["facts"].items()}
         loaded = LoadedTable(tuple(columns), answer["rows"], answer["bytes"], facts)
@@ -161,6 +168,13 @@ class MemoryEngine:
             raise MemoryUnavailable("lost", "the engine is starting")
         return self._process
 
+    async def _started(self) -> _EngineLink:
+        """The process, also if it is starting."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                await self._ready.wait()
+        return self._serving()
+
     @contextlib.contextmanager
     def _failures_counted(self) -> Iterator[None]:
         try:
@@ -184,13 +198,18 @@ class MemoryEngine:
             else:
                 await self._back_off.pause()
         try:
-            self._process = await self._launched()
+            self._meet(await self._launched())
         except MemoryUnavailable as error:
             self._back_off.note(error)
             await self._back_off.pause()
 
+    def _meet(self, process: _EngineLink) -> None:
+        self._process = process
+        self._ready.set()
+
     def _leave(self) -> _EngineLink | None:
         process, self._process = self._process, None
+        self._ready.clear()
         self.counters.tables.clear()
         return process
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from processes import environment, wait_until
 
+from gateway.errors import FreshgateError
 from gateway.memory import memory_engine
 from gateway.memory.frames import LOADS_AT_ONCE
 from gateway.memory.memory_engine import MemoryEngine
@@ -374,21 +375,16 @@ async def test_a_process_that_ends_is_replaced() -> None:
         assert engine.counters.tables == {}
         with pytest.raises(MemoryUnavailable):
             await ask(engine, "SELECT count(*) FROM t")
-        await replaced(engine, pid)
-        assert engine.counters.losses == 1
+        # A load waits for the next process.
         await engine.load("t", NUMBERS, parts(numbered(0, 20)))
+        assert engine.pid not in {pid, None}
+        assert engine.counters.losses == 1
         assert await ask(engine, "SELECT count(*) FROM t") == [(20,)]
 
 
 async def never() -> AsyncGenerator[bytes, None]:
     yield numbered(0, 10)
     await asyncio.Event().wait()
-
-
-async def replaced(engine: MemoryEngine, pid: int) -> None:
-    """Waits until another process serves."""
-    while engine.pid in {pid, None}:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
 
 
 async def test_a_process_that_does_not_end_a_query_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,8 +397,25 @@ async def test_a_process_that_does_not_end_a_query_is_replaced(monkeypatch: pyte
         with pytest.raises(MemoryUnavailable):
             await ask(engine, "SELECT 1::BIGINT", seconds=0.1)
         await lost.wait()
-        await replaced(engine, pid)
-        assert await ask(engine, "SELECT 1::BIGINT") == [(1,)]
+        await engine.load("t", NUMBERS, parts(numbered(0, 10)))
+        assert await ask(engine, "SELECT count(*) FROM t") == [(10,)]
+
+
+async def test_without_duckdb_the_start_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_engine.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(FreshgateError, match=r"Install freshgate\[memory\]"):
+        await MemoryEngine(MIB, 1).start()
+
+
+async def test_a_process_that_does_not_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less memory than the engine needs for itself."""
+    engine = MemoryEngine(0, 0)
+    with pytest.raises(MemoryUnavailable) as caught:
+        await engine.start()
+    assert caught.value.reason == "lost"
+    assert engine.pid is None
+    with pytest.raises(MemoryUnavailable):
+        await ask(engine, "SELECT 1::BIGINT")
 
 
 async def test_a_table_larger_than_memory_is_refused() -> None:
