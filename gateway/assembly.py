@@ -60,6 +60,7 @@ from gateway.mv.catalog.restoration import Restoration, Restored
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.jobs.failure_pauses import FailurePauses
 from gateway.mv.jobs.jobs import RefreshJobs
+from gateway.mv.jobs.paced import PacedRefreshes
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.memory.residency import LOADS_MAX, Residency
 from gateway.mv.memory.table_loads import LoadLimits, TableLoads
@@ -326,9 +327,9 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes, result
     news.touched.add(views.observer.touch)
     news.unread.add(views.observer.forget)
     news.moved.add(views.relations.forget_sources, views.schemas.forget)
-    news.stale.add(refreshes.scheduler.changed)
+    news.stale.add(refreshes.scheduler.changed, refreshes.paced.changed)
     news.vouched.add(views.quarantine.release)
-    news.published.add(refreshes.scheduler.published)
+    news.published.add(refreshes.scheduler.published, refreshes.paced.published)
     news.published.add(results.forget)
     news.leftover.add(versions.janitor.retire)
     news.replaced.add(versions.janitor.retire_found)
@@ -708,6 +709,7 @@ class Refreshes:
     tasks: Tasks
     jobs: RefreshJobs
     scheduler: Scheduler
+    paced: PacedRefreshes
     pauses: FailurePauses
     refreshers: RefreshersPlans
     rights: ReadersRights
@@ -761,6 +763,8 @@ def refreshed_views(
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
     jobs = RefreshJobs(catalog, settlement, spark.metastore, fence, ZoneInfo(settings.jobs.time_zone))
     scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
+    paced = PacedRefreshes(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
+    tasks.ended.add(paced.ended)
     pauses = FailurePauses(jobs, tasks, settings.jobs.pause_after_failures)
     tasks.ended.add(pauses.ended)
     costs = ExpectedCosts(catalog, increments)
@@ -773,6 +777,7 @@ def refreshed_views(
         tasks=tasks,
         jobs=jobs,
         scheduler=scheduler,
+        paced=paced,
         pauses=pauses,
         refreshers=refreshers,
         rights=rights,

@@ -637,7 +637,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Refreshes in the background: ON SCHEDULE and ON COMMIT."""
+    """Refreshes in the background: ON SCHEDULE, ON COMMIT and TARGET LAG."""
 
     time_zone: str = _setting(
         "UTC",
@@ -647,7 +647,8 @@ class Jobs:
     watch_interval: float = _setting(
         300.0,
         "Seconds between observations of the base tables of ON COMMIT views, which find changes that bypassed the "
-        "gateway. Each costs Spark a listing of the table's files. 0: only after the start.",
+        "gateway. Each costs Spark a listing of the table's files. Tables of views with a TARGET LAG are observed as "
+        "often as it needs. 0: only after the start, these as well.",
         _at_least(0),
     )
     pause_after_failures: int = _setting(

@@ -146,6 +146,7 @@ class Server:
         self._clean(leftovers)
         self._versions.janitor.loop.start()
         self._refreshes.scheduler.start()
+        self._refreshes.paced.start()
         if self._watch is not None:
             self._watch.loop.start()
         self._survey.start()
@@ -308,6 +309,7 @@ class Server:
         """Begins no refresh by itself any more, and returns when nothing is under way that a hand-over would interrupt,
         or after QUIET_SECONDS."""
         await self._refreshes.scheduler.stop()
+        await self._refreshes.paced.stop()
         for _ in range(round(QUIET_SECONDS / QUIET_LOOK_SECONDS)):
             if self._is_quiet and not self._views.catalog.writes:
                 return
@@ -370,6 +372,7 @@ class Server:
         if self._memory is not None:
             await self._memory.residency.stop()
         await self._refreshes.scheduler.stop()
+        await self._refreshes.paced.stop()
         await self._refreshes.tasks.stop_all()
         await self._refreshes.pauses.stop()
         await self._views.confirmation.stop()

@@ -5,7 +5,7 @@ Tests: `test_lineage`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sql.names import Parts
@@ -54,11 +54,13 @@ class Method(StrEnum):
 
 
 class Trigger(StrEnum):
-    """What starts a refresh. MANUAL is Oracle's ON DEMAND, COMMIT Databricks' TRIGGER ON UPDATE."""
+    """What starts a refresh. MANUAL is Oracle's ON DEMAND, COMMIT Databricks' TRIGGER ON UPDATE, LAG Snowflake's
+    TARGET_LAG."""
 
     MANUAL = "MANUAL"
     SCHEDULE = "SCHEDULE"
     COMMIT = "COMMIT"
+    LAG = "LAG"
 
 
 class WhenStale(StrEnum):
@@ -143,6 +145,21 @@ class Refreshing:
     trigger: Trigger | None = None
     schedule: Schedule | None = None
     """Given if and only if the trigger is SCHEDULE."""
+    lag: int | None = None
+    """How many seconds old rows may be. Given only if the trigger is LAG; None then: DOWNSTREAM."""
+    at_most: int | None = None
+    """Seconds between the starts of two refreshes, at the least. Given only if the trigger is COMMIT, or LAG with
+    `lag`."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether the view is refreshed when one above it needs it, because nothing else refreshes it by itself."""
+        return self.trigger is None or (self.trigger is Trigger.LAG and self.lag is None)
+
+    def with_trigger_of(self, other: Refreshing) -> Refreshing:
+        """This method with the trigger of the other one, if it has one, and its method, if it has one."""
+        method = other.method or self.method
+        return replace(other if other.trigger is not None else self, method=method)
 
 
 @dataclass(frozen=True, slots=True)

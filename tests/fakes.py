@@ -328,7 +328,7 @@ class Site:
         tasks = cast(Tasks, self.tasks)
         increments = Increments(self.catalog, self.metastore, self.habits, Changes(views.observer), nothing)
         self.costs = ExpectedCosts(self.catalog, increments)
-        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 5, self.costs)
+        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 6, self.costs)
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))

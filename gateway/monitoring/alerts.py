@@ -111,7 +111,7 @@ class Alerts:
         view, now = entry.view, self._now_ms()
         if first and (streak := entry.history.streak):
             self._failing.setdefault(view.id, streak[-1].finished_at)
-        staleness = self._catalog.staleness(view.id)
+        staleness = self._catalog.inquiry().awaited(view)
         late = is_late(view, staleness, now)
         if late and view.id not in self._late:
             assert staleness is not None

@@ -139,7 +139,7 @@ class Surveyor:
             bool(history.unended),
             entry.reads.since(now // DAY_MS - WEEK + 1),
             entry.reads.last_at,
-            tuple(troubles_of(entry, staleness, now)),
+            tuple(troubles_of(entry, inquiry.awaited(view), now)),
         )
 
 

@@ -20,7 +20,8 @@ NOTHING_KNOWN: Row = {}
 DAMAGED = "DAMAGED"
 PAUSED = "PAUSED"
 RUNNING = "RUNNING"
-SCHEDULE = "SCHEDULE"
+NO_SCHEDULE = "MANUAL TRIGGER"
+"""What a gateway says of a view without a schedule, as Doris does."""
 NULL_TEXT = "\\N"
 """How tasks() represents a missing value."""
 _PROGRESS = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*\((\d+)/(\d+)\)")
@@ -42,7 +43,7 @@ class View:
     last_refresh_time: datetime | None
     trigger: str | None
     schedule: str | None
-    """Set if the trigger is SCHEDULE."""
+    """Set if the trigger is SCHEDULE or LAG, and if there is an AT MOST EVERY."""
     paused: bool | None
     next_refresh_time: datetime | None
     """None for a paused view, too."""
@@ -247,7 +248,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
 
 def _view(row: Row, job_status: str | None) -> View:
     state = _text(row, "state") or ""
-    trigger = _text(row, "refresh_trigger")
+    trigger, schedule = _text(row, "refresh_trigger"), _text(row, "refresh_schedule")
     job_status = _text(row, "job_status") or job_status
     paused = None if job_status is None else job_status == PAUSED
     return View(
@@ -260,7 +261,7 @@ def _view(row: Row, job_status: str | None) -> View:
         version=row.get("version"),
         last_refresh_time=_moment(row.get("last_refresh_time")),
         trigger=trigger,
-        schedule=_text(row, "refresh_schedule") if trigger == SCHEDULE else None,
+        schedule=schedule if schedule != NO_SCHEDULE else None,
         paused=paused,
         next_refresh_time=None if paused else _moment(row.get("next_refresh_time")),
         is_refreshing=bool(row.get("is_refreshing")),

@@ -73,6 +73,8 @@ def _set(grammar: Grammar) -> Change:
     place = grammar.position
     if (found := refresh.property_clause(grammar)) is not None:
         return _one_property(grammar, found, place)
+    if refresh.accept_lag(grammar):
+        return _target_lag(grammar)
     if grammar.accept("OWNER"):
         grammar.accept("TO")
         return _owner(grammar)
@@ -132,6 +134,10 @@ def _on_update(grammar: Grammar) -> SetRefreshing:
     return SetRefreshing(refresh.on_update(grammar))
 
 
+def _target_lag(grammar: Grammar) -> SetRefreshing:
+    return SetRefreshing(refresh.target_lag(grammar))
+
+
 def _replace(grammar: Grammar) -> ReplaceWith:
     other = grammar.expect_name("the other view's name", before=("PROPERTIES",))
     swap = True
@@ -184,6 +190,8 @@ _CHANGES: tuple[tuple[tuple[str, ...], Callable[[Grammar], Change]], ...] = (
     (("ADD", "TRIGGER", "ON", "UPDATE"), _on_update),
     (("ALTER", "TRIGGER", "ON", "UPDATE"), _on_update),
     (("DROP", "SCHEDULE"), lambda _: DropSchedule()),
+    (("TARGET", "LAG"), _target_lag),
+    (("TARGET_LAG",), _target_lag),
 )
 _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("COMPILE",), "use REFRESH MATERIALIZED VIEW; Spark checks the definition each time it runs"),

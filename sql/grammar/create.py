@@ -200,11 +200,12 @@ def _trigger_on_update(grammar: Grammar, parsed: _Parsed) -> None:
     _merge(parsed, refresh.on_update(grammar))
 
 
+def _target_lag(grammar: Grammar, parsed: _Parsed) -> None:
+    _merge(parsed, refresh.target_lag(grammar))
+
+
 def _merge(parsed: _Parsed, found: Refreshing) -> None:
-    before = parsed.clauses.refreshing
-    merged = Refreshing(
-        found.method or before.method, found.trigger or before.trigger, found.schedule or before.schedule
-    )
+    merged = parsed.clauses.refreshing.with_trigger_of(found)
     parsed.clauses = replace(parsed.clauses, refreshing=merged)
 
 
@@ -324,6 +325,8 @@ _CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
     (("REFRESH",), "refreshing", _refresh),
     (("SCHEDULE",), "trigger", _schedule),
     (("TRIGGER", "ON", "UPDATE"), "trigger", _trigger_on_update),
+    (("TARGET", "LAG"), "trigger", _target_lag),
+    (("TARGET_LAG",), "trigger", _target_lag),
     (("PARTITION", "BY"), "partitioning", _set("partitioning", layout_clauses.followed_partition)),
     (("PARTITIONED", "BY"), "partitioning", _set("partitioning", layout_clauses.partition)),
     (("PARTITIONED", "ON"), "partitioning", _set("partitioning", layout_clauses.partition)),
@@ -360,6 +363,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FOR", "UPDATE"), "a view's rows come from its definition only"),
     (("WITH", "PRIMARY"), "a refresh needs no key"),
     (("WITH", "ROWID"), "a refresh needs no key"),
+    (("AT", "MOST"), "write AT MOST EVERY directly behind ON COMMIT, TRIGGER ON UPDATE or TARGET LAG '10 minutes'"),
     (("START",), "use REFRESH ON SCHEDULE EVERY n HOUR STARTS '2030-01-31 04:00:00'"),
     (("NEXT",), "use REFRESH ON SCHEDULE EVERY n HOUR"),
     (("WITH", "ROW", "FILTER"), "put the condition into the definition"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from sql.grammar import intervals
@@ -25,6 +26,7 @@ METHODS = {
 }
 """The methods in CREATE and ALTER. (In a REFRESH statement FORCE means COMPLETE: see parser.)"""
 _NOT_SUPPORTED = ("PARTITIONS",)
+LONGEST_SECONDS = 100 * 365 * 86_400
 _UNITS = tuple(unit for unit in intervals.SECONDS if unit != "SECOND")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _CRON_FIELD = re.compile(
@@ -36,15 +38,16 @@ def refreshing(grammar: Grammar) -> Refreshing:
     """Parses what follows REFRESH: a method, a trigger, or both."""
     if grammar.accept("POLICY"):
         return Refreshing(method=_policy(grammar))
-    found = method(grammar)
-    trigger, schedule = (None, None)
+    found, given = method(grammar), Refreshing()
     if grammar.accept("ON"):
-        trigger, schedule = _trigger_after_on(grammar)
+        given = _trigger_after_on(grammar)
+    elif accept_lag(grammar):
+        given = target_lag(grammar)
     elif found is None:
-        trigger, schedule = _starrocks_trigger(grammar)
-    if found is None and trigger is None:
-        raise grammar.problem("AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH")
-    return Refreshing(found, trigger, schedule)
+        given = _starrocks_trigger(grammar)
+    if found is None and given.trigger is None:
+        raise grammar.problem("AUTO, INCREMENTAL, COMPLETE, ON with a trigger or TARGET LAG after REFRESH")
+    return replace(given, method=found)
 
 
 def method(grammar: Grammar) -> Method | None:
@@ -67,35 +70,35 @@ def _policy(grammar: Grammar) -> Method:
     return found
 
 
-def _trigger_after_on(grammar: Grammar) -> tuple[Trigger, Schedule | None]:
+def _trigger_after_on(grammar: Grammar) -> Refreshing:
     word = grammar.expect_any("MANUAL", "DEMAND", "COMMIT", "SCHEDULE", after="ON")
     if word == "SCHEDULE":
         if grammar.sees("CRON"):
             raise grammar.problem("EVERY (a cron expression is written SCHEDULE CRON '0 4 * * *', without ON)")
         grammar.expect("EVERY")
-        return Trigger.SCHEDULE, _every(grammar)
-    return (Trigger.COMMIT if word == "COMMIT" else Trigger.MANUAL), None
+        return Refreshing(trigger=Trigger.SCHEDULE, schedule=_every(grammar))
+    return on_update(grammar) if word == "COMMIT" else Refreshing(trigger=Trigger.MANUAL)
 
 
-def _starrocks_trigger(grammar: Grammar) -> tuple[Trigger | None, Schedule | None]:
+def _starrocks_trigger(grammar: Grammar) -> Refreshing:
     """MANUAL, or ASYNC [[START ('…')] EVERY (INTERVAL n unit)]. ASYNC alone means at each change of a base table."""
     if grammar.accept("MANUAL"):
-        return Trigger.MANUAL, None
+        return Refreshing(trigger=Trigger.MANUAL)
     if not grammar.accept("ASYNC"):
-        return None, None
+        return Refreshing()
     starts = None
     if grammar.accept("START"):
         grammar.expect("(")
         starts = start_time(grammar)
         grammar.expect(")")
     elif not grammar.sees("EVERY"):
-        return Trigger.COMMIT, None
+        return on_update(grammar)
     grammar.expect("EVERY")
     grammar.expect("(")
     grammar.expect("INTERVAL")
     every, unit = _number_of_units(grammar)
     grammar.expect(")")
-    return Trigger.SCHEDULE, Schedule(every, unit, starts)
+    return Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(every, unit, starts))
 
 
 def schedule(grammar: Grammar) -> Refreshing:
@@ -109,10 +112,43 @@ def schedule(grammar: Grammar) -> Refreshing:
 
 
 def on_update(grammar: Grammar) -> Refreshing:
-    """Parses what follows Databricks' TRIGGER ON UPDATE; its option AT MOST EVERY is refused."""
-    if grammar.sees("AT", "MOST"):
-        raise grammar.refusal("AT MOST EVERY is not supported: leave it out, or use SCHEDULE EVERY")
-    return Refreshing(trigger=Trigger.COMMIT)
+    """Parses what follows ON COMMIT, or Databricks' TRIGGER ON UPDATE: its option AT MOST EVERY."""
+    return Refreshing(trigger=Trigger.COMMIT, at_most=_at_most(grammar))
+
+
+def accept_lag(grammar: Grammar) -> bool:
+    """Consumes the first words of a target lag: Snowflake writes TARGET_LAG."""
+    return grammar.accept("TARGET", "LAG") or grammar.accept("TARGET_LAG")
+
+
+def target_lag(grammar: Grammar) -> Refreshing:
+    """Parses what follows TARGET LAG or TARGET_LAG: how old rows may be, or DOWNSTREAM; and AT MOST EVERY."""
+    grammar.accept("=")
+    place = grammar.position
+    if grammar.accept("DOWNSTREAM"):
+        if grammar.sees("AT", "MOST"):
+            advice = "give it to the views that read this one, by whose lags it is refreshed"
+            raise grammar.refusal(f"AT MOST EVERY has no meaning with TARGET LAG DOWNSTREAM: {advice}")
+        return Refreshing(trigger=Trigger.LAG)
+    return Refreshing(trigger=Trigger.LAG, lag=_whole_seconds(grammar, place), at_most=_at_most(grammar))
+
+
+def _at_most(grammar: Grammar) -> int | None:
+    """Consumes AT MOST EVERY and an interval, if they come next."""
+    if not grammar.accept("AT", "MOST"):
+        return None
+    grammar.expect("EVERY")
+    return _whole_seconds(grammar, grammar.position)
+
+
+def _whole_seconds(grammar: Grammar, place: int) -> int:
+    total = intervals.seconds(grammar)
+    if total != int(total) or not 1 <= total <= LONGEST_SECONDS:
+        raise grammar.refusal(
+            "the interval must be of whole seconds, at least one, and of less than a hundred years: write '10 minutes'",
+            place,
+        )
+    return int(total)
 
 
 def _every(grammar: Grammar) -> Schedule:

@@ -19,6 +19,7 @@ from sql.statement import (
     Reference,
     Refreshing,
     Schedule,
+    Trigger,
 )
 from sql.texts.literals import string_token
 from sql.texts.rewrite import splice
@@ -80,10 +81,13 @@ def _clause_lines(clauses: CreateClauses) -> Iterator[str]:
 def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:
     schedule = refreshing.schedule
     words = [] if refreshing.method is None else [str(refreshing.method)]
-    if refreshing.trigger is not None and (schedule is None or schedule.cron is None):
-        words.append(f"ON {refreshing.trigger}{'' if schedule is None else _every(schedule, string_token)}")
+    if refreshing.trigger not in (None, Trigger.LAG) and (schedule is None or schedule.cron is None):
+        pace = _at_most(refreshing, string_token) if schedule is None else _every(schedule, string_token)
+        words.append(f"ON {refreshing.trigger}{pace}")
     if words:
         yield f"REFRESH {' '.join(words)}"
+    if refreshing.trigger is Trigger.LAG:
+        yield _lag(refreshing, string_token)
     if schedule is not None and schedule.cron is not None:
         yield f"SCHEDULE{_cron(schedule, string_token)}"
 
@@ -128,6 +132,16 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
     return splice(query, [(start, start, prefix) for start, prefix in prefixes.items()])
 
 
+_UNITS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
+
+
+def words_of(total: int) -> str:
+    """Whole seconds as users write them, in the largest unit of which they are a multiple: `10 minutes`."""
+    unit = next(unit for unit, seconds in _UNITS.items() if total % seconds == 0 and total >= seconds)
+    number = total // _UNITS[unit]
+    return f"{number} {unit}{'s' * (number != 1)}"
+
+
 # --- Doris' descriptions --------------------------------------------------------------------------------
 
 
@@ -137,22 +151,38 @@ def refresh_info(clauses: CreateClauses, trigger: str) -> str:
     `trigger`: what starts refreshes; READ, which no statement takes, if reads do.
     """
     given = clauses.refreshing
-    text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {given.method or 'AUTO'} ON {trigger}"
+    text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {given.method or 'AUTO'}"
+    if given.trigger is Trigger.LAG:
+        return f"{text} {_lag(given, _double_quoted)}"
+    text += f" ON {trigger}{_at_most(given, _double_quoted)}"
     if given.schedule is None:
         return text
     return text + _every(given.schedule, _double_quoted) + _cron(given.schedule, _double_quoted)
 
 
 def recurring_strategy(clauses: CreateClauses) -> str:
-    """RecurringStrategy in jobs: the schedule, otherwise `MANUAL TRIGGER`, also for ON COMMIT."""
+    """RecurringStrategy in jobs: the schedule, the target lag, what AT MOST EVERY says, otherwise `MANUAL TRIGGER`,
+    also for ON COMMIT."""
     schedule = clauses.refreshing.schedule
+    if clauses.refreshing.trigger is Trigger.LAG:
+        return _lag(clauses.refreshing, str)
     if schedule is None:
-        return "MANUAL TRIGGER"
+        return _at_most(clauses.refreshing, str).strip() or "MANUAL TRIGGER"
     return (_every(schedule, str) + _cron(schedule, str)).strip()
 
 
 def _double_quoted(text: str) -> str:
     return f'"{text}"'
+
+
+def _lag(refreshing: Refreshing, quoted: Callable[[str], str]) -> str:
+    if refreshing.lag is None:
+        return "TARGET LAG DOWNSTREAM"
+    return f"TARGET LAG {quoted(words_of(refreshing.lag))}{_at_most(refreshing, quoted)}"
+
+
+def _at_most(refreshing: Refreshing, quoted: Callable[[str], str]) -> str:
+    return "" if refreshing.at_most is None else f" AT MOST EVERY {quoted(words_of(refreshing.at_most))}"
 
 
 def _every(schedule: Schedule, quoted: Callable[[str], str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -106,11 +106,12 @@ methods = st.none() | st.sampled_from(Method)
 clauses = st.builds(
     CreateClauses,
     deferred=st.booleans(),
-    refreshing=st.builds(
-        Refreshing,
-        methods,
-        st.none() | st.sampled_from(Trigger),
-        st.none() | schedules,
+    refreshing=st.one_of(
+        st.builds(Refreshing, methods, st.none() | st.just(Trigger.MANUAL)),
+        st.builds(Refreshing, methods, st.just(Trigger.SCHEDULE), schedules),
+        st.builds(Refreshing, methods, st.just(Trigger.COMMIT), at_most=st.none() | counts),
+        st.builds(Refreshing, methods, st.just(Trigger.LAG), lag=st.none() | counts),
+        st.builds(Refreshing, methods, st.just(Trigger.LAG), lag=counts, at_most=counts),
     ),
     partitioning=st.none() | st.builds(Partitioning, words, st.none() | st.just("MONTH")),
     distribution=st.none() | st.builds(Distribution, columns, st.none() | counts, columns),
@@ -311,8 +312,36 @@ def test_every_clause_is_stored_and_shown() -> None:
     assert [
         each.name for each in fields(CreateClauses) if getattr(EVERY_CLAUSE, each.name) == getattr(usual, each.name)
     ] == []
-    stored = json.loads(json.dumps(asdict(EVERY_CLAUSE)))
+    stored = json.loads(json.dumps(properties._written_clauses(EVERY_CLAUSE)))
     assert properties._read_clauses(stored) == EVERY_CLAUSE
     parsed = parse(Lexed(create_statement("v", (), None, EVERY_CLAUSE, {}, "SELECT 1")))
     assert isinstance(parsed, CreateMaterializedView)
     assert parsed.clauses == EVERY_CLAUSE
+
+
+LAGGING = Refreshing(Method.AUTO, Trigger.LAG, lag=90, at_most=60)
+
+
+@pytest.mark.parametrize(
+    ("refreshing", "known"),
+    [
+        (LAGGING, Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(2, "MINUTE"))),
+        (Refreshing(None, Trigger.LAG), Refreshing()),
+        (Refreshing(None, Trigger.COMMIT, at_most=300), Refreshing(None, Trigger.COMMIT)),
+    ],
+)
+def test_earlier_releases_take_lags_for_what_they_know(refreshing: Refreshing, known: Refreshing) -> None:
+    """They read three values of a trigger by name. What they write back has no lag any more."""
+    clauses = CreateClauses(refreshing=refreshing)
+    written = json.loads(json.dumps(properties._written_clauses(clauses)))
+    assert properties._read_clauses(written) == clauses
+    found = written["refreshing"]
+    read = Refreshing(
+        found["method"] and Method(found["method"]),
+        found["trigger"] and Trigger(found["trigger"]),
+        found["schedule"] and Schedule(**found["schedule"]),
+    )
+    assert read == known
+    assert Trigger.LAG not in {found["trigger"]}
+    usual = json.loads(json.dumps(properties._written_clauses(CreateClauses())))
+    assert set(usual["refreshing"]) == {"method", "trigger", "schedule"}

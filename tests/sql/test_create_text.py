@@ -47,6 +47,9 @@ methods = st.none() | st.sampled_from(Method)
 refreshings = st.one_of(
     st.builds(Refreshing, methods, st.none() | st.sampled_from([Trigger.MANUAL, Trigger.COMMIT])),
     st.builds(Refreshing, methods, st.just(Trigger.SCHEDULE), intervals | crons),
+    st.builds(Refreshing, methods, st.just(Trigger.COMMIT), at_most=st.none() | numbers),
+    st.builds(Refreshing, methods, st.just(Trigger.LAG)),
+    st.builds(Refreshing, methods, st.just(Trigger.LAG), lag=numbers, at_most=st.none() | numbers),
 )
 partitionings = st.builds(
     Partitioning, names, st.none() | st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]), st.booleans()
@@ -198,6 +201,21 @@ CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", 
             CreateClauses(refreshing=CRON),
             'BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE CRON "0 5 * * *" AT TIME ZONE "UTC"',
             "CRON 0 5 * * * AT TIME ZONE UTC",
+        ),
+        (
+            CreateClauses(refreshing=Refreshing(None, Trigger.LAG, lag=5_400, at_most=60)),
+            'BUILD IMMEDIATE REFRESH AUTO TARGET LAG "90 minutes" AT MOST EVERY "1 minute"',
+            "TARGET LAG 90 minutes AT MOST EVERY 1 minute",
+        ),
+        (
+            CreateClauses(refreshing=Refreshing(None, Trigger.LAG)),
+            "BUILD IMMEDIATE REFRESH AUTO TARGET LAG DOWNSTREAM",
+            "TARGET LAG DOWNSTREAM",
+        ),
+        (
+            CreateClauses(refreshing=Refreshing(None, Trigger.COMMIT, at_most=172_800)),
+            'BUILD IMMEDIATE REFRESH AUTO ON COMMIT AT MOST EVERY "2 days"',
+            "AT MOST EVERY 2 days",
         ),
     ],
 )

@@ -89,6 +89,46 @@ class TestSchedules:
     def test_a_schedule_is_spelled_as_the_gateway_does(self, given: str, shown: str) -> None:
         assert definition(schedule=given).refreshing.schedule == shown
 
+    @pytest.mark.parametrize(
+        ("settings", "shown", "clauses"),
+        [
+            ({"target_lag": "600 seconds"}, 'TARGET LAG "10 minutes"', ["refresh auto", "TARGET LAG '10 minutes'"]),
+            ({"target_lag": "Downstream"}, "TARGET LAG DOWNSTREAM", ["refresh auto", "TARGET LAG DOWNSTREAM"]),
+            (
+                {"target_lag": "1 hour", "at_most_every": "90 Minutes"},
+                'TARGET LAG "1 hour" AT MOST EVERY "90 minutes"',
+                ["refresh auto", "TARGET LAG '1 hour' AT MOST EVERY '90 minutes'"],
+            ),
+            (
+                {"refresh_on": "commit", "at_most_every": "60 seconds"},
+                'ON COMMIT AT MOST EVERY "1 minute"',
+                ["refresh auto on commit AT MOST EVERY '1 minute'"],
+            ),
+        ],
+    )
+    def test_lags_and_paces_are_spelled_as_the_gateway_does(
+        self, settings: dict[str, Any], shown: str, clauses: list[str]
+    ) -> None:
+        refreshing = definition(**settings).refreshing
+        assert refreshing.described() == f"REFRESH AUTO {shown}"
+        assert list(refreshing.clauses()) == clauses
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"target_lag": "soon"},
+            {"target_lag": "0 minutes"},
+            {"target_lag": "1 hour", "schedule": "every 1 hour"},
+            {"at_most_every": "1 hour"},
+            {"refresh_on": "manual", "at_most_every": "1 hour"},
+            {"target_lag": "downstream", "at_most_every": "1 hour"},
+        ],
+        ids=str,
+    )
+    def test_lags_that_make_no_sense_are_refused(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(CompilationError):
+            definition(**settings)
+
 
 class TestClauses:
     def test_texts_are_escaped(self) -> None:

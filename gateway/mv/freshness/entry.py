@@ -24,6 +24,8 @@ from gateway.mv.model.view import MaterializedView, Version
 from sql.names import TableName
 from sql.texts.storage_layout import Shown
 
+CAUGHT_UP_MAX = 100
+"""Of how many versions it is remembered since when they were not up to date: views above may have read old ones."""
 Compared = Mapping[TableName, float]
 """When observations of the base tables began, by the observer's clock."""
 
@@ -33,6 +35,7 @@ class Entry:
 
     __slots__ = (
         "__weakref__",
+        "_caught_up",
         "_changed",
         "_compared",
         "_damage",
@@ -81,6 +84,7 @@ class Entry:
         """Held while the stored properties change."""
         self._visible = not reserved
         self._recorded = not reserved
+        self._caught_up: dict[int, int] = {}
         self._writing: int | None = None
         self._unknown_switch: int | None = None
         self._drift = drift
@@ -219,16 +223,19 @@ class Entry:
         compared: Compared | None = None,
         altered: bool = False,
         examined: float = -math.inf,
+        missed: int = 0,
     ) -> None:
         """Makes `version` the current version. Needs the lock.
 
         `contains`: the last event before the refresh began; None if the refresh wrote only some partitions, so that the
         others still miss those events. `reads`: a view with what the definition was found to read. `compared`: the
         observations of that. `altered`: an ALTER has changed the view's content since the refresh began. `examined`:
-        when its files were listed.
+        when its files were listed. `missed`: when the first change was made that the current version misses so far, in
+        milliseconds since the epoch; 0 if that is unknown.
         """
         self._check_lock()
         before = self._view
+        self._catch_up(before.current.number, missed)
         view = before if reads is None else before.reading(reads)
         self._view = view.published(version, reserved)
         self._damage, self._unexamined, self._examined = "", False, examined
@@ -241,6 +248,18 @@ class Entry:
             self._noticed_at = None
         if altered:
             self._drift, self._compared = CHANGED, None
+
+    def _catch_up(self, number: int, missed: int) -> None:
+        self._caught_up.pop(number, None)
+        if missed:
+            self._caught_up[number] = missed
+        for oldest in list(self._caught_up)[:-CAUGHT_UP_MAX]:
+            del self._caught_up[oldest]
+
+    def missed_since(self, number: int | None) -> int | None:
+        """When the first change was made that a version of this view misses and the next one contains, in milliseconds
+        since the epoch. None if that is unknown, as it is of versions from before the start."""
+        return None if number is None else self._caught_up.get(number)
 
     def confirm(self, contents: Contents, contains: int | None, compared: Compared, at: int) -> None:
         """Records that a refresh that began `at` (milliseconds since the epoch) found nothing to write: the current

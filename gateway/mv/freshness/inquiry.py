@@ -1,4 +1,7 @@
-"""Which views are stale, why and since when, from what is known about each view and the views below it."""
+"""Which views are stale, why and since when, from what is known about each view and the views below it.
+
+Tests: `test_staleness`, `test_paced`.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,15 @@ class Inquiry:
     A view that reads itself counts as stale.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], *, lost: bool) -> None:
-        """`lost`: another gateway now refreshes the views."""
+    def __init__(
+        self, entries: Mapping[str, Entry], *, lost: bool, passes: Callable[[MaterializedView], bool] = lambda _: True
+    ) -> None:
+        """`lost`: another gateway now refreshes the views. `passes`: whether that a view is stale makes those above it
+        stale; that it was refreshed always does."""
         self._entries = entries
         self._lost = lost
+        self._passes = passes
+        self._awaited: dict[bool, Inquiry] = {}
         self._stale: dict[str, bool] = {}
         self._found: dict[str, Staleness | None] = {}
 
@@ -52,6 +60,18 @@ class Inquiry:
         for entry, _ in self._upwards(view_id, self._found, GONE, self._is_told_by_itself):
             self._found[entry.view.id] = self._staleness(entry)
         return self._found[view_id]
+
+    def awaited(self, view: MaterializedView) -> Staleness | None:
+        """The staleness that the view's own refreshes would end: they refresh views below first that nothing else
+        refreshes. With a lag, they do so for those with another lag, too."""
+        lags = view.keeps_lag
+        if lags not in self._awaited:
+
+            def passes(below: MaterializedView) -> bool:
+                return below.clauses.refreshing.follows or (lags and below.keeps_lag)
+
+            self._awaited[lags] = Inquiry(self._entries, lost=self._lost, passes=passes)
+        return self._awaited[lags].staleness(view.id)
 
     def _upwards(
         self, view_id: str, known: dict[str, T], open_answer: T, enough: Callable[[Entry], bool]
@@ -80,7 +100,9 @@ class Inquiry:
     def _misses_below(self, entry: Entry) -> bool:
         seen = entry.view.current.views
         return any(
-            base not in self._entries or seen.get(base) != self._entries[base].view.current.number or self._stale[base]
+            base not in self._entries
+            or seen.get(base) != self._entries[base].view.current.number
+            or (self._stale[base] and self._passes(self._entries[base].view))
             for base in bases(self._entries, entry.view)
         )
 
@@ -125,9 +147,10 @@ class Inquiry:
                 view.current.started_at,
                 f"the materialized view {known}, which it reads, is now named {entry.view.name}",
             )
-        if view.current.views.get(base) != entry.view.current.number:
-            return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
-        below = self._found[base]
+        if (seen := view.current.views.get(base)) != entry.view.current.number:
+            since = entry.missed_since(seen) or view.current.started_at
+            return Staleness(since, f"the materialized view {entry.view.name} was refreshed")
+        below = self._found[base] if self._passes(entry.view) else None
         if below is None:
             return None
         how = "is" if below.since else "may be"

@@ -51,7 +51,8 @@ def severity(trouble: Trouble) -> tuple[int, int]:
 
 
 def troubles_of(entry: Entry, staleness: Staleness | None, now: int) -> Iterator[Trouble]:
-    """What is wrong with a view. `now`: milliseconds since the epoch."""
+    """What is wrong with a view. `staleness`: what its own refreshes would end (`Inquiry.awaited`). `now`: milliseconds
+    since the epoch."""
     view, streak = entry.view, entry.history.streak
     if entry.damage and not entry.unexamined:
         advice = "Nobody reads these rows. REFRESH MATERIALIZED VIEW writes them anew."

@@ -28,6 +28,9 @@ from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
+SHORTEST_SECONDS = 60
+"""As in Snowflake and Databricks: Spark needs seconds to plan a refresh."""
+
 
 class RefreshJobs:
     """The refresh jobs of all views."""
@@ -55,11 +58,14 @@ class RefreshJobs:
         self._due: dict[str, tuple[Schedule, int, int | None]] = {}
         """The schedule, the time after which its next run was computed, and that run."""
         self._spread = NO_SPREAD
+        self.planned: dict[str, int] = {}
+        """When views with a lag or AT MOST EVERY are refreshed next, by id. `paced` plans it."""
         self.sooner = asyncio.Event()
         """Set when a job may have to run sooner than expected; whoever waits for it clears it."""
 
     def check(self, view: TableName, refreshing: Refreshing) -> None:
         """Raises DefinitionRefused for a schedule that cannot be run or is too frequent."""
+        self._check_pace(view, refreshing)
         wanted = refreshing.schedule
         if wanted is None:
             return
@@ -78,6 +84,15 @@ class RefreshJobs:
                 sqlstate="22023",
             ) from error
 
+    def _check_pace(self, view: TableName, refreshing: Refreshing) -> None:
+        for words, seconds in (("TARGET LAG", refreshing.lag), ("AT MOST EVERY", refreshing.at_most)):
+            if seconds is not None and seconds < SHORTEST_SECONDS and not self._allow_seconds:
+                raise DefinitionRefused(
+                    f"The {words} of materialized view {view} is shorter than a minute. Write '1 minute' or more, or "
+                    f"use a view without a trigger, which reads refresh.",
+                    sqlstate="22023",
+                )
+
     async def spread(self) -> None:
         """The gateway has started: runs that are overdue begin one after another. Lets other work run in between."""
         turn, overdue = Turn(), 0
@@ -94,6 +109,8 @@ class RefreshJobs:
         """When the schedule starts the view's next task (milliseconds since the epoch); in the past if it is due. None
         if the view has no schedule or is paused."""
         entry = self._catalog.find(view_id)
+        if entry is not None and entry.view.is_paced:
+            return None if entry.view.paused else self.planned.get(view_id)
         wanted = entry.view.clauses.refreshing.schedule if entry and not entry.view.paused else None
         if entry is None or wanted is None:
             return None

@@ -120,9 +120,9 @@ class Scheduler:
             if entry is None or view_id in seen:
                 continue
             seen.add(view_id)
-            if is_automatic(entry, Trigger.COMMIT):
+            if is_automatic(entry, Trigger.COMMIT) and not entry.view.is_paced:
                 self._trigger(entry, TriggerMode.COMMIT, what)
-            elif entry.view.clauses.refreshing.trigger is None:
+            elif entry.view.clauses.refreshing.follows:
                 pending += self._catalog.above(view_id)
 
     def published(self, view_id: str) -> None:
@@ -180,7 +180,7 @@ class Scheduler:
                     continue
                 if entry.view.current.views.get(view_id) != base.view.current.number:
                     return True
-                if base.view.clauses.refreshing.trigger is None and view_id not in seen:
+                if base.view.clauses.refreshing.follows and view_id not in seen:
                     seen.add(view_id)
                     pending.append(base)
         return False
@@ -189,7 +189,7 @@ class Scheduler:
         return [
             entry
             for view in self._catalog.views()
-            if view.clauses.refreshing.trigger is trigger
+            if view.clauses.refreshing.trigger is trigger and not view.is_paced
             if is_automatic(entry := self._catalog.entry(view.id), trigger)
         ]
 

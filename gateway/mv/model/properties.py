@@ -106,7 +106,7 @@ def write_settings(view: MaterializedView) -> dict[str, str]:
     return {
         **write_owner(view.owner),
         **_text("refreshed_as", view.refreshed_as),
-        **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
+        **_text("clauses", json.dumps(_written_clauses(view.clauses))),
         **_text("properties", json.dumps(dict(view.properties))),
         **_text("comment", json.dumps(view.comment)),
         **_text("refreshers", json.dumps([[each.kind, each.name] for each in sorted(view.refreshers)]), packed=True),
@@ -192,7 +192,7 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     written: dict[str, str] = {}
     for number, task in tasks:
         record = dataclasses.asdict(task)
-        for name in ("not_before", "mends", "parent", "due"):
+        for name in ("not_before", "mends", "parent", "due", "reaches"):
             del record["cause"][name]
         # What earlier releases do not know is stored only if it has a value.
         if task.cause.method is None:
@@ -453,19 +453,42 @@ def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
     }
 
 
+DOWNSTREAM = "DOWNSTREAM"
+
+
+def _written_clauses(clauses: CreateClauses) -> dict[str, Any]:
+    """The clauses as earlier releases read them: they know neither lags nor AT MOST EVERY, and ignore these two. They
+    refresh a view with a lag once in that time, and take one that is DOWNSTREAM for a view without a trigger."""
+    written = dataclasses.asdict(clauses)
+    refreshing, given = written["refreshing"], clauses.refreshing
+    del refreshing["lag"], refreshing["at_most"]
+    if given.trigger is Trigger.LAG and given.lag is None:
+        refreshing |= {"trigger": None, "lag": DOWNSTREAM}
+    elif given.trigger is Trigger.LAG and given.lag is not None:
+        schedule = dataclasses.asdict(Schedule(-(-given.lag // 60), "MINUTE"))
+        refreshing |= {"trigger": Trigger.SCHEDULE, "schedule": schedule, "lag": given.lag}
+    if given.at_most is not None:
+        refreshing["at_most"] = given.at_most
+    return written
+
+
+def _read_refreshing(record: dict[str, Any]) -> Refreshing:
+    schedule, method, trigger = record["schedule"], record["method"], record["trigger"]
+    method, lag, at_most = None if method is None else Method(method), record.get("lag"), record.get("at_most")
+    if lag is not None:
+        return Refreshing(method, Trigger.LAG, None, None if lag == DOWNSTREAM else int(lag), at_most)
+    return Refreshing(
+        method, None if trigger is None else Trigger(trigger), schedule and Schedule(**schedule), at_most=at_most
+    )
+
+
 def _read_clauses(record: dict[str, Any]) -> CreateClauses:
     if not record:
         return CreateClauses()
-    refreshing = record["refreshing"]
-    schedule, method, trigger = refreshing["schedule"], refreshing["method"], refreshing["trigger"]
     partitioning, distribution, clustering = (record[name] for name in ("partitioning", "distribution", "clustering"))
     return CreateClauses(
         deferred=record["deferred"],
-        refreshing=Refreshing(
-            None if method is None else Method(method),
-            None if trigger is None else Trigger(trigger),
-            schedule and Schedule(**schedule),
-        ),
+        refreshing=_read_refreshing(record["refreshing"]),
         partitioning=partitioning and Partitioning(**partitioning),
         distribution=distribution
         and Distribution(tuple(distribution["columns"]), distribution["buckets"], tuple(distribution["sorted_by"])),

@@ -14,7 +14,7 @@ from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
-from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, WhenStale
+from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, Trigger, WhenStale
 from sql.texts import maintenance
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
@@ -270,6 +270,9 @@ class Cause:
     """The run of a client's that it belongs to (`freshgate.lineage.parent`). Not stored."""
     due: int = 0
     """When a schedule wanted it, in milliseconds since the epoch; 0: no schedule did. Not stored."""
+    reaches: int = 0
+    """Of a refresh for a lag: views below with lags of their own are refreshed first only if they miss changes from
+    before this time (milliseconds since the epoch). Not stored."""
 
     @property
     def demand(self) -> str:
@@ -438,6 +441,16 @@ class MaterializedView:
     def calls_functions(self) -> bool:
         """Whether it calls user-defined functions, which may be replaced."""
         return any(table.is_function for table in self.tables)
+
+    @property
+    def keeps_lag(self) -> bool:
+        """Whether its rows may be of a certain age, and it is refreshed for that."""
+        return self.clauses.refreshing.trigger is Trigger.LAG and self.clauses.refreshing.lag is not None
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether it is refreshed some time after a change: for its lag, or not before AT MOST EVERY allows it."""
+        return self.keeps_lag or self.clauses.refreshing.at_most is not None
 
     @property
     def triggers(self) -> frozenset[TableName]:

@@ -348,7 +348,7 @@ class Inspector:
         view = entry.view
         if not view.built or entry.doubtful:
             return False
-        contains, now = entry.ledger.events, time.time_ns() // 1_000_000
+        contains, now, clock = entry.ledger.events, time.time_ns() // 1_000_000, self._clock()
         looks = self._observer.due(view.tables, oldest) or self._storages.due(entry, oldest)
         inspection, _, _ = await asyncio.gather(
             self.inspect(view, oldest), self._verify(entry, looks), self._storages.look(entry, oldest)
@@ -361,7 +361,9 @@ class Inspector:
             return False
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
-        return entry.compare(found, contains, inspection.began, now)
+        # Shared observations may have begun earlier; a change since then would have gone unseen.
+        age = max([0.0, *(clock - began for began in inspection.began.values())])
+        return entry.compare(found, contains, inspection.began, now - int(age * 1000))
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
         """Checks the view itself whenever its base tables or its rows are looked at: another gateway or a user may have

@@ -157,6 +157,7 @@ class Publication:
             await self._fence.check_lately()
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
+            staleness = self._catalog.staleness(view.id)
             entry.publish(
                 version,
                 reserved,
@@ -165,6 +166,7 @@ class Publication:
                 compared=proposal.inspection.began,
                 altered=altered,
                 examined=written.listed,
+                missed=version.started_at if staleness is None else staleness.since,
             )
             self._log.succeed(entry, ending)
             return since

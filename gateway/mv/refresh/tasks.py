@@ -22,7 +22,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
-from gateway.mv.model.view import Cause, RefreshMode, TaskStatus, TriggerMode
+from gateway.mv.model.view import Cause, MaterializedView, RefreshMode, TaskStatus, TriggerMode
 from gateway.mv.observation.inspection import Inspector, Situation
 from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.executor import Executor
@@ -189,12 +189,13 @@ class Tasks:
         """Makes the views below a view fresh, those that do not read each other side by side. Raises what refreshes
         raise.
 
-        For a schedule or a change, skips views that have a trigger of their own.
+        For a schedule or a change, skips views that have a trigger of their own; for a lag, of those with lags only
+        the ones that miss what the view must contain now.
         """
         below, now = Cause(TriggerMode.READ, cause.user, parent=cause.parent), self._catalog.inquiry()
         found = self._stale(views, now)
         if cause.trigger in AUTOMATIC:
-            found = [each for each in found if not each.view.complete or each.view.clauses.refreshing.trigger is None]
+            found = [each for each in found if _is_needed(each.view, cause, now)]
         for level in self._stale_levels(found, now):
             # Some may be fresh or gone meanwhile.
             stale = [entry.view.id for entry in self._stale(level, self._catalog.inquiry())]
@@ -526,6 +527,14 @@ class Tasks:
             await self.make_bases_fresh(views, cause, run)
 
         await self._executor.run(run, cause, make_fresh)
+
+
+def _is_needed(view: MaterializedView, cause: Cause, now: Inquiry) -> bool:
+    """Whether a stale view is refreshed first when a view above it is refreshed by its own job."""
+    if not view.complete or view.clauses.refreshing.follows:
+        return True
+    missed = now.staleness(view.id) if view.keeps_lag and cause.reaches else None
+    return missed is not None and missed.since <= cause.reaches
 
 
 def may_pass(error: FreshgateError) -> bool:

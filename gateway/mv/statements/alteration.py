@@ -43,7 +43,6 @@ from sql.statement import (
     SetRefreshers,
     SetRefreshing,
     SetSecurity,
-    Trigger,
     UnsetProperties,
 )
 from sql.texts import maintenance
@@ -228,12 +227,7 @@ def changed(view: MaterializedView, change: Change, *, runs_as_owner: bool = Fal
                 )
             return replace(view, properties={key: view.properties[key] for key in view.properties if key not in keys})
         case SetRefreshing(wanted):
-            before = view.clauses.refreshing
-            trigger = wanted.trigger or before.trigger
-            schedule = wanted.schedule if wanted.trigger else before.schedule
-            refreshing = Refreshing(
-                wanted.method or before.method, trigger, schedule if trigger is Trigger.SCHEDULE else None
-            )
+            refreshing = view.clauses.refreshing.with_trigger_of(wanted)
             return replace(view, clauses=replace(view.clauses, refreshing=refreshing))
         case DropSchedule():
             method = view.clauses.refreshing.method

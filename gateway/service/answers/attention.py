@@ -35,7 +35,7 @@ class Attention:
         owners, told_all = dict[TableName, str](), set[TableName]()
         for view in self.catalog.views():
             if (entry := self.catalog.find(view.id)) is not None:
-                troubles = list(troubles_of(entry, inquiry.staleness(view.id), now))
+                troubles = list(troubles_of(entry, inquiry.awaited(view), now))
                 found += ((view.name, trouble) for trouble in troubles)
                 if troubles:
                     owners[view.name] = view.owner

@@ -33,7 +33,7 @@ from gateway.service.answers.rebuilds import incremental_rebuild
 from sql.grammar import intervals, view_properties
 from sql.redaction import redact
 from sql.rewriting.shape import readable
-from sql.statement import Schedule, Trigger, WhenStale
+from sql.statement import Refreshing, Trigger, WhenStale
 from sql.texts import create_text
 from sql.texts.literals import Value
 
@@ -194,7 +194,7 @@ class CatalogTables:
                     moment_text(view.current.published_at) if view.built else None,
                     moment_text(view.current.started_at) if view.built else None,
                     _is_automatic(view),
-                    _minutes(view.clauses.refreshing.schedule),
+                    _minutes(view.clauses.refreshing),
                     moment_text(view.current.published_at),
                     self._catalog.is_stale(view.id),
                 )
@@ -359,12 +359,15 @@ def _milliseconds(durations: Durations) -> int | None:
 
 def _is_automatic(view: MaterializedView) -> bool:
     """Whether a read, a schedule or a change of a base table refreshes the view."""
-    triggered = view.clauses.refreshing.trigger in (Trigger.SCHEDULE, Trigger.COMMIT) and not view.paused
+    triggered = view.clauses.refreshing.trigger in (Trigger.SCHEDULE, Trigger.COMMIT, Trigger.LAG) and not view.paused
     return triggered or view.when_stale is WhenStale.REFRESH
 
 
-def _minutes(schedule: Schedule | None) -> int | None:
-    """The interval of a schedule, if it is whole minutes."""
+def _minutes(refreshing: Refreshing) -> int | None:
+    """The interval of a schedule, or the lag, if it is whole minutes."""
+    schedule = refreshing.schedule
+    if refreshing.lag is not None:
+        return None if refreshing.lag % 60 else refreshing.lag // 60
     if schedule is None or schedule.every is None or schedule.unit is None:
         return None
     minutes, rest = divmod(schedule.every * intervals.SECONDS[schedule.unit], 60)
@@ -392,7 +395,7 @@ def _partition_info(view: MaterializedView) -> str:
 
 
 def _job(view: MaterializedView) -> tuple[Value, ...]:
-    scheduled = view.clauses.refreshing.trigger is Trigger.SCHEDULE
+    scheduled = view.clauses.refreshing.trigger in (Trigger.SCHEDULE, Trigger.LAG)
     return (
         str(number_of("job " + view.id)),
         job_name(view),

@@ -178,6 +178,7 @@ _MODES = {
     Trigger.MANUAL: "Manual refresh",
     Trigger.SCHEDULE: "Refresh by schedule",
     Trigger.COMMIT: "Refresh on commit",
+    Trigger.LAG: "Refresh by target lag",
 }
 
 

@@ -139,7 +139,7 @@ CREATE MATERIALIZED VIEW mv REFRESH AUTO ON SCHEDULE CRON '0 4 * * *' AS SELECT 
 CREATE MATERIALIZED VIEW mv REFRESH AUTO SCHEDULE CRON '0 4 * * *' AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO' trigger='SCHEDULE' cron='0 4 * * *'
 CREATE MATERIALIZED VIEW mv REFRESH AS SELECT 1 AS a;
---> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH, found AS (line 1, column 37)
+--> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE, ON with a trigger or TARGET LAG after REFRESH, found AS (line 1, column 37)
 CREATE MATERIALIZED VIEW mv REFRESH ON AS SELECT 1 AS a;
 --> SyntaxProblem expected MANUAL, DEMAND, COMMIT or SCHEDULE after ON, found AS (line 1, column 40)
 CREATE MATERIALIZED VIEW mv REFRESH INCREMENTAL ON MANUAL AS SELECT 1 AS a;
@@ -237,7 +237,7 @@ ALTER MATERIALIZED VIEW mv REFRESH ON MANUAL;
 ALTER MATERIALIZED VIEW mv REFRESH AUTO ON SCHEDULE EVERY 3 HOUR STARTS '2030-01-31T04:00:00';
 --> AlterMaterializedView name=mv change=SetRefreshing method='AUTO' trigger='SCHEDULE' every=3 unit='HOUR' starts='2030-01-31 04:00:00'
 ALTER MATERIALIZED VIEW mv REFRESH;
---> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE or ON with a trigger after REFRESH, found the end of the statement (line 1, column 35)
+--> SyntaxProblem expected AUTO, INCREMENTAL, COMPLETE, ON with a trigger or TARGET LAG after REFRESH, found the end of the statement (line 1, column 35)
 ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW mv2;
 --> AlterMaterializedView name=mv1 change=ReplaceWith name=mv2
 ALTER MATERIALIZED VIEW db.mv1 REPLACE WITH MATERIALIZED VIEW db.mv2 PROPERTIES('swap' = 'false');

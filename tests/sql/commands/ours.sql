@@ -129,3 +129,35 @@ ALTER MATERIALIZED VIEW mv UNSET IN MEMORY;
 --> AlterMaterializedView name=mv change=UnsetProperties keys=in_memory if_exists=True
 ALTER MATERIALIZED VIEW mv UNSET IN STORAGE;
 --> SyntaxProblem expected (, found IN (line 1, column 34)
+CREATE MATERIALIZED VIEW mv TARGET LAG '10 minutes' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' trigger='LAG' lag=600
+CREATE MATERIALIZED VIEW mv TARGET_LAG = '1 hour' AT MOST EVERY '30 minutes' REFRESH COMPLETE AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='COMPLETE' trigger='LAG' lag=3600 at_most=1800
+CREATE MATERIALIZED VIEW mv REFRESH AUTO TARGET LAG INTERVAL '1' DAY AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO' trigger='LAG' lag=86400
+CREATE MATERIALIZED VIEW mv TARGET LAG DOWNSTREAM AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' trigger='LAG'
+CREATE MATERIALIZED VIEW mv REFRESH ON COMMIT AT MOST EVERY 5 MINUTES AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' trigger='COMMIT' at_most=300
+CREATE MATERIALIZED VIEW mv REFRESH ASYNC AT MOST EVERY '5 minutes' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' trigger='COMMIT' at_most=300
+CREATE MATERIALIZED VIEW mv TARGET LAG '1 hour' SCHEDULE EVERY 1 DAY AS SELECT 1 AS a;
+--> SyntaxProblem expected one clause for the trigger, which TARGET LAG already sets, found SCHEDULE (line 1, column 49)
+CREATE MATERIALIZED VIEW mv TARGET LAG DOWNSTREAM AT MOST EVERY '1 hour' AS SELECT 1 AS a;
+--> SyntaxProblem AT MOST EVERY has no meaning with TARGET LAG DOWNSTREAM: give it to the views that read this one, by whose lags it is refreshed (line 1, column 51)
+CREATE MATERIALIZED VIEW mv SCHEDULE EVERY 1 HOUR AT MOST EVERY '1 hour' AS SELECT 1 AS a;
+--> SyntaxProblem AT MOST is not supported: write AT MOST EVERY directly behind ON COMMIT, TRIGGER ON UPDATE or TARGET LAG '10 minutes' (line 1, column 51)
+CREATE MATERIALIZED VIEW mv TARGET LAG '1.5 seconds' AS SELECT 1 AS a;
+--> SyntaxProblem the interval must be of whole seconds, at least one, and of less than a hundred years: write '10 minutes' (line 1, column 40)
+CREATE MATERIALIZED VIEW mv TARGET LAG '1 month' AS SELECT 1 AS a;
+--> SyntaxProblem expected a unit of time (SECOND, MINUTE, HOUR, DAY or WEEK), found AS (line 1, column 50)
+CREATE MATERIALIZED VIEW mv TARGET LAG AS SELECT 1 AS a;
+--> SyntaxProblem expected an interval, such as INTERVAL '10' MINUTE or 10 MINUTE, found AS (line 1, column 40)
+ALTER MATERIALIZED VIEW mv SET TARGET_LAG = '5 minutes';
+--> AlterMaterializedView name=mv change=SetRefreshing trigger='LAG' lag=300
+ALTER MATERIALIZED VIEW mv TARGET LAG '2 hours' AT MOST EVERY '30 minutes';
+--> AlterMaterializedView name=mv change=SetRefreshing trigger='LAG' lag=7200 at_most=1800
+ALTER MATERIALIZED VIEW mv REFRESH INCREMENTAL TARGET LAG DOWNSTREAM;
+--> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL' trigger='LAG'
+ALTER MATERIALIZED VIEW mv ALTER TRIGGER ON UPDATE AT MOST EVERY INTERVAL '1' HOUR;
+--> AlterMaterializedView name=mv change=SetRefreshing trigger='COMMIT' at_most=3600

@@ -17,6 +17,9 @@ RECORD = "dbt.definition"
 """The property of a view that holds the model's definition at the last run that created or altered the view."""
 METHODS = ("AUTO", "COMPLETE", "INCREMENTAL", "INCREMENTAL FALLBACK")
 WHEN_STALE = ("REFRESH", "SERVE", "INLINE", "FAIL")
+SEPARATE = {"SCHEDULE": "schedule ", "LAG": ""}
+"""The triggers that have a clause of their own, and how it begins."""
+UNITS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 TRIGGERS = {"manual": "MANUAL", "commit": "COMMIT"}
 REASONS = {
     "query": "its query has changed",
@@ -27,6 +30,8 @@ REASONS = {
 CLAUSES = {
     "schedule": "a schedule such as `every 1 hour` or `cron '0 4 * * *' at time zone 'UTC'`",
     "refresh_on": f"one of {', '.join(TRIGGERS)}",
+    "target_lag": "a time such as `10 minutes`, or downstream",
+    "at_most_every": "a time such as `5 minutes`",
     "refresh_method": f"one of {', '.join(METHODS).lower()}",
     "when_stale": f"one of {', '.join(WHEN_STALE).lower()}",
 }
@@ -54,34 +59,40 @@ def fingerprint(query: str) -> str:
 
 @dataclass(frozen=True)
 class Refreshing:
-    """How and when the view is refreshed. `schedule` is in the gateway's own spelling."""
+    """How and when the view is refreshed."""
 
     method: str
     trigger: str | None
     schedule: str
+    """What follows the trigger, in the gateway's own spelling; with the trigger LAG, the whole clause."""
 
     def described(self) -> str:
         """As DESCRIBE EXTENDED shows it."""
+        if self.trigger == "LAG":
+            return f"REFRESH {self.method} {self.schedule}"
         return f"REFRESH {self.method} ON {self.trigger or 'MANUAL'}{self.schedule and f' {self.schedule}'}"
 
     def clauses(self) -> Iterator[str]:
         """The clauses of CREATE."""
         yield self._refresh()
-        if self.schedule:
-            yield f"schedule {_requoted(self.schedule)}"
+        if self.trigger in SEPARATE:
+            yield f"{SEPARATE[self.trigger]}{_requoted(self.schedule)}"
 
     def changes(self) -> Iterator[str]:
         """What follows ALTER MATERIALIZED VIEW and the name, each in a statement of its own."""
-        if self.schedule:
+        if self.trigger == "SCHEDULE":
             yield f"alter schedule {_requoted(self.schedule)}"
+        elif self.trigger == "LAG":
+            yield _requoted(self.schedule)
         elif self.trigger is None:
             yield "drop schedule"
         yield self._refresh()
 
     def _refresh(self) -> str:
         """Names the method even if it is the default, because without it ALTER keeps the one of before."""
-        on = "" if self.schedule or self.trigger is None else f" on {self.trigger.lower()}"
-        return f"refresh {self.method.lower()}{on}"
+        on = "" if self.trigger is None or self.trigger in SEPARATE else f" on {self.trigger.lower()}"
+        pace = f" {_requoted(self.schedule)}" if on and self.schedule else ""
+        return f"refresh {self.method.lower()}{on}{pace}"
 
 
 @dataclass(frozen=True)
@@ -271,13 +282,40 @@ def _differ(wanted: Definition, existing: Existing) -> bool:
 
 def _refreshing(config: Settings) -> Refreshing:
     method = config.word("refresh_method", METHODS) or METHODS[0]
-    schedule = config.get("schedule")
-    if schedule is None:
-        word = config.word("refresh_on", tuple(TRIGGERS))
-        return Refreshing(method, None if word is None else TRIGGERS[word], "")
-    if config.get("refresh_on") is not None:
-        raise CompilationError("`schedule` and `refresh_on` exclude each other")
-    return Refreshing(method, "SCHEDULE", _spelled(config, str(schedule)))
+    given = [name for name in ("schedule", "refresh_on", "target_lag") if config.get(name) is not None]
+    if len(given) > 1:
+        raise CompilationError(f"`{given[0]}` and `{given[1]}` exclude each other")
+    pace = _at_most(config, given[0] if given else "")
+    if given == ["schedule"]:
+        return Refreshing(method, "SCHEDULE", _spelled(config, str(config.get("schedule"))))
+    if given == ["target_lag"]:
+        lag = str(config.get("target_lag"))
+        age = "DOWNSTREAM" if lag.strip().lower() == "downstream" else _time(config, "target_lag")
+        return Refreshing(method, "LAG", f"TARGET LAG {age}{pace and f' {pace}'}")
+    word = config.word("refresh_on", tuple(TRIGGERS))
+    return Refreshing(method, None if word is None else TRIGGERS[word], pace)
+
+
+def _at_most(config: Settings, trigger: str) -> str:
+    if config.get("at_most_every") is None:
+        return ""
+    on = str(config.get(trigger)).strip().lower() if trigger else ""
+    if trigger not in ("refresh_on", "target_lag") or on in ("manual", "downstream"):
+        raise CompilationError("`at_most_every` needs `refresh_on: commit`, or a `target_lag` other than downstream")
+    return f"AT MOST EVERY {_time(config, 'at_most_every')}"
+
+
+def _time(config: Settings, name: str) -> str:
+    """A time as DESCRIBE EXTENDED spells it: in the largest unit of which it is a multiple, in double quotes."""
+    given = str(config.get(name))
+    words = given.lower().split()
+    unit = words[1].removesuffix("s") if len(words) == 2 else ""
+    if unit not in UNITS or not words[0].isdecimal() or not int(words[0]):
+        raise config.refusal(name, given)
+    total = int(words[0]) * UNITS[unit]
+    unit = next(unit for unit, seconds in UNITS.items() if total % seconds == 0)
+    number = total // UNITS[unit]
+    return f'"{number} {unit}{"s" * (number != 1)}"'
 
 
 def _spelled(config: Settings, schedule: str) -> str:

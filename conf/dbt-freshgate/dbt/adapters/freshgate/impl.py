@@ -27,6 +27,8 @@ class FreshgateConfig(SparkConfig):
     tblproperties: dict[str, str] | None = None
     schedule: str | None = None
     refresh_on: str | None = None
+    target_lag: str | None = None
+    at_most_every: str | None = None
     refresh_method: str | None = None
     when_stale: str | None = None
     grace_period: int | float | str | None = None
