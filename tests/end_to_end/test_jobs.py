@@ -407,3 +407,51 @@ def test_refreshes_are_told_to_a_receiver_of_lineage(start_gateway: Callable[...
         stopped = time.monotonic() - began
         receiver.close()
     assert stopped < 15
+
+
+def test_a_lag_refreshes_what_it_reads_and_finds_writes_past_the_gateway(site: Site, direct: Any) -> None:
+    site.run(
+        "CREATE MATERIALIZED VIEW low TARGET LAG DOWNSTREAM AS SELECT a FROM t WHERE a > 0",
+        "CREATE MATERIALIZED VIEW top TARGET LAG '10 seconds' AS SELECT sum(a) AS s FROM low",
+    )
+    (created,) = site.rows("SHOW CREATE MATERIALIZED VIEW top")
+    assert "\nTARGET LAG '10 seconds'\n" in created[1]
+    site.run("INSERT INTO t VALUES (1), (-1)")
+    wait_for_rows(site, "top", [(1,)])
+    assert site.tasks("top")[-1].by == "TARGET LAG 10 seconds"
+    assert site.job("top")[:2] == ("RECURRING", "TARGET LAG 10 seconds")
+    rows(direct, f"INSERT INTO {site.name}.t VALUES (41)")
+    wait_for_rows(site, "top", [(42,)])
+
+
+@pytest.mark.thorough
+def test_what_nothing_needs_waits_and_so_does_what_was_refreshed_lately(site: Site) -> None:
+    site.run(
+        "CREATE MATERIALIZED VIEW alone TARGET LAG DOWNSTREAM AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AT MOST EVERY '1 hour' AS SELECT sum(a) AS s FROM t",
+        "INSERT INTO t VALUES (8)",
+    )
+    wait_until(lambda: site.state("m")[1], PATIENCE, "the next refresh to be planned")
+    assert site.rows("SELECT s FROM m") == [(None,)]
+    site.run("REFRESH MATERIALIZED VIEW m AUTO")
+    assert site.rows("SELECT s FROM m") == [(8,)]
+    assert site.rows("SELECT a FROM alone") == []
+    assert [task.trigger for task in site.tasks("alone")] == ["MANUAL"]
+    site.run("ALTER MATERIALIZED VIEW m TARGET LAG '2 seconds'", "INSERT INTO t VALUES (1)")
+    wait_for_rows(site, "m", [(9,)])
+
+
+def test_a_view_that_fails_again_and_again_is_paused_until_it_is_refreshed(site: Site) -> None:
+    site.run(
+        "CREATE TABLE gone (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW m REFRESH ON SCHEDULE EVERY 1 SECOND AS SELECT sum(a) AS s FROM gone",
+        "DROP TABLE gone",
+    )
+    wait_until(lambda: site.job("m")[2] == "PAUSED", PATIENCE, "the job to be paused")
+    (shown,) = site.rows("SHOW MATERIALIZED VIEWS LIKE 'm'")
+    assert shown[-1].startswith("PAUSED: 5 refreshes in a row have failed. Mend the cause, then run RESUME")
+    assert site.state("m")[1] is None
+    site.run("CREATE TABLE gone (a INT) USING parquet", "INSERT INTO gone VALUES (7)", "REFRESH MATERIALIZED VIEW m")
+    wait_until(lambda: site.job("m")[2] == "RUNNING", PATIENCE, "the job to go on")
+    site.run("INSERT INTO gone VALUES (1)")
+    wait_for_rows(site, "m", [(8,)])

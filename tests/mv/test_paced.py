@@ -328,6 +328,53 @@ def test_what_cannot_be_observed_is_refreshed_once_in_its_lag() -> None:
     play(story())
 
 
+def test_a_clock_that_is_set_back_delays_nothing() -> None:
+    async def story() -> None:
+        made = Paced()
+        made.built("v", LAG)
+        await made.write()
+        made.now -= 5 * 60 * MINUTE
+        await made.pass_to(made.now + 10 * MINUTE)
+        assert made.began == ["v"]
+
+    play(story())
+
+
+def test_a_view_that_is_not_built_is_built_within_its_lag() -> None:
+    async def story() -> None:
+        made = Paced()
+        entry = made.add("v", LAG)
+        given(entry, current=Version.whole(0, 0, 0, {}))
+        created = made.now
+        await made.pass_to(created + 5 * MINUTE)
+        assert (made.began, made.looks) == ([], [])
+        await made.pass_to(created + 10 * MINUTE)
+        assert made.began == ["v"]
+
+    play(story())
+
+
+def test_what_fails_for_good_is_still_looked_at() -> None:
+    async def story() -> None:
+        made = Paced()
+        made.built("v", LAG)
+        made.free.found = {"v": ("as it is",)}
+        await made.write()
+        await made.pass_to(made.now + 10 * MINUTE)
+        made.end("v", WRONG)
+        await settled()
+        made.looks.clear()
+        made.outside.add("v")
+        await made.pass_to(made.now + 30 * MINUTE)
+        assert 5 <= len(made.looks) <= 15
+        assert made.statuses("v") == ["FAILED"]
+        made.free.found = {"v": ("otherwise",)}
+        await made.pass_to(made.now + 10 * MINUTE)
+        assert made.statuses("v") == ["FAILED", "PENDING"]
+
+    play(story())
+
+
 def test_a_complete_view_is_looked_at_first() -> None:
     async def story() -> None:
         made = Paced(0)

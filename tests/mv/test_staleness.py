@@ -9,10 +9,12 @@ import pytest
 from views import SALES, given, view_of
 
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import CAUGHT_UP_MAX
 from gateway.mv.freshness.inquiry import REASON_CHARACTERS_MAX
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.view import Freshness, Version
 from sql.names import TableName
+from sql.statement import CreateClauses, Refreshing, Trigger
 
 LAYERS = 12
 SINCE = 1_700_000_000_000
@@ -130,3 +132,54 @@ def test_a_view_that_came_to_read_itself_is_stale() -> None:
         assert ladder.catalog.is_stale(view_id)
         assert ladder.catalog.staleness(view_id) is not None
     assert not ladder.catalog.is_stale("v0b")
+
+
+def test_a_view_counts_as_stale_since_the_first_change_that_it_misses() -> None:
+    """Not since its own last refresh, which may be long ago, when the view below it is refreshed."""
+    ladder = Ladder(2, "a")
+    low, top = ladder.catalog.entry("v0a"), ladder.catalog.entry("v1a")
+    given(top, current=replace(top.view.current, started_at=5))
+    low._catch_up(1, SINCE)
+    low._catch_up(2, SINCE + 1)
+    given(low, current=Version.whole(3, 0, 0, {}))
+    staleness = ladder.catalog.staleness("v1a")
+    assert staleness is not None
+    assert (staleness.since, staleness.reason) == (SINCE, "the materialized view d.v0a was refreshed")
+    # It has read a version of before the start, of which nothing is known.
+    given(top, current=replace(top.view.current, views={"v0a": 0}))
+    staleness = ladder.catalog.staleness("v1a")
+    assert staleness is not None
+    assert staleness.since == 5
+
+
+def test_old_versions_are_forgotten() -> None:
+    low = Ladder(1, "a").catalog.entry("v0a")
+    for number in range(1, 3 * CAUGHT_UP_MAX):
+        low._catch_up(number, SINCE)
+    assert (low.missed_since(1), low.missed_since(3 * CAUGHT_UP_MAX - 1)) == (None, SINCE)
+    assert len(low._caught_up) == CAUGHT_UP_MAX
+    low._catch_up(5, 0)
+    assert low.missed_since(5) is None
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "awaits"),
+    [
+        (Refreshing(), Refreshing(), True),
+        (Refreshing(None, Trigger.COMMIT), Refreshing(None, Trigger.LAG), True),
+        (Refreshing(None, Trigger.COMMIT), Refreshing(None, Trigger.MANUAL), False),
+        (Refreshing(None, Trigger.COMMIT), Refreshing(None, Trigger.LAG, lag=60), False),
+        (Refreshing(None, Trigger.LAG, lag=60), Refreshing(None, Trigger.LAG, lag=60), True),
+        (Refreshing(None, Trigger.LAG, lag=60), Refreshing(None, Trigger.COMMIT), False),
+    ],
+)
+def test_a_view_awaits_what_its_own_refreshes_would_end(above: Refreshing, below: Refreshing, awaits: bool) -> None:
+    ladder = Ladder(2, "a")
+    low, top = ladder.catalog.entry("v0a"), ladder.catalog.entry("v1a")
+    given(low, clauses=CreateClauses(refreshing=below))
+    given(top, clauses=CreateClauses(refreshing=above))
+    low.ledger.touch(SINCE, frozenset({SALES}))
+    assert ladder.catalog.is_stale("v1a")
+    awaited = ladder.catalog.inquiry().awaited(top.view)
+    assert (awaited is not None) is awaits
+    assert ladder.catalog.inquiry().awaited(low.view) is not None

@@ -10,6 +10,9 @@ from world.shapes import Plan, Shape
 from world.storage import Metastore, shown
 from world.world import NURSERY, World
 
+SERVING = (" ON COMMIT ", " TARGET LAG ")
+"""Clauses of views whose reads get the current version."""
+
 
 def made(plan: Plan, edges: Edges, incremental_from: int) -> Metastore:
     """The metastore of a world whose views are there. If `incremental_from` is 0, refreshes by rows can follow."""
@@ -27,7 +30,7 @@ def made(plan: Plan, edges: Edges, incremental_from: int) -> Metastore:
 
 
 def shape(plan: Plan, metastore: Metastore, tuning: Tuning, *, caches: bool) -> Shape:
-    named = {create.split(" ")[3]: " ON COMMIT " in create for create in plan.creates}
+    named = {create.split(" ")[3]: any(words in create for words in SERVING) for create in plan.creates}
     found = ((shown(metastore.thing(name).text), serves) for name, serves in named.items())
     served = frozenset(public.storage for public, serves in found if public is not None and serves)
     return Shape(plan, metastore, tuning, caches, served)

@@ -19,6 +19,9 @@ class Plan:
     creates: tuple[str, ...]
     moves: bool = False
     """Its views may get other names, be replaced and dropped."""
+    calm: float = 45.0
+    """Seconds after the last action until every read sees everything: what was lost may be late for half a minute, and
+    a look may be as old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,16 @@ PLANS = (
         "a view on commit",
         {"s.t": "parquet"},
         ("CREATE MATERIALIZED VIEW s.v REFRESH ON COMMIT AS SELECT k FROM s.t",),
+    ),
+    Plan(
+        "a view with a lag",
+        {"s.t": "parquet"},
+        (
+            "CREATE MATERIALIZED VIEW s.v TARGET LAG DOWNSTREAM AS SELECT k FROM s.t",
+            "CREATE MATERIALIZED VIEW s.w TARGET LAG '1 minute' AS SELECT k FROM s.v",
+        ),
+        # A refresh that has just failed is tried again after a minute.
+        calm=150.0,
     ),
 )
 

@@ -25,7 +25,7 @@ from world.tables import Table
 
 NURSERY, HISTORY = 1_000.0, 5_000.0
 """When views are created, and when histories begin, in seconds of the loop."""
-STEPS_MAX = 5_000
+STEPS_MAX = 10_000
 """Of one history; one that takes more does not end."""
 PACES = (8, 3, 20)
 CANCELLATIONS_MAX = 20
@@ -36,8 +36,6 @@ SPOILS = ("spoil", "lose", "drop", "grow")
 """What is done to stored rows past the gateways."""
 TICK = 0.001
 """Seconds that each event takes."""
-CALM_SECONDS = 45.0
-"""After the last action: what was lost may be late for half a minute, and a look may be as old."""
 STAYS_SECONDS = 40.0
 """Longer than looks are trusted."""
 HEEDED_SECONDS, HEEDED_LOOK_SECONDS = 10.0, 0.5
@@ -437,7 +435,7 @@ class World:
         for gateway in self.gateways:
             self.loop.resume(gateway.name)
         self._pass(0.0)  # A thread may still run a statement to its end.
-        self._pass(CALM_SECONDS)
+        self._pass(self.shape.plan.calm)
         if settles:
             self._settle()
         refused = [view for view in self.oracle.views() if not self._can_be_read(view)]

@@ -23,7 +23,7 @@ from gateway.mv.freshness.inquiry import Inquiry
 from gateway.mv.jobs.jobs import RefreshJobs, is_automatic
 from gateway.mv.jobs.pace import NextTimes, Outlook, Pace, attempted, expected_ms, plan
 from gateway.mv.jobs.spread import NO_SPREAD, Spread
-from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode
+from gateway.mv.model.view import Cause, MaterializedView, Staleness, TaskStatus, TriggerMode
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.tasks import Tasks
 from sql.statement import Method
@@ -177,22 +177,27 @@ class PacedRefreshes:
         every = (pace.look_every(expected) if pace.lag else self._watch_ms) if self._watch_ms else 0
         staleness = inquiry.awaited(view)
         if view.id in self._vain:
-            return NextTimes(look=max(looked or 0, now) + every if every else None)
-        observed = max(self._observed(view), looked or 0)
-        if not observed and view.built and not entry.damage:
+            # The time that is known stays: plans are made more often than looks.
+            return NextTimes(look=self._looks.get(view.id, now + every) if every else None)
+        # Nothing can be compared with a view that is not built.
+        observed = min(now, max(self._observed(view), looked or 0)) if view.built else now
+        if not observed and not entry.damage:
             return NextTimes(look=now)
-        missed = None if staleness is None else staleness.since or self._since(entry, pace, now)
-        began, failed = attempted(view, entry.history)
-        found = plan(pace, Outlook(missed, observed, min(began, now), min(failed, now), expected), every)
+        missed = None if staleness is None else self._since(entry, staleness, pace, now)
+        # What was in the future dates from before the clock was set back.
+        began, failed = (at if at <= now else 0 for at in attempted(view, entry.history))
+        found = plan(pace, Outlook(missed, observed, began, failed, expected), every)
         if found.refresh is not None and found.refresh <= self._spread.began:
             last = self._spread.began + max(pace.lag, pace.floor) // 2
             found = replace(found, refresh=self._spread.start(view.id, last))
         return found
 
-    def _since(self, entry: Entry, pace: Pace, now: int) -> int:
-        """Since when a view counts as stale of which that is unknown: of damaged rows, all are too old; of a table that
-        cannot be observed, all that was written since the last refresh."""
-        return now - pace.lag if entry.damage else min(entry.view.current.started_at, now)
+    def _since(self, entry: Entry, staleness: Staleness, pace: Pace, now: int) -> int:
+        """Since when the view counts as stale. If that is unknown: of damaged rows, all are too old; of a table that
+        cannot be observed, all that was written since the last refresh. What is in the future dates from before the
+        clock was set back."""
+        since = staleness.since or entry.view.current.started_at
+        return now - pace.lag if since > now or (entry.damage and not staleness.since) else since
 
     def _expected(self, view: MaterializedView, inquiry: Inquiry) -> int:
         """How long the view's refresh takes, with those of the views below that it may have to refresh first."""

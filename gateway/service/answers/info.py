@@ -25,7 +25,7 @@ from sql.grammar import view_properties
 from sql.lexed import Lexed
 from sql.names import TableName, quote
 from sql.reading import lineage
-from sql.statement import CreateClauses, ShowCreate, Trigger, WhenStale
+from sql.statement import CreateClauses, Refreshing, ShowCreate, Trigger, WhenStale
 from sql.texts import create_text, indentation
 from sql.texts.storage_layout import PartitionKey
 
@@ -155,13 +155,20 @@ def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], 
 
 def _mode(view: MaterializedView) -> str:
     """The mode, in Hive's words if there are any."""
-    mode = (
-        "Refresh on read" if trigger_of(view) == "READ" else _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
-    )
+    mode = "Refresh on read" if trigger_of(view) == "READ" else _triggered(view.clauses.refreshing)
     if not view.grace_ms:
         return f"{mode} (Valid until source tables modified)"
     minutes, rest = divmod(view.grace_ms, 60_000)
     return f"{mode} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{mode} (Valid for {minutes}min)"
+
+
+def _triggered(refreshing: Refreshing) -> str:
+    mode = _MODES[refreshing.trigger or Trigger.MANUAL]
+    if refreshing.trigger is Trigger.LAG:
+        lag = refreshing.lag
+        mode = "Refresh for the views that read it" if lag is None else f"{mode} of {create_text.words_of(lag)}"
+    floor = refreshing.at_most
+    return mode if floor is None else f"{mode}, at most every {create_text.words_of(floor)}"
 
 
 def trigger_of(view: MaterializedView) -> str:
