@@ -33,6 +33,8 @@ from gateway.status import shared_words as words
 from sql.names import TableName
 from sql.redaction import redact
 from sql.rewriting.shape import readable
+from sql.statement import Trigger
+from sql.texts import create_text
 
 PAGE_SIZE = 50
 WIDEST = 5
@@ -190,6 +192,7 @@ class Screens:
             "view": summary,
             "comment": view.comment,
             "security": view.security.value,
+            "pace": _pace(view),
             "staleness": staleness,
             "writer": None if writer is None else {"user": writer.user, "text": redact(writer.text, cut=True)},
             "below": self._below(entry),
@@ -431,6 +434,13 @@ def _saved(asked: CountedQueries, usage: Usage) -> Saved:
         {str(reason): count for reason, count in usage.misses.most_common()},
         None if seconds is None else round(seconds * 1000),
     )
+
+
+def _pace(view: MaterializedView) -> str:
+    """The view's schedule, its lag, or how often it is refreshed at most; empty if it has none of them."""
+    refreshing = view.clauses.refreshing
+    paced = view.is_paced or refreshing.trigger in (Trigger.SCHEDULE, Trigger.LAG)
+    return create_text.recurring_strategy(view.clauses) if paced else ""
 
 
 def _costs(history: History, cost: ExpectedCost) -> list[dict[str, Any]]:

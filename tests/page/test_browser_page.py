@@ -19,6 +19,7 @@ from gateway.mv.model.view import Cause, FollowedTable, RefreshMode, Task, TaskS
 from gateway.page import application
 from gateway.page.wording import link
 from sql.names import Namespace, TableName
+from sql.statement import CreateClauses, Refreshing, Trigger
 from sql.texts.storage_layout import StorageLayout
 
 VIEW = "/views/s/daily"
@@ -227,6 +228,18 @@ async def test_a_failing_view_is_shown_with_its_error() -> None:
         assert "gone not found" not in (await (await page.browser("bob")).get(f"{place}?format=json")).text, place
     listed = (await (await page.browser("ada")).get("/views?state=FAILING")).text
     assert "1 view<" in listed
+
+
+async def test_a_lag_and_a_pause_after_failures_are_shown() -> None:
+    page = await stage()
+    entry: Any = page.site.entry("s.daily")
+    clauses = CreateClauses(refreshing=Refreshing(None, Trigger.LAG, lag=600, at_most=120))
+    entry._view = replace(entry.view, clauses=clauses, paused=True, paused_because="5 refreshes in a row have failed")
+    browser = await page.browser("ada")
+    assert "LAG: TARGET LAG 10 minutes AT MOST EVERY 2 minutes, paused" in (await browser.get(VIEW)).text
+    told = (await browser.get("/")).text
+    assert "its refreshes are paused, because 5 refreshes in a row have failed" in told
+    assert "RESUME MATERIALIZED VIEW JOB ON s.daily" in told
 
 
 async def test_definitions_and_readers_are_shown_to_those_who_may_see_them() -> None:
