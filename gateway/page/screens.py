@@ -397,7 +397,7 @@ def _statements(view: MaterializedView) -> list[str]:
     """What the page does not do itself."""
     name = view.name.short
     return [
-        f"EXPLAIN REFRESH MATERIALIZED VIEW {name}",
+        f"EXPLAIN REFRESH MATERIALIZED VIEW {name} AUTO",
         f"SHOW CREATE MATERIALIZED VIEW {name}",
         f"SHOW PARTITIONS FROM {name}",
         f"DROP MATERIALIZED VIEW {name}",

@@ -103,6 +103,31 @@ def test_the_number_and_size_of_kept_statements_are_bounded() -> None:
     assert list(recent) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("SELECT * FROM freshgate.gateway", False),
+        ("SELECT name, unix_millis(since) AS since FROM freshgate.attention WHERE database_name = 's'", False),
+        ("SELECT * FROM tasks(\"type\"=\"mv\") WHERE Status IN ('RUNNING', 'PENDING')", False),
+        ("SELECT * FROM freshgate.statements LIMIT 200", False),
+        ("SHOW GATEWAYS", False),
+        ("SELECT 1", True),
+        ("SELECT * FROM freshgate.reads, s.daily", True),
+        ("SELECT * FROM freshgate.reads r JOIN s.daily", True),
+        ("SELECT * FROM freshgate.reads WHERE name IN (SELECT n FROM s.daily)", True),
+        ("SELECT * FROM freshgate_other.reads", True),
+        ("SHOW TABLES", True),
+    ],
+)
+def test_looks_at_the_gateway_displace_no_statements(text: str, kept: bool) -> None:
+    recent = RecentStatements()
+    recent.add(replace(ENDED, text=text, characters=len(text)))
+    assert [each.text for each in recent] == ([text] if kept else [])
+    # A failure is worth to be seen.
+    recent.add(replace(ENDED, text=text, characters=len(text), outcome="failed"))
+    assert next(iter(recent)).outcome == "failed"
+
+
 async def test_long_texts_are_cut() -> None:
     site = await stage()
     await ran(site, "bob", f"SELECT '{'x' * 3_000}' FROM s.daily")

@@ -62,6 +62,8 @@ class RecentStatements:
         self._characters = 0
 
     def add(self, ended: EndedStatement) -> None:
+        if is_look(ended):
+            return
         self._kept.append(ended)
         self._characters += _size(ended)
         while len(self._kept) > self._most or self._characters > self._characters_max:
@@ -70,6 +72,22 @@ class RecentStatements:
     def __iter__(self) -> Iterator[EndedStatement]:
         """The last one first."""
         return reversed(self._kept)
+
+
+def is_look(ended: EndedStatement) -> bool:
+    """Whether a statement did nothing but look at the gateway, as `freshgate status --watch` does again and again: soon
+    there would be no others."""
+    if ended.outcome != "succeeded" or ended.is_cut:
+        return False
+    words = ended.text.lower().rstrip("; ").split()
+    if words[:1] != ["select"] or "from" not in words or sum("select" in word for word in words) > 1:
+        return words == ["show", "gateways"]
+    source, following = [*words[words.index("from") + 1 :], "", ""][:2]
+    own = source.startswith(OWN) and source.removeprefix(OWN).isidentifier()
+    return (own or source in LOOKS) and following in {"", "where", "order", "limit"}
+
+
+OWN, LOOKS = "freshgate.", frozenset({'tasks("type"="mv")', 'jobs("type"="mv")'})
 
 
 def _size(ended: EndedStatement) -> int:
