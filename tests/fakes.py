@@ -314,7 +314,7 @@ class Site:
 
         pools = [nothing] * 4
         at_spark = cast(Any, assembly.AtSpark)
-        spark = at_spark(self.spark, self.habits, *pools, self.metastore, FakePlans({}), self.fence, nothing)
+        spark = at_spark(self.spark, self.habits, *pools, self.metastore, FakePlans({}), self.fence, nothing, nothing)
         self.inspector = FakeInspector()
         views = assembly.known_views(settings, spark, report)
         views = replace(views, inspector=cast(Inspector, self.inspector))
