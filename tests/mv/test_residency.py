@@ -18,6 +18,8 @@ from row_engine import FakeRowEngine
 from views import given as given_view
 from views import view_of
 
+from gateway import assembly
+from gateway.config import Settings
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
@@ -462,6 +464,27 @@ async def test_a_view_that_is_read_often_is_loaded_without_asking() -> None:
         made.now += 2 * DAY_MS / 1000
         await made.settled(worker.SURVEY_SECONDS)
         assert (made.rows("a"), made.told("a")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "installed", "off"),
+    [
+        (0, True, "memory.bytes is 0"),
+        (1 << 24, False, "it needs more packages: install freshgate[memory]"),
+        (1 << 24, True, "no view was looked at yet"),
+    ],
+)
+def test_why_no_view_is_held_is_told(size: int, installed: bool, off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "find_spec", lambda _: object() if installed else None)
+    usual, made = Settings(), HeldViews()
+    made.add("a")
+    parts = SimpleNamespace(catalog=made.catalog, fence=made.fence, storages=made.storages)
+    versions = SimpleNamespace(readers=made.readers)
+    chosen = replace(usual, memory=replace(usual.memory, bytes=size))
+    spark = SimpleNamespace(loads=made.spark)
+    found = assembly.memory_of(chosen, cast(Any, spark), cast(Any, parts), cast(Any, versions))
+    assert (found is not None) == (bool(size) and installed)
+    assert made.told("a") == Residence(Held.NOT_LOADED, Wish.VIEW, off)
 
 
 def test_reads_of_yesterday_count_less_and_less() -> None:

@@ -40,6 +40,12 @@ LOAD_OUTCOMES = ("loaded", "changed", "not_held", "failed", "cancelled")
 REPLACED, LOST = "replaced", "lost"
 EVICTION_REASONS = (room.NO_ROOM, room.UNWANTED, room.BARRED, room.OUTDATED, REPLACED, LOST)
 """Why rows left memory. Replaced: by those of a later version."""
+_WHY = {
+    room.NO_ROOM: "others that were read later need the room",
+    room.UNWANTED: "it is not wanted there any more",
+    room.BARRED: "its rows must not be used, or cannot be held",
+    room.OUTDATED: "its next version needs the room",
+}
 LOADS_MAX = 2
 """Views that are loaded at once."""
 SURVEY_SECONDS = 30.0
@@ -313,7 +319,7 @@ class Residency:
             return
         self.counts.drops[why] += 1
         entry = self._catalog.find(view_id)
-        log.info("%s is not in memory any more: %s", entry.view.name if entry else view_id, why)
+        log.info("%s is not in memory any more: %s", entry.view.name if entry else view_id, _WHY[why])
         await self._drop_table(held.table)
 
     async def _drop_table(self, table: str) -> None:

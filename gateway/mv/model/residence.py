@@ -63,7 +63,7 @@ class Residences:
     """What is known of each view, by id. A view that is dropped is forgotten by whoever has set it."""
 
     def __init__(self) -> None:
-        self.off = "this gateway holds no views in memory"
+        self.off = "no view was looked at yet"
         """Why; empty if it does."""
         self._known: dict[str, Residence] = {}
 
