@@ -127,6 +127,7 @@ from gateway.proxy.hosts import Hosts
 from gateway.proxy.inherited import InheritedSockets
 from gateway.proxy.leader_link import Trust
 from gateway.proxy.listener import Listener
+from gateway.proxy.page_door import PageDoor
 from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
@@ -1172,9 +1173,8 @@ def node(
     context = client_context(gateways.tls_ca, "gateways", "gateways.tls_ca") if gateways.tls_ca else None
     port = Port(relay.host, relay.port, partial(ClientConnection, frozenset(), limits), certificate)
     relays = Entrance([port], limits.login_seconds)
-    doorway = Doorway(
-        Trust(gateways.secret, context), capacity, gateways.wait_seconds, limits.buffer_bytes_max, traffic
-    )
+    trust = Trust(gateways.secret, context)
+    doorway = Doorway(trust, capacity, gateways.wait_seconds, limits.buffer_bytes_max, traffic)
     watch = at_spark(settings, engine, traffic)
 
     async def close() -> None:
@@ -1187,7 +1187,7 @@ def node(
     counts = EpochCounts()
     monitor = _door_monitor(settings, doorway, member, counts, registration)
     made = GatewayNode(
-        Premises(entrance, relays, doorway, gate, monitor, registration),
+        Premises(entrance, relays, doorway, gate, monitor, registration, _page_door(settings, trust, doorway, gate)),
         watch.fence,
         partial(open_term, Lasting(entrance, gate.doors, counts)),
         close,
@@ -1313,7 +1313,7 @@ def page_sources(
 
 def page_of(settings: Settings, sources: PageSources, commands: Commands, service: Service) -> PageServer | None:
     """None without the page. Raises FreshgateError without its extra, or for an unusable certificate."""
-    place, tls = settings.page, settings.tls
+    place = settings.page
     if not place.port:
         return None
     try:
@@ -1322,10 +1322,9 @@ def page_of(settings: Settings, sources: PageSources, commands: Commands, servic
         raise FreshgateError(
             f"page.port is set, which needs more packages ({error}). Install freshgate[page]."
         ) from error
-    encrypted = exposure.page_uses_tls(settings)
-    certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if encrypted else None
+    certificate = _page_certificate(settings)
     hosts = Hosts(place.hosts, exposed=not exposure.is_local(place.host), setting="page.hosts")
-    safety = Safety(encrypted or not exposure.is_local(place.host), hosts.refusal)
+    safety = Safety(certificate is not None or not exposure.is_local(place.host), hosts.refusal)
     logins = PageLogins(
         service.logins,
         service.audit,
@@ -1333,8 +1332,30 @@ def page_of(settings: Settings, sources: PageSources, commands: Commands, servic
         methods.code_logins(settings),
         takes_passwords=settings.authentication.takes_passwords,
     )
-    made: PageServer = building.page_server(place, sources, commands.upkeep, logins, service.audit, safety, certificate)
+    made: PageServer = building.page_server(
+        place,
+        sources,
+        commands.upkeep,
+        logins,
+        service.audit,
+        safety,
+        certificate,
+        listens=not settings.gateways.enabled,
+    )
     return made
+
+
+def _page_certificate(settings: Settings) -> Certificate | None:
+    tls = settings.tls
+    return Certificate(tls.certificate, tls.key, tls.client_ca) if exposure.page_uses_tls(settings) else None
+
+
+def _page_door(settings: Settings, trust: Trust, doorway: Doorway, gate: RelayGate) -> PageDoor | None:
+    place = settings.page
+    if not place.port:
+        return None
+    certificate = _page_certificate(settings)
+    return PageDoor(Address(place.host, place.port), certificate, trust, lambda: doorway.leader, lambda: gate.page)
 
 
 def _door_monitor(

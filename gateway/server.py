@@ -19,6 +19,7 @@ from gateway.mv.catalog.presence import BEAT_OF_SEVERAL_SECONDS, BEAT_SECONDS, P
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
 from gateway.proxy.listener import Listener
+from gateway.proxy.page_door import PageHost
 from gateway.service.clients.session import CLOSE_SECONDS
 from gateway.service.clients.ticket import TicketKeeper
 from gateway.wire.member import Member
@@ -104,6 +105,11 @@ class Server:
     def listener(self) -> Listener:
         """What serves the clients."""
         return self._listener
+
+    @property
+    def page(self) -> PageHost | None:
+        """What serves browsers, once this gateway has started."""
+        return self._page
 
     @property
     def mark(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from page_site import PageSite, Passwords
 
+from gateway.config import Address
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.rewriting.usage import WhyMissed
 from gateway.page.page_server import PageServer
@@ -71,7 +72,7 @@ class ServedPage:
         )
         self.ended(page, "late", failed)
         self.rewritten(page)
-        server = PageServer("127.0.0.1", 0, page.app, None)
+        server = PageServer(Address("127.0.0.1", 0), page.app, None)
         await server.start()
         return page, server
 

@@ -26,6 +26,7 @@ from gateway.proxy.doorway import Doorway
 from gateway.proxy.entrance import Entrance
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
+from gateway.proxy.page_door import PageDoor, PageHost
 from gateway.proxy.relay_gate import RelayGate
 from gateway.proxy.ticket_book import Pen
 from gateway.wire.member import GatewayRole, Member
@@ -79,6 +80,11 @@ class LeadingTerm(Protocol):
 
     @property
     def listener(self) -> Listener: ...
+
+    @property
+    def page(self) -> PageHost | None:
+        """What serves browsers, once it has started."""
+        ...
 
     def member(self) -> Member: ...
 
@@ -139,6 +145,8 @@ class Premises:
     gate: RelayGate
     monitor: Probes | None
     register: Register | None = None
+    page: PageDoor | None = None
+    """For browsers."""
 
 
 class GatewayNode:
@@ -229,6 +237,8 @@ class GatewayNode:
 
     async def start(self) -> None:
         """Returns when this gateway leads, or follows another one. Raises FreshgateError if it can do neither."""
+        if self._premises.page is not None:
+            await self._premises.page.start()
         await self._first_look()
         while not (self.leads or self._election.mark):
             await self._turn()
@@ -282,6 +292,8 @@ class GatewayNode:
         self._discard()
         self._premises.entrance.close()
         self._premises.doorway.close()
+        if self._premises.page is not None:
+            await self._premises.page.stop()
         if self._term is not None:
             await self._term.stop()
         await self._unmonitor()
@@ -506,7 +518,7 @@ class GatewayNode:
             return OwnTerm.FAILED
         await term.go_on_with(*self._premises.gate.book.opened())
         self._premises.gate.heed = term.heed
-        self._premises.gate.open(term.listener)
+        self._premises.gate.open(term.listener, term.page)
         self._premises.doorway.hand_over(term.listener)
         await self._unmonitor()
         await term.watch()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.config import PagePort
+from gateway.config import Address, PagePort
 from gateway.page.actions import Actions
 from gateway.page.application import Application
 from gateway.page.page_logins import PageLogins
@@ -23,9 +23,11 @@ def page_server(
     audit: Audit,
     safety: Safety,
     certificate: Certificate | None,
+    *,
+    listens: bool,
 ) -> PageServer:
-    """`certificate`: None without TLS."""
+    """`certificate`: None without TLS. `listens`: False if browsers are passed on to it."""
     screens = Screens(sources, Surveyor(sources.catalog, sources.jobs))
     actions = Actions(sources.catalog, upkeep, audit)
     application = Application(screens, actions, logins, safety)
-    return PageServer(place.host, place.port, application.asgi(), certificate)
+    return PageServer(Address(place.host, place.port) if listens else None, application.asgi(), certificate)

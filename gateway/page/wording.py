@@ -96,7 +96,9 @@ def json_of(value: Any) -> Any:
     """The same value in JSON's types, which have no infinite numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, TableName | Enum):
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, TableName):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: json_of(getattr(value, field.name)) for field in dataclasses.fields(value)}

@@ -23,6 +23,7 @@ from gateway.proxy.door_transport import DoorTransport
 from gateway.proxy.entrance import Port
 from gateway.proxy.leader_link import Leader
 from gateway.proxy.listener import Listener
+from gateway.proxy.page_door import PageHost
 from gateway.proxy.relay import Relay
 from gateway.proxy.ticket_book import TicketBook
 from gateway.proxy.upstream import set_socket_options
@@ -58,6 +59,8 @@ class RelayGate:
         self._capacity = capacity
         self._name: str | None = None
         self._listener: Listener | None = None
+        self.page: PageHost | None = None
+        """This gateway's page while it serves clients."""
         self._opened: set[Arrival] = set()
         """Connections that are not yet introduced, and those of doors that watch."""
         self._seldom = Seldom(REPORT_SECONDS)
@@ -79,26 +82,29 @@ class RelayGate:
         """This gateway is about to lead with this mark, at this address."""
         self._name, self._leaving = leader.name, False
 
-    def open(self, listener: Listener) -> None:
-        """From now on `listener` serves the clients."""
-        self._listener = listener
+    def open(self, listener: Listener, page: PageHost | None) -> None:
+        """From now on `listener` serves the clients, and `page` browsers, if there is one."""
+        self._listener, self.page = listener, page
 
     def hold(self) -> None:
         """From now on clients that doors pass on are asked to wait."""
-        self._listener = None
+        self._listener = self.page = None
 
     def close(self) -> None:
         """This gateway does not lead any more. Doors that watch it are told."""
-        self._name = self._listener = self.heed = None
+        self._name = self._listener = self.page = self.heed = None
         for each in list(self._opened):
             each.abort()
 
     def judge(self, preface: Preface) -> tuple[Welcome, Relay | None]:
-        """What a door is told, and, if a client of it is accepted, what serves the client."""
+        """What a door is told, and, if a client of it is accepted, what serves the client. For a browser that is
+        accepted, `page` does."""
         if preface.leader != self._name:
             return Welcome.NOT_LEADING, None
         if preface.role is Role.CONTROL:
             return Welcome.ACCEPTED, None
+        if preface.role is Role.PAGE and self._listener is not None:
+            return (Welcome.UNSERVED if self.page is None else Welcome.ACCEPTED), None
         if self._listener is None or self._listener.refuses_new(preface.transport):
             return Welcome.WAIT, None
         if preface.earlier == self._name:
@@ -290,8 +296,14 @@ class Arrival(asyncio.Protocol):
             self._arriving = serves, preface.ticket
             return
         self._stop_timer()
+        page = self._gate.page
         if serves is not None:
             self._serve(transport, serves)
+        elif preface.role is Role.PAGE and welcome is Welcome.ACCEPTED and page is not None:
+            self._gate.leave(self)
+            browser = page.serve_relayed((preface.host, preface.port), secure=preface.secure)
+            transport.set_protocol(browser)
+            browser.connection_made(transport)
         elif welcome is Welcome.ACCEPTED:
             self.watched = True
             self._gate.watched_by(self)

@@ -34,6 +34,8 @@ _NOTE_HEAD_BYTES = len(NOTE) + 4 + _PROOF_BYTES
 class Role(Enum):
     CLIENT = "client"
     """A client's bytes follow."""
+    PAGE = "page"
+    """The bytes of a browser for the page follow; both ends pass them on as they are."""
     CONTROL = "control"
     """The door watches whether the leader lives, and says at intervals what it is (`wire.member`): the leader sends
     back a byte for each time."""

@@ -104,9 +104,24 @@ def check_probes_of_door(port: int, addresses: list[str], epoch: int) -> None:
     )
 
 
+def check_probes_of_leader(port: int, page: int, epoch: int) -> None:
+    assert probe(port, "/leaderz") == (200, f'{{"status": "leading", "epoch": {epoch}}}\n')
+    assert json.loads(probe(port, "/status")[1])["role"] == "LEADER"
+    assert "several.totals" in probe(page, "/views")[1]
+
+
+def check_page_of_door(port: int, addresses: list[str]) -> None:
+    """`addresses`: the leader's and the door's. Nobody has to log in."""
+    assert "several.totals" in probe(port, "/views")[1]
+    gateways = json.loads(probe(port, "/?format=json")[1])["gateways"]
+    assert [each["address"] for each in gateways] == addresses
+    assert [each["role"] for each in gateways] == ["LEADER", "DOOR"]
+
+
 def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
-    metrics = free_port()
-    leader, door = pair.gateway("leader"), pair.gateway("door", **{"metrics.port": metrics})
+    leader = pair.gateway("leader", **{"page.port": free_port()})
+    metrics, page = free_port(), free_port()
+    door = pair.gateway("door", **{"metrics.port": metrics, "page.port": page})
     with pyhive(leader.host, leader.port) as here, pyhive(door.host, door.port, user="ada") as there:
         # What would be refused if another process could use this metastore can be seen: it is not, with Derby.
         assert rows(here, "SET datanucleus.cache.level2") == [("datanucleus.cache.level2", "true")]
@@ -137,6 +152,7 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         assert "\nfreshgate_following 1.0\n" in shown
         assert f"\nfreshgate_epoch {epoch}.0\n" in shown
         check_probes_of_door(metrics, addresses, epoch)
+        check_page_of_door(page, addresses)
 
     leader.kill()
     expected = [("north", 10)]
@@ -146,8 +162,7 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     assert "\nfreshgate_leader 1.0\n" in shown
     assert f"\nfreshgate_epoch {epoch + 1}.0\n" in shown
     assert "\nfreshgate_takeover_seconds_count 1.0\n" in shown
-    assert probe(metrics, "/leaderz") == (200, f'{{"status": "leading", "epoch": {epoch + 1}}}\n')
-    assert json.loads(probe(metrics, "/status")[1])["role"] == "LEADER"
+    check_probes_of_leader(metrics, page, epoch + 1)
 
     back = pair.gateway("back")
     with pyhive(back.host, back.port) as here, pyhive(door.host, door.port) as there:

@@ -103,6 +103,7 @@ class FakeTerm:
     drain_seconds: float = 0.0
     asked: int = 0
     """How often it has asked Spark whether it still leads, in its start and after."""
+    page: None = None
 
     def __post_init__(self) -> None:
         def service() -> Service:

@@ -76,7 +76,7 @@ class Door:
 
     def lead(self) -> None:
         self.relay.begin(self.leader)
-        self.relay.open(self.gate.listener)
+        self.relay.open(self.gate.listener, None)
         self.doorway.lead_to(self.leader)
 
 
@@ -231,7 +231,7 @@ async def test_a_client_waits_until_a_gateway_leads(monkeypatch: pytest.MonkeyPa
         await until(lambda: Welcome.NOT_LEADING in said)
         it.relay.begin(it.leader)
         await until(lambda: Welcome.WAIT in said)
-        it.relay.open(it.gate.listener)
+        it.relay.open(it.gate.listener, None)
         assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
 
 
