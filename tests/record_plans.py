@@ -51,7 +51,7 @@ def key(pair: Pair, text: str) -> str:
     return f"{pair.what}: {text}" if pair.settings else text
 
 
-def _shortened(plan: str) -> str:
+def shortened(plan: str) -> str:
     """Without what differs from one recording to the next."""
     plan = re.sub(r"(?<=\d )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "-", plan)
     plan = re.sub(r"Some\(file:[^\"]*/", "Some(file:/warehouse/", plan)
@@ -75,14 +75,14 @@ async def plans_of(planner: Planner) -> dict[str, str]:
     """Plans all texts in the `database`."""
     found = {}
     for query in VIEWS.values():
-        found[" ".join(query.split())] = _shortened(await planner.written(query))
+        found[" ".join(query.split())] = shortened(await planner.written(query))
     for text in UNSTORABLE:
-        found[text] = _shortened(await planner.written(text))
+        found[text] = shortened(await planner.written(text))
     for pair in PAIRS:
         for setting, value in pair.settings:
             await planner.session.run(f"SET {setting}={value}")
         for text in (pair.query, pair.rewritten):
-            found[key(pair, text)] = _shortened(await planner.written(text))
+            found[key(pair, text)] = shortened(await planner.written(text))
         for setting, _ in pair.settings:
             await planner.session.run(f"RESET {setting}")
         if pair.settings:

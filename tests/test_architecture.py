@@ -84,7 +84,6 @@ ROOMS = {
             "spark_settings",
             "wildcards",
             "query",
-            "memory",
             "redaction",
             "statement",
             "scan",
@@ -99,6 +98,7 @@ ROOMS = {
             "rewriting",
             "proof",
             "column_lineage",
+            "memory",
             "classify",
             "scripts",
             "composed",
@@ -111,7 +111,7 @@ ROOMS = {
     ),
     "gateway.service": (
         *("decision", "results", "operations", "clients", "answers", "routing"),
-        *("leadership", "recording", "executions", "elsewhere", "repeats", "dispatch"),
+        *("leadership", "recording", "memory", "executions", "elsewhere", "repeats", "dispatch"),
     ),
 }
 SHARED_NAMES = {"client", "command", "dialect", "terms"}

@@ -32,6 +32,7 @@ from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, Moving, decided, failure
 from gateway.service.executions import Execution, Executions, enter, follow, lost
 from gateway.service.leadership import Leadership
+from gateway.service.memory.memory_answers import MemoryAnswers
 from gateway.service.operations import ends
 from gateway.service.operations.operation import (
     Asked,
@@ -89,6 +90,8 @@ class Service:
     """Which settings of sessions are refused, ignored, forced or hidden."""
     shares: bool = False
     """Whether sessions are shared out over several Spark servers."""
+    memory: MemoryAnswers | None = None
+    """None if no views are held in memory."""
 
 
 class Dispatch:
@@ -109,6 +112,7 @@ class Dispatch:
             service.effects,
             service.background,
             service.results,
+            service.memory,
         )
         self._opening = Opening(
             service.sessions,

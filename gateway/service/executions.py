@@ -19,19 +19,30 @@ from gateway.loops import BackgroundTasks
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.progress import Report
 from gateway.service.answers import healing
-from gateway.service.clients.audit import Statement
+from gateway.service.clients.audit import Statement, TakenFor
 from gateway.service.clients.quotas import StatementTurn, StatementTurns
 from gateway.service.clients.session import Session, Sessions, at_spark
 from gateway.service.clients.side_connections import SideConnection
+from gateway.service.memory.memory_answers import MemoryAnswers, MemoryRead
 from gateway.service.operations import ends
 from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, Outcome, timed_out
 from gateway.service.recording import record
 from gateway.service.results.recorded import Recorded
-from gateway.service.results.store import ResultStore
+from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.service.routing.router import Router
 from gateway.service.routing.underway import Effects, Underway
-from gateway.service.routing.ways import FromView, ListNames, Own, QueryMissed, RefreshFirst, Send, Sent, sent
+from gateway.service.routing.ways import (
+    FromView,
+    ListNames,
+    Own,
+    QueryMissed,
+    RefreshFirst,
+    RepeatableRead,
+    Send,
+    Sent,
+    sent,
+)
 from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -74,7 +85,9 @@ class Executions:
         effects: Effects,
         background: BackgroundTasks,
         results: ResultStore,
+        memory: MemoryAnswers | None,
     ) -> None:
+        """`memory`: None if no views are held in memory."""
         self._sessions = sessions
         self._habits = habits
         self._healing = healed
@@ -82,6 +95,7 @@ class Executions:
         self._effects = effects
         self._background = background
         self._results = results
+        self._memory = memory
 
     # --- results in memory -------------------------------------------------------------------------
 
@@ -90,7 +104,9 @@ class Executions:
         source, session = send.repeatable, execution.session
         if execution.call.overlaid:
             return None
-        if source is None or not self._results.active or session.collects_in_parts or not self._habits.collects_whole:
+        if source is None or session.collects_in_parts or not self._habits.collects_whole:
+            return None
+        if not self._keeps(session) and (self._memory is None or not self._memory.has(self._asked(session, source))):
             return None
         if session.protocol < COLUMNAR_PROTOCOL or session.settings.changes != source.changes:
             return None
@@ -101,6 +117,13 @@ class Executions:
         key = (*read, user, session.settings.id, session.protocol, self._habits.application)
         return None if self._results.is_too_large(key) else key
 
+    def _keeps(self, session: Session) -> bool:
+        """Whether results of the session are kept."""
+        return self._results.active and session.settings.keeps_results
+
+    def _asked(self, session: Session, source: RepeatableRead) -> MemoryRead:
+        return MemoryRead(session, source, (session.protocol, self._habits.application))
+
     async def _known(
         self, execution: Execution, way: Sent, underway: Underway, key: Hashable, report: Report
     ) -> Recorded | ForwardedOperation:
@@ -109,7 +132,10 @@ class Executions:
         assert source is not None
         record = partial(self._record, execution, way, underway, key, report, source.changes)
         try:
-            found, operation = await self._results.get(key, source.views, record)
+            if self._keeps(execution.session):
+                found, operation = await self._results.get(key, source.views, record)
+            else:
+                found, operation = None, (await record(False))[1]
         except BaseException:  # Including cancellation.
             underway.abandon(End.FAILED)
             raise
@@ -134,11 +160,16 @@ class Executions:
         changes: int,
         keeps: bool,
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
-        """Runs the statement to its end, and reads its result if that is small and may be kept. Otherwise the client
-        reads it."""
+        """Computes the result from rows in memory. Otherwise runs the statement to its end at Spark, and reads its
+        result if that is small and may be kept, or else the client reads it."""
+        source = underway.send.repeatable
+        asked = self._asked(execution.session, source) if source is not None and self._memory is not None else None
+        if asked is not None and (answer := await self._from_rows(execution, asked, report)) is not None:
+            return (answer, None) if keeps else (None, answer)
         side = await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
-        keeps = keeps and execution.session.settings.changes == changes
+        same = execution.session.settings.changes == changes
+        keeps, learns = keeps and same, asked is not None and same
         if isinstance(way, FromView):
             try:
                 operation = await self._from_view(execution, side, way, underway)
@@ -146,14 +177,14 @@ class Executions:
                 return None, await self._own_text(execution, way, error, report)
         else:
             operation = await self._start(execution, side, underway, execution.statement)
-            if not keeps or not await self._succeeds(side, operation):
+            if not (keeps or learns) or not await self._succeeds(side, operation):
                 return None, operation
-        if not keeps:
+        if not (keeps or learns):
             return None, operation
-        limit = self._healing.page_bytes or self._results.entry_bytes_max
+        limit = self._results.entry_bytes_max if keeps else ENTRY_BYTES_MAX
         try:
             status = operation.final_status or b""
-            recorded = await record(side, operation.handle, status, min(limit, self._results.entry_bytes_max))
+            recorded = await record(side, operation.handle, status, min(limit, self._healing.page_bytes or limit))
         except BaseException:  # Including cancellation: nobody needs its rows.
             self._drop(side, operation)
             raise
@@ -164,7 +195,17 @@ class Executions:
         operation.close()
         if execution.session.settings.changes != changes:
             return None, recorded
-        return recorded, None
+        if asked is not None and self._memory is not None:
+            self._memory.observe(asked, recorded)
+        return (recorded, None) if keeps else (None, recorded)
+
+    async def _from_rows(self, execution: Execution, asked: MemoryRead, report: Report) -> Recorded | None:
+        """The answer from the rows of views in memory, if these have it."""
+        if self._memory is None or (answer := await self._memory.answer(asked)) is None:
+            return None
+        execution.statement.taken_from_memory(TakenFor.MEMORY)
+        report(f"Answered from rows in memory: {', '.join(name for _, name, _ in asked.read.versions)}")
+        return answer
 
     async def _succeeds(self, side: SideConnection, operation: ForwardedOperation) -> bool:
         """Waits until the statement has ended; if it has failed, Spark tells its client why."""

@@ -12,14 +12,18 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 from gateway.wire.frame import WireError
 from gateway.wire.message import peek
-from gateway.wire.scanner import BOOL, I32, I64, LIST, STOP, STRING, STRUCT, WIDTHS
+from gateway.wire.scanner import BOOL, BYTE, DOUBLE, I16, I32, I64, LIST, STOP, STRING, STRUCT, WIDTHS
 
+Value: TypeAlias = bool | int | float | str | None
 COLUMN_BYTES = 250
 """What the objects of a column take in memory beside its values."""
 _LENGTH = struct.Struct(">I")
+_FORMATS = {BOOL: "?", BYTE: "b", I16: "h", I32: "i", I64: "q", DOUBLE: "d"}
 _SUCCESS = bytes((STRUCT, 0, 0))
 _STATUS = bytes((STRUCT, 0, 1, I32, 0, 1, 0, 0, 0, 0, STOP))
 """TStatus(SUCCESS_STATUS)."""
@@ -104,6 +108,16 @@ class ColumnarPage:
     def columns(self) -> int:
         return len(self._columns)
 
+    def values(self, number: int) -> list[Value]:
+        """The values of a column."""
+        column = self._columns[number]
+        if column.ends is None:
+            found: Sequence[Value] = struct.unpack(f">{self.rows}{_FORMATS[column.kind]}", column.values)
+        else:
+            starts = (0, *column.ends)
+            found = [column.values[start + 4 : end].decode() for start, end in pairwise(starts)]
+        return [None if column.nulls >> row & 1 else value for row, value in enumerate(found)]
+
 
 _TAIL = bytes((STOP, STOP, STOP))
 """The ends of TRowSet, of TFetchResultsResp, and of the reply."""
@@ -116,6 +130,12 @@ def page(pages: Sequence[ColumnarPage], start: int, count: int) -> bytes:
     columns = b"".join(_encoded(parts, number) for number in range(first.columns))
     head = first.head + start.to_bytes(8, "big") + _ROWS + _COLUMNS + first.columns.to_bytes(4, "big")
     return _SUCCESS + head + columns + first.tail
+
+
+def rows_of(pages: Sequence[ColumnarPage]) -> Iterator[tuple[Value, ...]]:
+    """The rows: booleans, numbers and texts. All other types are texts."""
+    for each in pages:
+        yield from zip(*(each.values(number) for number in range(each.columns)), strict=True)
 
 
 def _parts(pages: Sequence[ColumnarPage], start: int, count: int) -> Iterator[tuple[ColumnarPage, int, int]]:

@@ -67,7 +67,9 @@ class TakenFor(StrEnum):
     WAITED = "waited"
     """It reads materialized views, and waited for their refresh."""
     CACHED = "cached"
-    """A read that was answered from memory."""
+    """A read that got the answer of an earlier one."""
+    MEMORY = "memory"
+    """A read that was answered from the rows of views in memory."""
     COMMAND = "command"
     """One of the gateway's own statements."""
     REFUSED = "refused"
@@ -216,8 +218,9 @@ class Statement:
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
 
-    def taken_from_memory(self) -> None:
-        self._taken_for, self._from_memory = TakenFor.CACHED, True
+    def taken_from_memory(self, kind: TakenFor = TakenFor.CACHED) -> None:
+        """It was answered without Spark: `kind` is CACHED or MEMORY."""
+        self._taken_for, self._from_memory = kind, True
 
     def known_as(self, handle: Handle) -> None:
         """Sets the operation that its client uses."""

@@ -14,10 +14,13 @@ from sql.reading.settings import plain_name
 REWRITE = "freshgate.rewrite"
 """`off`: queries of this session are not answered from views that they do not name."""
 RESULT_CACHE = "freshgate.result_cache"
-"""`off`: reads of this session are not answered from memory, and their results are not kept."""
+"""`off`: reads of this session do not get the answers of earlier ones, and their results are not kept."""
+MEMORY = "freshgate.memory"
+"""`off`: reads of this session are not answered from the rows of views in memory."""
 PARENT = "freshgate.lineage.parent"
 """`NAMESPACE/JOB/RUN`: the run that refreshes belong to which this session causes. Empty: none."""
-_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: ("off", "on"), RESULT_CACHE: ("off", "on")}
+_SWITCH = ("off", "on")
+_VALUES = {transaction.SETTING: transaction.VALUES, REWRITE: _SWITCH, RESULT_CACHE: _SWITCH, MEMORY: _SWITCH}
 """The possible values; the last one is the default."""
 _NAMES = (*_VALUES, PARENT)
 PARENT_CHARACTERS_MAX = 2_000
@@ -111,5 +114,7 @@ def apply(session: Session, values: Mapping[str, str]) -> None:
             session.settings.keeps_results = value == "on"
         elif name == PARENT:
             session.settings.lineage_parent = value
+        elif name == MEMORY:
+            session.settings.from_memory = value == "on"
         else:
             session.transaction.set_session(value == transaction.VALUES[0])

@@ -266,6 +266,7 @@ class Session:
             running,
             self.at,
             self.settings.lineage_parent,
+            self.settings.from_memory,
         )
 
     def arrive(self, state: SessionState, moving_seconds: float = MOVING_SECONDS) -> None:
@@ -275,6 +276,7 @@ class Session:
         self.tied, self.continuity.arrived, self.continuity.interrupted = False, True, state.in_transaction
         self.settings.rewrites, self.settings.keeps_results = state.rewrites, state.keeps_results
         self.settings.lineage_parent = state.lineage_parent
+        self.settings.from_memory = state.from_memory
         self.settings.doubt()
         self.transaction.set_session(state.whole_snapshot)
         self.collects_in_parts = state.collects_in_parts

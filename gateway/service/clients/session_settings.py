@@ -19,9 +19,11 @@ class SessionSettings:
         self.rewrites = True
         """Whether queries may be answered from views that they do not name (freshgate.rewrite)."""
         self.keeps_results = True
-        """Whether reads may be answered from memory, and their results be kept (freshgate.result_cache)."""
+        """Whether reads may get the answers of earlier ones, and their results be kept (freshgate.result_cache)."""
         self.lineage_parent = ""
         """The run that refreshes belong to which this session causes (freshgate.lineage.parent); empty: none."""
+        self.from_memory = True
+        """Whether reads may be answered from the rows of views in memory (freshgate.memory)."""
         self.opaque = False
         """Whether it has run statements after which settings or variables may differ although the texts were equal."""
         self.changes = 0

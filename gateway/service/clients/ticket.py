@@ -41,6 +41,7 @@ class SessionState:
     """The name of the server at which it is, if there are several."""
     lineage_parent: str = ""
     """`SessionSettings.lineage_parent`."""
+    from_memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,14 @@ def _session(each: SessionTicket) -> list[object]:
         _login(each.login),
         base64.b64encode(each.open_payload).decode(),
         _handle(state.upstream_handle),
-        [state.rewrites, state.keeps_results, state.whole_snapshot, state.in_transaction, state.collects_in_parts],
+        [
+            state.rewrites,
+            state.keeps_results,
+            state.whole_snapshot,
+            state.in_transaction,
+            state.collects_in_parts,
+            state.from_memory,
+        ],
         [_handle(running) for running in state.running],
         state.at,
         sorted(each.groups),
@@ -177,7 +185,7 @@ def _read_session(fields: list[object]) -> SessionTicket:
         raise TypeError("a list")
     if not isinstance(protocol, int):
         raise TypeError("a number")
-    rewrites, keeps_results, whole_snapshot, in_transaction, collects_in_parts = (bool(flag) for flag in flags)
+    rewrites, keeps_results, whole_snapshot, in_transaction, collects_in_parts, from_memory = map(bool, flags)
     state = SessionState(
         _read_handle(str(upstream)),
         rewrites,
@@ -188,6 +196,7 @@ def _read_session(fields: list[object]) -> SessionTicket:
         tuple(_read_handle(str(each)) for each in running),
         str(at),
         str(parent),
+        from_memory,
     )
     data = base64.b64decode(str(payload))
     return SessionTicket(

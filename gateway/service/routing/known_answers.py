@@ -40,7 +40,9 @@ class KnownAnswers:
         the answer may depend on anything else."""
         session, namespace, known, statement = facts.session, facts.namespace, facts.known, facts.statement
         settings = session.settings
-        if not self.active or not settings.keeps_results or settings.opaque or not _is_query(known, statement):
+        if not self.active or not (settings.keeps_results or settings.from_memory):
+            return None
+        if settings.opaque or not _is_query(known, statement):
             return None
         if not views or not all(map(self._is_certain, views)) or self._scope.may_call_others(statement):
             return None

@@ -405,12 +405,12 @@ class Router:
         if look.keyword not in KEEPING_SETTINGS or not look.words.isdisjoint({"variable", "immediate"}):
             constant = look.keyword in SETTINGS and look.words.isdisjoint({"variable", "var"})
             yield SettingsChanged(known.text, constant)
-            if self._rewrites.active or self._effects.results.active:
+            if self._rewrites.active or self._effects.remembers:
                 yield MeaningsMove()
         proves = self._rewrites.active or bool(self._catalog.invokers)
         if proves and look.keyword not in ROW_CHANGES and may_write(look):
             yield MeaningsChanged(Mentioned(look.words, anything=known.composes))
-        if (proves or self._effects.results.active) and may_change_rights(known):
+        if (proves or self._effects.remembers) and may_change_rights(known):
             yield RightsChanged()
 
     async def _settle(self, known: Understood) -> None:

@@ -68,11 +68,24 @@ class Effects:
         self.readers = readers
         self.results = results
         self.unanswered = unanswered
+        self.forgetting: list[Callable[[Mentioned], None]] = []
+        """Who else has learned something that a statement may have changed: what these names mean, or, if it may name
+        anything, rights."""
         self.outcomes = BackgroundTasks("waiting for the outcome of a statement")
 
     def begin(self, session: Session, send: Send) -> Underway:
         """The statement is decided. From now on the caller must tell what becomes of it."""
         return Underway(self, session, send)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether anything that is learned from one read serves later ones, besides rewriting."""
+        return self.results.active or bool(self.forgetting)
+
+    def forget(self, named: Mentioned) -> None:
+        self.rewrites.forget(named)
+        for each in self.forgetting:
+            each(named)
 
     def drop(self, session: Session, effects: Iterable[Effect]) -> None:
         """A decision is not followed: gives back what it holds already."""
@@ -199,7 +212,7 @@ class Underway:
 
     def _forget_meanings(self, effect: MeaningsChanged, _: End | None = None) -> None:
         self._to.schemas.forget_named(effect.named)
-        self._to.rewrites.forget(effect.named)
+        self._to.forget(effect.named)
 
     def _watch_lists(self, effect: SparkViewsChanged) -> None:
         if effect.lists:
@@ -227,11 +240,11 @@ class Underway:
 
     def _suspend_results(self, effect: RightsChanged) -> None:
         self._to.results.suspend(effect)
-        self._to.rewrites.forget(_ANYTHING)
+        self._to.forget(_ANYTHING)
 
     def _resume_results(self, effect: RightsChanged, _: End) -> None:
         self._to.results.resume(effect)
-        self._to.rewrites.forget(_ANYTHING)
+        self._to.forget(_ANYTHING)
 
     def _planned(self, effect: VersionsHeld, _: End) -> None:
         if effect.read.views:

@@ -1,0 +1,124 @@
+"""Learns how the engine answers the queries of a shape: from Spark's plans of one of them, in the client's session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.ports import Plans, PlanUnavailable, ServiceSessions
+from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.proving import Reader, filled
+from gateway.mv.rewriting.refreshers_plans import all_of
+from gateway.service.clients.proof_sessions import ProofSessions
+from gateway.service.clients.session import Session
+from gateway.service.routing.ways import RepeatableRead
+from sql.memory.columns import MemoryColumn
+from sql.memory.engine_texts import NotListed
+from sql.memory.engine_types import plain_type
+from sql.memory.scalars import UTC
+from sql.memory.shape_query import ShapeQuery, shape_query, varied
+from sql.memory.translation import ViewSource, is_whole
+from sql.names import TableName
+from sql.proof.plan import Plan
+from sql.rewriting.shape import Shape
+from sql.texts.storage_layout import PARTITION_COLUMN, SHOWN_COLUMN, VERSION_COLUMN
+
+log = logging.getLogger(__name__)
+
+WHOLE_SECONDS = 60.0
+"""How long it is believed that the gateway's account is shown all rows of a view: for the queries of a dashboard that
+are learned together."""
+WHOLE_MAX = 200
+
+
+class Learner:
+    """Plans queries in sessions of their clients. Nothing is executed."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        plans: Plans,
+        sessions: ProofSessions,
+        service: ServiceSessions,
+        surroundings: Surroundings,
+    ) -> None:
+        self._catalog = catalog
+        self._plans = plans
+        self._sessions = sessions
+        self._service = service
+        self._surroundings = surroundings
+        self._whole: OrderedDict[tuple[str, int], float] = OrderedDict()
+        """When it was found that the account is shown all rows, by the view's id and version; the oldest first."""
+
+    async def learn(
+        self, session: Session, read: RepeatableRead, shape: Shape, columns: Mapping[str, tuple[MemoryColumn, ...]]
+    ) -> ShapeQuery:
+        """`columns`: of the views in memory, by id. Raises NotListed if the engine cannot answer it, PlanUnavailable,
+        and what Spark raises."""
+        views = [self._catalog.entry(view_id).view for view_id, _, _ in read.versions]
+        await self._sessions.note(session)
+        async with self._sessions.of(session, read.namespace) as planning:
+            reader = await planning.reader()
+            for view in views:
+                if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
+                    raise NotListed(reason)
+                await self._check_whole(view, columns[view.id])
+            plans = await self._planned(reader, shape)
+            sources = {relation(view.storage): source_of(view, columns[view.id]) for view in views}
+            zone = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
+            found = await asyncio.to_thread(partial(shape_query, plans, shape, sources, utc=zone in UTC))
+            if zone not in UTC and any(each.type == "timestamp" for each in found.query.output):
+                raise NotListed(f"it shows times in the time zone {zone}")
+            return found
+
+    async def _planned(self, reader: Reader, shape: Shape) -> tuple[Plan, Plan]:
+        """The plans of the query, and of the same one with other literals. Without literals, or if Spark does not plan
+        these, it is twice the same plan."""
+        plan = await self._plans.optimized(reader.name, filled(shape, shape.literals))
+        if not shape.literals:
+            return plan, plan
+        try:
+            return plan, await self._plans.optimized(reader.name, filled(shape, varied(shape)))
+        except PlanUnavailable as error:
+            log.debug("a query with other literals is not planned: %s", error)
+            return plan, plan
+
+    async def _check_whole(self, view: MaterializedView, columns: tuple[MemoryColumn, ...]) -> None:
+        """Raises NotListed if the rows in memory may be others than those that the view has: the gateway's account was
+        not shown all of them."""
+        key, now = (view.id, view.current.number), time.monotonic()
+        if now - self._whole.get(key, float("-inf")) < WHOLE_SECONDS:
+            return
+        async with (
+            self._service.session(fresh=not self._plans.in_place) as own,
+            self._plans.of(own) as name,
+        ):
+            plan = await self._plans.optimized(name, all_of(view.name.quoted))
+        if not is_whole(plan, source_of(view, columns), relation(view.storage)):
+            raise NotListed("the gateway's account is not shown all rows of the view as they are")
+        self._whole[key] = now
+        self._whole.move_to_end(key)
+        if len(self._whole) > WHOLE_MAX:
+            self._whole.popitem(last=False)
+
+
+def relation(storage: TableName) -> str:
+    """What plans call the storage table (TableIdentifier.quotedString)."""
+    return storage.quoted
+
+
+def source_of(view: MaterializedView, columns: tuple[MemoryColumn, ...]) -> ViewSource:
+    """The view in plans and in the engine."""
+    layout = view.layout
+    stored = {
+        PARTITION_COLUMN if layout.holds_column and each.name.lower() == layout.column.lower() else each.name: each
+        for each in columns
+    }
+    named = {name: (each.name, plain_type(each.type)) for name, each in stored.items()}
+    return ViewSource(view.id, named, frozenset({VERSION_COLUMN, SHOWN_COLUMN}))

@@ -1,0 +1,396 @@
+"""Answers reads from the rows of views in memory.
+
+The same gate decides as for answers that are given again (`routing.known_answers`): a read that depends on nothing but
+known versions of views. The first query of a shape goes to Spark; from its answer and its plan is learned how the
+engine answers the next ones. Whatever goes wrong, Spark answers.
+
+Tests: `test_memory_answers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from gateway.errors import FreshgateError
+from gateway.loops import BackgroundTasks, in_thread
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.ports import MemoryUnavailable, PlanUnavailable, RowEngine
+from gateway.mv.rewriting.candidates import Participant
+from gateway.mv.rewriting.verdicts import ShapeKey
+from gateway.service.clients.session import Session
+from gateway.service.memory.comparing import difference
+from gateway.service.memory.learned_shapes import LearnedShape, LearnedShapes, MemoryKey
+from gateway.service.memory.learning import Learner
+from gateway.service.results.recorded import Recorded
+from gateway.service.routing.ways import RepeatableRead
+from gateway.wire.columnar import ColumnarPage, rows_of
+from sql.memory.columns import ColumnFacts, MemoryColumn
+from sql.memory.engine_texts import NotListed
+from sql.memory.scalars import Fact
+from sql.memory.translation import EngineQuery
+from sql.mentioned import Mentioned
+from sql.rewriting.shape import Shape, shape_of
+
+log = logging.getLogger(__name__)
+
+ROWS_MAX = 100_000
+"""Of an answer. Larger ones are Spark's."""
+LEARNING_MAX = 100
+"""Shapes that wait to be learned."""
+LEARNED_SECONDS = 60.0
+"""Learning that takes longer is given up."""
+HELD_TIMES = 2.0
+"""How often `access.rights_seconds` a shape is used before it must have been learned anew."""
+FAILED_MAX = 2_000
+CELL_BYTES = 8
+MARK = "/* freshgate: comparison */ "
+"""Begins statements that compare, for whoever looks at Spark's."""
+
+
+class WhySpark(StrEnum):
+    """Why Spark answered a read of views that depends on nothing but their versions."""
+
+    NOT_LOADED = "not loaded"
+    """The rows of a view are not in memory, or those of an earlier version."""
+    NEW = "not learned yet"
+    NOT_LISTED = "not listed"
+    """The plan has a part whose meaning in the engine is not known to be the same."""
+    VALUES = "values"
+    """The view has values of which an expression may mean something else in the engine."""
+    ENGINE = "engine"
+    """The engine had no answer: it failed, was busy, or took too long."""
+    QUARANTINED = "quarantined"
+    """A view once gave other rows than Spark."""
+    OFF = "off"
+    """freshgate.memory is off in the session."""
+
+
+@dataclass(slots=True)
+class MemoryCounts:
+    """Counts since the start."""
+
+    answered: int = 0
+    seconds: float = 0.0
+    """That these answers took."""
+    saved_seconds: float = 0.0
+    """What Spark took for the first query of each shape, less that."""
+    missed: Counter[str] = field(default_factory=Counter)
+    """By `WhySpark`."""
+    learned: int = 0
+    answers_compared: int = 0
+    answers_differed: int = 0
+
+
+class Resident(Protocol):
+    """A version of a view in memory: `mv.memory`."""
+
+    @property
+    def table(self) -> str:
+        """Its name in the engine."""
+        ...
+
+    @property
+    def columns(self) -> tuple[MemoryColumn, ...]: ...
+
+    @property
+    def facts(self) -> Mapping[str, ColumnFacts]: ...
+
+
+class Residents(Protocol):
+    """The views in memory: `mv.memory`."""
+
+    def resident(self, view_id: str, version: int) -> Resident | None: ...
+
+    def used(self, view_id: str) -> None:
+        """A read was answered from it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRead:
+    """A read that may be answered from memory."""
+
+    session: Session
+    read: RepeatableRead
+    client: tuple[object, ...]
+    """As in MemoryKey."""
+
+
+Tell = Callable[[Session, str, str, str], None]
+"""Receives a difference: the session, the views, what differs, and the client's text."""
+
+
+class MemoryAnswers:
+    """All answers from memory, for all clients."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        residents: Residents,
+        engine: RowEngine,
+        learner: Learner,
+        limits: MemoryLimits,
+        tell: Tell,
+        drop_results: Callable[[str], None],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`drop_results` forgets the answers that are given again of the view with this id."""
+        self._drop_results = drop_results
+        self._catalog = catalog
+        self._residents = residents
+        self._engine = engine
+        self._learner = learner
+        self._limits = limits
+        self._tell = tell
+        self._chance = chance
+        self.counts = MemoryCounts()
+        self._shapes = LearnedShapes()
+        self._learning: dict[MemoryKey, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+        self._failed: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        """Texts for the engine, with the versions, that it could not answer; the oldest first."""
+        self._quarantined: dict[str, int] = {}
+        """The versions of views that gave other rows than Spark, by the views' ids."""
+        self._differed: set[str] = set()
+        """The shapes that did."""
+        self._comparing: asyncio.Task[None] | None = None
+        self._background = BackgroundTasks("learning how queries are answered from memory")
+
+    def has(self, asked: MemoryRead) -> bool:
+        """Whether the rows of all views that it reads are in memory."""
+        return asked.session.settings.from_memory and self._tables(asked.read) is not None
+
+    # --- answers -----------------------------------------------------------------------------------
+
+    async def answer(self, asked: MemoryRead) -> Recorded | None:
+        """The answer; None if Spark must answer."""
+        found = await self._answer(asked)
+        if isinstance(found, WhySpark):
+            self.counts.missed[found] += 1
+            return None
+        return found
+
+    async def _answer(self, asked: MemoryRead) -> Recorded | WhySpark:
+        read = asked.read
+        if not asked.session.settings.from_memory:
+            return WhySpark.OFF
+        tables = self._tables(read)
+        if tables is None:
+            return WhySpark.NOT_LOADED
+        if self._is_quarantined(read):
+            return WhySpark.QUARANTINED
+        shape = shape_of(read.text)
+        key = _key(asked, shape)
+        learned = self._shapes.find(key, shape.literals)
+        if learned is None or not self._holds(key, learned):
+            return WhySpark.NEW
+        if shape.key in self._differed:
+            return WhySpark.QUARANTINED
+        if learned.query is None:
+            return WhySpark.NOT_LISTED
+        try:
+            text = learned.query.text(shape.literals, lambda name: _quoted(tables[name.view].table))
+        except NotListed:
+            return WhySpark.NOT_LISTED
+        if not _hold(learned.query.query.needed, tables):
+            return WhySpark.VALUES
+        if time.monotonic() - learned.at > self._limits.rights_seconds:
+            self._learn_soon(asked, shape, Recorded(learned.status, learned.metadata, (), 0))
+        began = time.monotonic()
+        pages = await self._run(text, learned.query.query, read)
+        if pages is None:
+            return WhySpark.ENGINE
+        self.counts.answered += 1
+        self.counts.seconds += time.monotonic() - began
+        for view in tables:
+            self._residents.used(view)
+        self._compare_sometimes(asked, learned.query.query, pages)
+        return Recorded(learned.status, learned.metadata, pages, sum(page.bytes for page in pages))
+
+    def _is_quarantined(self, read: RepeatableRead) -> bool:
+        return any(self._quarantined.get(view) == version for view, _, version in read.versions)
+
+    def _tables(self, read: RepeatableRead) -> dict[str, Resident] | None:
+        """The tables of all views that it reads, in the versions that it reads; None if one is not in memory."""
+        found = dict[str, Resident]()
+        for view, _, version in read.versions:
+            resident = self._residents.resident(view, version)
+            if resident is None:
+                return None
+            found[view] = resident
+        return found
+
+    def _holds(self, key: MemoryKey, learned: LearnedShape) -> bool:
+        """Whether what was learned still holds: the views are the same, and the rights of the user were asked."""
+        entries = {view: self._catalog.find(view) for view in learned.views}
+        same = all(entry is not None and learned.views[view].is_still(entry.view) for view, entry in entries.items())
+        if not same:
+            self._shapes.drop(key)
+        return same and time.monotonic() - learned.at < HELD_TIMES * self._limits.rights_seconds
+
+    async def _run(
+        self, text: str, query: EngineQuery, read: RepeatableRead, *, again: bool = True
+    ) -> tuple[ColumnarPage, ...] | None:
+        failed = (text, read.versions)
+        if failed in self._failed:
+            return None
+        columns = [MemoryColumn(each.name, each.type) for each in query.output]
+        try:
+            answer = await self._engine.run(text, columns, ROWS_MAX, self._limits.bytes_max, self._limits.query_seconds)
+        except MemoryUnavailable as error:
+            log.debug("no answer from memory: %s", error)
+            if error.reason not in _PASSING:
+                self._failed[failed] = None
+                if len(self._failed) > FAILED_MAX:
+                    self._failed.popitem(last=False)
+            return None
+        return tuple([await in_thread(len(page) // CELL_BYTES, ColumnarPage, page) for page in answer.pages])
+
+    # --- learning ----------------------------------------------------------------------------------
+
+    def observe(self, asked: MemoryRead, recorded: Recorded) -> None:
+        """Spark has answered the read: its replies tell the columns of the queries of its shape."""
+        if self.has(asked) and not self._is_quarantined(asked.read):
+            self._learn_soon(asked, shape_of(asked.read.text), recorded)
+
+    def _learn_soon(self, asked: MemoryRead, shape: Shape, recorded: Recorded) -> None:
+        key = _key(asked, shape)
+        learned = self._shapes.find(key, shape.literals)
+        fresh = learned is not None and time.monotonic() - learned.at < self._limits.rights_seconds
+        if shape.trouble or fresh or key in self._learning or len(self._learning) >= LEARNING_MAX:
+            return
+        self._learning[key] = task = self._background.begin(self._learn(key, asked, shape, recorded))
+        task.add_done_callback(lambda _: self._learning.pop(key, None))
+
+    async def _learn(self, key: MemoryKey, asked: MemoryRead, shape: Shape, recorded: Recorded) -> None:
+        async with self._turn:
+            forgotten, tables = self._shapes.forgotten, self._tables(asked.read)
+            entries = {view: self._catalog.find(view) for view, _, _ in asked.read.versions}
+            if tables is None:
+                return
+            views = {view: Participant.of(entry.view) for view, entry in entries.items() if entry is not None}
+            columns = {view: tuple(each.columns) for view, each in tables.items()}
+            query, reason = None, ""
+            try:
+                async with asyncio.timeout(LEARNED_SECONDS):
+                    query = await self._learner.learn(asked.session, asked.read, shape, columns)
+            except NotListed as error:
+                reason = str(error)
+            except (FreshgateError, PlanUnavailable, TimeoutError) as error:
+                log.info("it is not learned how a query is answered from memory: %s", error or "no answer in time")
+                return
+            if reason:
+                log.debug("a query is not answered from memory: %s", reason)
+            learned = LearnedShape(
+                query, reason, shape.literals, recorded.status, recorded.metadata, views, time.monotonic()
+            )
+            if (
+                query is not None
+                and recorded.pages
+                and not await self._agrees(asked, shape, query.query, learned, recorded)
+            ):
+                return
+            if forgotten == self._shapes.forgotten:
+                self._shapes.put(key, learned)
+                self.counts.learned += query is not None
+
+    async def _agrees(
+        self, asked: MemoryRead, shape: Shape, query: EngineQuery, learned: LearnedShape, recorded: Recorded
+    ) -> bool:
+        """Whether the engine's answer is the one that Spark has just given. Only then is it used."""
+        tables = self._tables(asked.read)
+        if tables is None or not _hold(query.needed, tables) or learned.query is None:
+            return tables is not None
+        text = learned.query.text(shape.literals, lambda name: _quoted(tables[name.view].table))
+        pages = await self._run(text, query, asked.read)
+        if pages is None:
+            return True
+        found = await asyncio.to_thread(difference, query, rows_of(pages), rows_of(recorded.pages))
+        return found is None or not self._note(asked, shape, found)
+
+    # --- comparisons -------------------------------------------------------------------------------
+
+    def _compare_sometimes(self, asked: MemoryRead, query: EngineQuery, pages: tuple[ColumnarPage, ...]) -> None:
+        """Compares it by chance, because dashboards repeat their queries in turn; one comparison at a time."""
+        busy = self._comparing is not None and not self._comparing.done()
+        every = self._limits.canary
+        if every and not busy and self._chance() * every < 1:
+            self._comparing = self._background.begin(self._compare(asked, query, pages))
+
+    async def _compare(self, asked: MemoryRead, query: EngineQuery, pages: tuple[ColumnarPage, ...]) -> None:
+        session = asked.session
+        changes = session.settings.changes
+        try:
+            async with asyncio.timeout(LEARNED_SECONDS), session.spare() as side:
+                rows = (await side.session(session.upstream_handle).run(MARK + asked.read.text)).rows
+        except (FreshgateError, TimeoutError) as error:
+            log.info("an answer from memory was not compared: %s", error or "no answer in time")
+            return
+        if session.settings.changes != changes or session.namespace != asked.read.namespace:
+            return
+        found = await asyncio.to_thread(difference, query, rows_of(pages), rows)
+        self.counts.answers_compared += 1
+        if found is not None:
+            self._note(asked, shape_of(asked.read.text), found)
+
+    def _note(self, asked: MemoryRead, shape: Shape, found: str) -> bool:
+        """Ends answers of this shape, and of the views in these versions, unless Spark may have read other versions.
+        Returns whether the difference is certain."""
+        if any(self._catalog.current(view) != version for view, _, version in asked.read.versions):
+            return False
+        self.counts.answers_differed += 1
+        self._differed.add(shape.key)
+        for view, _, version in asked.read.versions:
+            self._quarantined[view] = version
+            self._drop_results(view)
+        names = ", ".join(name for _, name, _ in asked.read.versions)
+        log.error("an answer from the rows of %s in memory differs from Spark's: %s. %s", names, found, _ADVICE)
+        self._tell(asked.session, names, found, asked.read.text)
+        return True
+
+    def forget(self, named: Mentioned) -> None:
+        """A statement may have changed what these names mean, or, if it may name anything, rights."""
+        self._shapes.forget(named)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """Limits of answers."""
+
+    rights_seconds: float
+    """How long a user's rights are believed."""
+    bytes_max: int
+    """Of an answer."""
+    query_seconds: float
+    canary: int
+    """One of so many answers is compared with Spark's; 0: none."""
+
+
+_PASSING = frozenset({"busy", "lost", "time", "loading"})
+"""Reasons of the engine that say nothing of the text."""
+_ADVICE = (
+    "Spark answers all queries of this shape from now on, and all of the view until its next refresh. Please report "
+    "this."
+)
+
+
+def _key(asked: MemoryRead, shape: Shape) -> MemoryKey:
+    read, settings = asked.read, asked.session.settings
+    shape_key = ShapeKey(shape.key, read.namespace, asked.session.user, settings.id)
+    return MemoryKey(shape_key, tuple(view for view, _, _ in read.versions), asked.client)
+
+
+def _hold(needed: frozenset[tuple[str, str, Fact]], tables: Mapping[str, Resident]) -> bool:
+    return all(fact.holds(tables[view].facts[column]) for view, column, fact in needed)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,73 @@
+"""A query for the engine that serves all queries of one shape with other literals in its holes.
+
+Tests: `test_translation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sql.memory.engine_literals import negative, read, written
+from sql.memory.engine_texts import Hole, NotListed, ViewTable
+from sql.memory.holes import marked
+from sql.memory.scalars import Decides
+from sql.memory.translation import EngineQuery, ViewSource, translated
+from sql.proof.plan import Plan
+from sql.rewriting.shape import Shape
+
+_WILDCARDS = frozenset("%_")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeQuery:
+    """A query for the engine, with holes."""
+
+    query: EngineQuery
+    pinned: Mapping[int, str]
+    """The literals that it is for, by their numbers; all others may be other ones."""
+    utc: bool
+    """Whether it is for sessions whose time zone is UTC, or for others."""
+
+    def text(self, literals: Sequence[str], table: Callable[[ViewTable], str]) -> str:
+        """The engine's text of the query with these literals. Raises NotListed if it is for other ones."""
+        for number, literal in self.pinned.items():
+            if literals[number] != literal:
+                raise NotListed("it is known with another literal only")
+
+        def value(hole: Hole) -> str:
+            found = read(literals[hole.number], hole.type, utc=self.utc)
+            if found is not None and hole.negative:
+                found = negative(found, hole.type)
+            if found is None:
+                raise NotListed("a literal has no such value in the type that Spark compares it in")
+            return written(found, hole.type)
+
+        return self.query.text.filled(value, table)
+
+
+def varied(shape: Shape) -> tuple[str, ...]:
+    """Other literals of the same kinds, of which equal ones become different. Patterns stay, because Spark plans them
+    by where they have their wildcards."""
+    found, changed = list[str](), [shape.literals]
+    for number, literal in enumerate(shape.literals):
+        times = 1 + shape.literals[:number].count(literal)
+        while len(changed) <= times:
+            changed.append(replace(shape, literals=changed[-1]).changed())
+        found.append(changed[times][number] if _WILDCARDS.isdisjoint(literal) else literal)
+    return tuple(found)
+
+
+def shape_query(plans: tuple[Plan, Plan], shape: Shape, sources: Mapping[str, ViewSource], *, utc: bool) -> ShapeQuery:
+    """`plans`: of the query, and of the same one with `varied` literals. `utc`: whether the session's time zone is UTC.
+    Raises NotListed."""
+    others, pinned = varied(shape), frozenset[int]()
+    while True:
+        found = marked(*plans, shape.literals, others, pinned, utc=utc)
+        try:
+            query = translated(found.plan, sources)
+        except Decides as decides:
+            pinned |= {decides.hole}
+            continue
+        fixed = {number: text for number, text in enumerate(shape.literals) if number not in found.holes}
+        return ShapeQuery(query, fixed, utc)

@@ -1,0 +1,88 @@
+"""Records Spark's plans and answers of the queries in tests/memory_corpus.py, so that the tests of the translation need
+no Spark.
+
+.venv/bin/python tests/record_memory.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, TABLE, rows_as_sql
+from planning import Planner, planner
+from processes import Engine
+from record_plans import shortened
+
+from gateway.mv.ports import PlanUnavailable
+from gateway.mv.rewriting.proving import filled
+from sql.memory.shape_query import varied
+from sql.rewriting.shape import shape_of
+
+RECORDED = Path(__file__).with_name("recorded_memory.json.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedQuery:
+    """What Spark says of a query: its plan, that of the same query with other literals if it has one, and its rows."""
+
+    plan: str
+    varied: str | None
+    rows: list[list[Any]]
+
+
+def recorded_queries() -> dict[str, RecordedQuery]:
+    """What was recorded, by the queries' texts; that of the table's rows is `SELECT *`."""
+    found = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    return {query: RecordedQuery(**each) for query, each in found.items()}
+
+
+async def recorded_of(planner: Planner, query: str, *, runs: bool = True) -> RecordedQuery:
+    shape = shape_of(query)
+    plan = shortened(await planner.written(query))
+    try:
+        other = shortened(await planner.written(filled(shape, varied(shape)))) if shape.literals else None
+    except PlanUnavailable:
+        other = None
+    rows = (await planner.session.run(query)).rows if runs else []
+    return RecordedQuery(plan, other, [list(row) for row in rows])
+
+
+async def prepare(planner: Planner) -> None:
+    """Creates the table in a database of its own."""
+    columns = ", ".join(f"{name} {type_text}" for name, type_text in COLUMNS.items())
+    for statement in (
+        f"CREATE DATABASE {DATABASE}",
+        f"USE {DATABASE}",
+        "SET TIME ZONE 'UTC'",
+        f"CREATE TABLE {TABLE} ({columns}) USING PARQUET",
+        f"INSERT INTO {TABLE} {rows_as_sql()}",
+    ):
+        await planner.session.run(statement)
+
+
+async def _main() -> None:
+    engine = Engine(Path(tempfile.mkdtemp()))
+    try:
+        async with planner(engine) as working:
+            await prepare(working)
+            found = {query: await recorded_of(working, query) for query in (f"SELECT * FROM {TABLE}", *QUERIES)}
+            found |= {query: await recorded_of(working, query, runs=False) for query in REFUSED}
+    finally:
+        engine.stop()
+    content = {query: {name: getattr(each, name) for name in each.__slots__} for query, each in found.items()}
+    written = json.dumps(content, indent=0, sort_keys=True).encode("ascii")
+    RECORDED.write_bytes(gzip.compress(written, mtime=0))
+    print(f"{RECORDED.name}: {len(written):,} bytes, compressed {RECORDED.stat().st_size:,}")
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,251 @@
+"""Tests what is answered from the rows of views in memory: with fakes of Spark, the engine, and what is learned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+from fake_spark import Answer
+from fakes import Client, Site
+
+from gateway.memory.page_encoding import PageFormat
+from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, RowEngine
+from gateway.service.clients.session import Session
+from gateway.service.memory.learning import Learner
+from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits, WhySpark
+from gateway.service.routing.ways import RepeatableRead
+from gateway.wire.columnar import ColumnarPage, rows_of
+from sql.memory.columns import ColumnFacts, MemoryColumn
+from sql.memory.engine_texts import Hole, NotListed, Text, ViewTable
+from sql.memory.scalars import Fact
+from sql.memory.shape_query import ShapeQuery
+from sql.memory.translation import EngineQuery
+from sql.proof.plan import Output
+from sql.rewriting.shape import Shape
+
+READ = "SELECT n FROM s.mv WHERE n < 5"
+OTHER = "SELECT n FROM s.mv WHERE n < 7"
+
+
+@dataclass
+class FakeResident:
+    table: str
+    columns: tuple[MemoryColumn, ...] = (MemoryColumn("n", "bigint"),)
+    facts: Mapping[str, ColumnFacts] = field(default_factory=lambda: {"n": ColumnFacts(is_ascii=True)})
+
+
+class Memory:
+    """A gateway whose only view is in memory. Implements the ports of MemoryAnswers."""
+
+    def __init__(self, site: Site, view: str) -> None:
+        self.site, self.view = site, view
+        self.value: object = 1
+        """What the engine says."""
+        self.asked: list[str] = []
+        self.reads: list[str] = []
+        self.loaded: dict[tuple[str, int], FakeResident] = {(view, 1): FakeResident("t1")}
+        self.refusal = ""
+        self.needed: frozenset[tuple[str, str, Fact]] = frozenset()
+        self.unavailable = ""
+        self.learned = 0
+        self.told: list[str] = []
+        self.chance = 1.0
+        self.answers = MemoryAnswers(
+            site.catalog,
+            self,
+            cast(RowEngine, self),
+            cast(Learner, self),
+            MemoryLimits(rights_seconds=100.0, bytes_max=1 << 20, query_seconds=10.0, canary=10),
+            lambda session, views, found, text: self.told.append(found),
+            site.results.forget,
+            lambda: self.chance,
+        )
+        site.service = replace(site.service, memory=self.answers)
+        site.effects.forgetting.append(self.answers.forget)
+
+    def resident(self, view_id: str, version: int) -> FakeResident | None:
+        return self.loaded.get((view_id, version))
+
+    def used(self, view_id: str) -> None:
+        self.reads.append(view_id)
+
+    async def run(self, text: str, columns: object, rows_max: int, bytes_max: int, seconds: float) -> MemoryAnswer:
+        self.asked.append(text)
+        if self.unavailable:
+            raise MemoryUnavailable(self.unavailable)
+        return MemoryAnswer((PageFormat(["bigint"]).page(0, [(self.value,)]),), 1)
+
+    async def learn(
+        self, session: Session, read: RepeatableRead, shape: Shape, columns: Mapping[str, Any]
+    ) -> ShapeQuery:
+        self.learned += 1
+        if self.refusal:
+            raise NotListed(self.refusal)
+        text = Text(("SELECT n FROM ", ViewTable(self.view), " WHERE n < ", Hole(0, "bigint")))
+        return ShapeQuery(EngineQuery(text, (Output("1", "n", "bigint"),), self.needed), {}, utc=True)
+
+    async def read(self, client: Client, text: str = READ) -> object:
+        """The value that a read returns."""
+        read = await client.execute(text)
+        operation = client.session.operations[cast(Any, read.handle).guid]
+        recorded = getattr(operation, "_cursor", None)
+        await self.answers._background.finish(10)
+        return None if recorded is None else next(iter(rows_of(recorded.recorded.pages)))[0]
+
+    @property
+    def missed(self) -> dict[str, int]:
+        return dict(self.answers.counts.missed)
+
+
+async def stage(*, result_bytes: int = 0) -> Memory:
+    site = Site(result_bytes=result_bytes)
+    site.habits.collects_whole = True
+    site.table("s.t")
+    view = await site.view("s.mv", "SELECT count(*) n FROM s.t")
+    site.spark.value = lambda _: 1
+    site.spark.answers.say(r"^/\* freshgate: comparison", Answer([(1,)]))
+    site.known.active = True
+    return Memory(site, view.id)
+
+
+async def test_the_first_query_of_a_shape_goes_to_spark_and_the_next_ones_do_not() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    assert await memory.read(client) == 1
+    assert memory.missed == {WhySpark.NEW: 1}
+    assert memory.asked == ['SELECT n FROM "t1" WHERE n < CAST(5 AS BIGINT)'], "It is compared once with Spark's."
+    memory.value = 2
+    assert await memory.read(client) == 2
+    assert await memory.read(client, OTHER) == 2
+    assert memory.asked[1:] == [f'SELECT n FROM "t1" WHERE n < CAST({n} AS BIGINT)' for n in (5, 7)]
+    assert memory.reads == [memory.view] * 2
+    assert (memory.answers.counts.answered, memory.learned) == (2, 1)
+
+
+async def test_a_kept_answer_is_given_again_without_the_engine() -> None:
+    memory = await stage(result_bytes=1 << 24)
+    client = await memory.site.client()
+    await memory.read(client)
+    assert await memory.read(client, OTHER) == 1
+    asked = len(memory.asked)
+    assert await memory.read(client, OTHER) == 1
+    assert len(memory.asked) == asked
+
+
+async def test_a_session_can_do_without() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    asked = len(memory.asked)
+    off = await client.execute("SET freshgate.memory = off")
+    await off.poll()
+    memory.value = 2
+    await memory.read(client)
+    assert len(memory.asked) == asked
+
+
+async def test_only_the_version_that_the_read_would_see_answers() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    memory.loaded = {(memory.view, 2): FakeResident("t2")}
+    asked = len(memory.asked)
+    await memory.read(client)
+    assert len(memory.asked) == asked
+
+
+async def test_what_is_not_listed_is_learned_once() -> None:
+    memory = await stage()
+    memory.refusal = "it contains a part"
+    client = await memory.site.client()
+    for _ in range(3):
+        await memory.read(client)
+    assert (memory.learned, memory.asked) == (1, [])
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.NOT_LISTED: 2}
+
+
+async def test_values_for_which_a_text_is_not_meant_are_sparks() -> None:
+    memory = await stage()
+    memory.needed = frozenset({(memory.view, "n", Fact.NO_NEGATIVE_ZERO)})
+    client = await memory.site.client()
+    for _ in range(2):
+        await memory.read(client)
+    assert memory.asked == []
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.VALUES: 1}
+    memory.loaded[(memory.view, 1)].facts = {"n": ColumnFacts(has_negative_zero=False)}
+    await memory.read(client)
+    assert len(memory.asked) == 1
+
+
+@pytest.mark.parametrize(("reason", "asked"), [("busy", 3), ("failed", 1)])
+async def test_an_engine_that_has_no_answer_is_not_asked_in_vain(reason: str, asked: int) -> None:
+    memory = await stage()
+    memory.unavailable = reason
+    client = await memory.site.client()
+    for _ in range(3):
+        await memory.read(client)
+    assert len(memory.asked) == asked
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.ENGINE: 2}
+
+
+async def test_another_user_is_learned_apart() -> None:
+    memory = await stage()
+    await memory.read(await memory.site.client("ada"))
+    await memory.read(await memory.site.client("bob"))
+    assert memory.learned == 2
+    assert memory.missed == {WhySpark.NEW: 2}
+
+
+async def test_a_first_answer_that_is_not_sparks_quarantines_shape_and_view() -> None:
+    memory = await stage()
+    memory.value = 2
+    client = await memory.site.client()
+    await memory.read(client)
+    assert memory.told == ["1 of 1 rows differ"]
+    await memory.read(client)
+    await memory.read(client, "SELECT max(n) FROM s.mv")
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.QUARANTINED: 2}
+    assert (memory.answers.counts.answered, memory.answers.counts.answers_differed) == (0, 1)
+
+
+async def test_a_comparison_finds_an_answer_that_is_not_sparks() -> None:
+    memory = await stage(result_bytes=1 << 24)
+    client = await memory.site.client()
+    await memory.read(client)
+    memory.value, memory.chance = 2, 0.0
+    assert await memory.read(client, OTHER) == 2
+    await asyncio.sleep(0)
+    assert memory.told == ["1 of 1 rows differ"]
+    assert memory.answers.counts.answers_compared == 1
+    assert len(memory.site.results) == 0, "The wrong answer is not given again."
+
+
+async def test_a_change_of_rights_ends_what_was_learned() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    change = await (await memory.site.client()).execute("GRANT SELECT ON s.mv TO bob")
+    await change.poll()
+    await memory.read(client)
+    assert memory.learned == 2
+
+
+async def test_what_was_learned_of_a_view_ends_with_its_properties() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    entry = memory.site.entry("s.mv")
+    async with entry.lock:
+        entry.alter(replace(entry.view, properties={"a": "b"}), rewritten=False, watches_others=False)
+    await memory.read(client)
+    assert memory.learned == 2
+
+
+def test_rows_of_pages_are_read_from_their_bytes() -> None:
+    types = ["bigint", "string", "double", "boolean", "int", "smallint", "tinyint"]
+    rows = [(1, "a", 0.5, True, 2, 3, 4), (None,) * 7, (-1, "é", -0.5, False, -2, -3, -4)]
+    page = ColumnarPage(PageFormat(types).page(0, rows))
+    assert list(rows_of([page])) == rows

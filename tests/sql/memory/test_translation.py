@@ -1,0 +1,186 @@
+"""Tests the translation of Spark's plans for the engine: recorded answers of Spark, and faults planted in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import duckdb
+import pytest
+from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, TABLE
+from record_memory import recorded_queries
+
+from gateway.service.memory.comparing import difference
+from gateway.wire.columnar import Value
+from sql.memory import engine_aggregates, scalars, translation
+from sql.memory.engine_texts import NotListed
+from sql.memory.engine_types import engine_type
+from sql.memory.shape_query import ShapeQuery, shape_query, varied
+from sql.memory.translation import EngineQuery, ViewSource, is_whole, translated
+from sql.proof import plan_json
+from sql.proof.plan import Plan
+from sql.rewriting.shape import shape_of
+
+recorded_queries = cache(recorded_queries)
+RELATION = f"`spark_catalog`.`{DATABASE}`.`{TABLE}`"
+SOURCE = ViewSource("v", {name: (name, type_text) for name, type_text in COLUMNS.items()})
+SOURCES = {RELATION: SOURCE}
+ALL = f"SELECT * FROM {TABLE}"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The engine, with the rows of the table."""
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in COLUMNS.items())
+        connection.execute(f"CREATE TABLE rows ({columns})")
+        places = ", ".join("?" for _ in COLUMNS)
+        connection.executemany(f"INSERT INTO rows VALUES ({places})", recorded_queries()[ALL].rows)
+        yield connection
+
+
+def plan_of(query: str) -> Plan:
+    return plan_json.read(recorded_queries()[query].plan)
+
+
+def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:
+    """As the Thrift server shows the values."""
+    rows = engine.execute(text).fetchall()
+    assert all(len(row) == len(query.output) for row in rows)
+    return [[shown(value) for value in row] for row in rows]
+
+
+def shown(value: Any) -> Value:
+    if isinstance(value, datetime):
+        return re.sub(r"(\.\d*?)0+$", r"\1", str(value)).removesuffix(".") if value.microsecond else str(value)
+    return str(value) if isinstance(value, date | Decimal) else value
+
+
+def plain(query: EngineQuery) -> str:
+    """The text of a query without holes."""
+    return query.text.filled(lambda hole: pytest.fail(f"{hole}"), lambda _: "rows")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_engine_gives_sparks_answer(engine: duckdb.DuckDBPyConnection, query: str) -> None:
+    found = translated(plan_of(query), SOURCES)
+    assert difference(found, answer(engine, found, plain(found)), recorded_queries()[query].rows) is None
+
+
+def shape_query_of(query: str) -> ShapeQuery:
+    """The query for all queries of the shape, from the plans of two."""
+    other = recorded_queries()[query].varied
+    plans = plan_of(query), plan_of(query) if other is None else plan_json.read(other)
+    return shape_query(plans, shape_of(query), SOURCES, utc=True)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_text_with_holes_is_that_of_each_query(engine: duckdb.DuckDBPyConnection, query: str) -> None:
+    found, shape = shape_query_of(query), shape_of(query)
+    text = found.text(shape.literals, lambda _: "rows")
+    assert difference(found.query, answer(engine, found.query, text), recorded_queries()[query].rows) is None
+    others = tuple(
+        literal if number in found.pinned else changed
+        for number, (literal, changed) in enumerate(zip(shape.literals, varied(shape), strict=True))
+    )
+    other = recorded_queries()[query].varied
+    if len(found.pinned) < len(shape.literals) and other is not None and not found.pinned:
+        direct = translated(plan_json.read(other), SOURCES)
+        text = found.text(others, lambda _: "rows")
+        assert answer(engine, direct, plain(direct)) == answer(engine, found.query, text)
+
+
+def test_literals_of_conditions_are_holes() -> None:
+    query = next(each for each in QUERIES if each.startswith("SELECT day, sum(amount) AS a"))
+    found, literals = shape_query_of(query), shape_of(query).literals
+    assert {literals[number] for number in found.pinned} == {"10"}  # that of LIMIT
+    others = ["'it''s'" if each == "'x'" else each for each in literals]
+    with pytest.raises(NotListed, match="no such value"):
+        found.text(others, lambda _: "rows")
+    with pytest.raises(NotListed, match="another literal"):
+        found.text(["11" if each == "10" else each for each in literals], lambda _: "rows")
+    others = ["99999999999" if each == "7" else each for each in literals]
+    with pytest.raises(NotListed, match="no such value"):
+        found.text(others, lambda _: "rows")
+
+
+@pytest.mark.parametrize(("query", "reason"), REFUSED.items())
+def test_what_is_not_listed_is_refused_with_its_reason(query: str, reason: str) -> None:
+    with pytest.raises(NotListed, match=re.escape(reason)):
+        translated(plan_of(query), SOURCES)
+
+
+def test_a_column_that_is_not_in_memory_is_refused_where_it_is_used() -> None:
+    source = ViewSource("v", {name: each for name, each in SOURCE.columns.items() if name != "amount"})
+    query = "SELECT count(*) FROM sales"
+    assert translated(plan_of(query), {RELATION: source}).views == {"v"}
+    with pytest.raises(NotListed, match="not in memory"):
+        translated(plan_of(QUERIES[0]), {RELATION: source})
+    with pytest.raises(NotListed, match="what is not in memory"):
+        translated(plan_of(query), {})
+
+
+def test_a_view_is_whole_if_only_its_own_conditions_choose_rows() -> None:
+    assert is_whole(plan_of(ALL), SOURCE, RELATION)
+    filtered = plan_of("SELECT shop FROM sales WHERE shop = 'it''s' OR shop = \"100%\" OR shop = ' a '")
+    assert not is_whole(filtered, SOURCE, RELATION)
+    assert is_whole(filtered, ViewSource("v", SOURCE.columns, frozenset({"shop"})), RELATION)
+    masked = plan_of(next(each for each in QUERIES if each.startswith("SELECT concat(")))
+    assert not is_whole(masked, SOURCE, RELATION)
+
+
+# Faults that a translation could have: each must be seen in the answer of one of the queries at least.
+FAULTS = {
+    "NULLs last": (translation, "_NULLS", {"NullsFirst$": "NULLS LAST", "NullsLast$": "NULLS FIRST"}),
+    "the other direction": (translation, "_DIRECTIONS", {"Ascending$": "DESC", "Descending$": "ASC"}),
+    "outer joins as inner ones": (
+        translation,
+        "_JOINS",
+        {**translation._JOINS, "LeftOuter": "JOIN", "FullOuter": "JOIN"},
+    ),
+    "semi joins as joins": (translation, "_JOINS", {**translation._JOINS, "LeftSemi": "JOIN"}),
+    "rank is dense": (translation, "_RANKS", {**translation._RANKS, "Rank": "dense_rank()", "DenseRank": "rank()"}),
+}
+
+
+def _writer(module: Any, kind: str, write: Any) -> tuple[Any, str, Any]:
+    names, _ = module._WRITERS[kind]
+    return module, "_WRITERS", {**module._WRITERS, kind: (names, write)}
+
+
+FAULTS |= {
+    "< includes": _writer(scalars, "LessThan", scalars._comparison("<=")),
+    "> includes": _writer(scalars, "GreaterThan", scalars._comparison(">=")),
+    "<=> as =": _writer(scalars, "EqualNullSafe", scalars._comparison("=")),
+    "days from Sunday as 0": _writer(scalars, "DayOfWeek", scalars._date_part("dayofweek(?)")),
+    "days from Monday as 1": _writer(scalars, "WeekDay", scalars._date_part("isodow(?)")),
+    "days forth": _writer(scalars, "DateSub", scalars._moved_date("+")),
+    "trims the other side": _writer(scalars, "StringTrimLeft", scalars._trimmed("rtrim")),
+    "averages of whole numbers as sums": _writer(engine_aggregates, "Average", engine_aggregates._sum),
+    "counts all": _writer(
+        engine_aggregates, "Count", lambda node, scope, over, distinct: scalars.cast(over("count(*)"), "bigint")
+    ),
+    "the least": _writer(engine_aggregates, "Max", engine_aggregates._extreme("min")),
+    "a remainder as a quotient": _writer(scalars, "Remainder", scalars._whole_division("//")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(*FAULTS[fault])
+    assert any(differs(engine, query) for query in QUERIES)
+
+
+def differs(engine: duckdb.DuckDBPyConnection, query: str) -> bool:
+    try:
+        found = translated(plan_of(query), SOURCES)
+        rows = answer(engine, found, plain(found))
+    except (NotListed, duckdb.Error):
+        return False
+    return difference(found, rows, recorded_queries()[query].rows) is not None
