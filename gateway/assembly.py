@@ -15,7 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -155,6 +155,8 @@ from gateway.service.clients.sides import Sides
 from gateway.service.clients.visibility import StoredRows
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.leadership import Leadership
+from gateway.service.memory.learning import Learner
+from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
@@ -272,6 +274,8 @@ def assemble(
     routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads, routing.invokers)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
+    if memory is not None:
+        service = answering(settings, memory, service, spark, rewriting, refreshes, routing)
     entrance = lasting.entrance if lasting is not None else entrance_of(settings)
     listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
     views.members.serve(listener, lasting.doors if lasting is not None else tuple)
@@ -867,6 +871,29 @@ def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVe
     return InMemory(engine, residency)
 
 
+def answering(
+    settings: Settings,
+    memory: InMemory,
+    service: Service,
+    spark: AtSpark,
+    rewriting: Rewriting,
+    refreshes: Refreshes,
+    routing: Routing,
+) -> Service:
+    """The service, which answers reads from the rows of views in memory."""
+    learner = Learner(service.catalog, spark.plans, rewriting.sessions, spark.short, refreshes.surroundings)
+    limits = MemoryLimits(
+        settings.access.rights_seconds, ENTRY_BYTES_MAX, settings.memory.query_seconds, settings.memory.canary
+    )
+    audit, results = service.audit, service.results
+    answers = MemoryAnswers(
+        service.catalog, memory.residency, memory.engine, learner, limits, audit.memory_differed, results.forget
+    )
+    routing.effects.forgetting.append(answers.forget)
+    routing.answers.active = True
+    return replace(service, memory=answers)
+
+
 # --- clients -----------------------------------------------------------------------------------------------
 
 
@@ -1215,6 +1242,8 @@ def metrics_page(
         some.append(partial(metrics.servers, *servers.figures, service.sessions))
     if memory is not None:
         some.append(partial(metrics.memory, memory.residency))
+    if service.memory is not None:
+        some.append(partial(metrics.memory_answers, service.memory.counts))
     families: tuple[metrics.Families, ...] = (
         partial(metrics.clients, listener, counts, service.sessions),
         partial(metrics.statements, counts, listener.traffic),

@@ -792,6 +792,9 @@ class ViewsInMemory:
     query_seconds: float = _setting(
         10.0, "Time after which a query in memory is given up, and Spark answers it.", _at_least(0.1)
     )
+    canary: int = _setting(
+        100, "One of so many answers from memory is compared with Spark's in the background. 0: none.", _at_least(0)
+    )
 
 
 @dataclass(frozen=True, slots=True)

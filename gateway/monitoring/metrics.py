@@ -33,6 +33,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import StatementCounts
 from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.session import Sessions
+from gateway.service.memory.memory_answers import AnswerCounts, WhySpark
 from gateway.service.results.store import ResultStore
 from gateway.tally import Histogram
 
@@ -307,6 +308,21 @@ def memory(residency: Residency) -> Iterator[Metric]:
     for reason in EVICTION_REASONS:
         left.add_metric([reason], counts.drops[reason])
     yield left
+
+
+def memory_answers(counts: AnswerCounts) -> Iterator[Metric]:
+    """Reads that may be answered from the rows of views in memory."""
+    yield _counter("memory_answers", "Reads answered from the rows of views in memory", counts.answered)
+    yield _counter("memory_answer_seconds", "What the engine took for these answers", counts.seconds)
+    missed = CounterMetricFamily(
+        "freshgate_memory_misses", "Reads of views in known versions that Spark answered, by reason", labels=["reason"]
+    )
+    for reason in WhySpark:
+        missed.add_metric([reason], counts.missed[reason])
+    yield missed
+    yield _counter("memory_learned", "Shapes of queries that the engine can answer", counts.learned)
+    yield _counter("memory_compared", "Answers from memory that were compared with Spark's", counts.answers_compared)
+    yield _counter("memory_differed", "Compared answers that differed", counts.answers_differed)
 
 
 def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -456,6 +456,20 @@ class Audit:
             "error": what,
             "text": text[: self.characters],
             "rewritten": rewritten[: self.characters],
+        }
+        self._write(_filled(line))
+
+    def memory_differed(self, session: Session, views: Sequence[str], what: str, text: str) -> None:
+        """Records that an answer from the rows of views in memory was not Spark's."""
+        if self._write is None:
+            return
+        line: Line = {
+            "time": _time(time.time()),
+            "event": "memory_difference",
+            **_whose(origin_of(session), session.peer),
+            "views": list(views),
+            "error": what,
+            "text": text[: self.characters],
         }
         self._write(_filled(line))
 

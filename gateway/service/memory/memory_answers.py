@@ -14,7 +14,7 @@ import logging
 import random
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -74,14 +74,12 @@ class WhySpark(StrEnum):
 
 
 @dataclass(slots=True)
-class MemoryCounts:
+class AnswerCounts:
     """Counts since the start."""
 
     answered: int = 0
     seconds: float = 0.0
     """That these answers took."""
-    saved_seconds: float = 0.0
-    """What Spark took for the first query of each shape, less that."""
     missed: Counter[str] = field(default_factory=Counter)
     """By `WhySpark`."""
     learned: int = 0
@@ -124,7 +122,7 @@ class MemoryRead:
     """As in MemoryKey."""
 
 
-Tell = Callable[[Session, str, str, str], None]
+Tell = Callable[[Session, Sequence[str], str, str], None]
 """Receives a difference: the session, the views, what differs, and the client's text."""
 
 
@@ -151,7 +149,7 @@ class MemoryAnswers:
         self._limits = limits
         self._tell = tell
         self._chance = chance
-        self.counts = MemoryCounts()
+        self.counts = AnswerCounts()
         self._shapes = LearnedShapes()
         self._learning: dict[MemoryKey, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
@@ -351,8 +349,10 @@ class MemoryAnswers:
         for view, _, version in asked.read.versions:
             self._quarantined[view] = version
             self._drop_results(view)
-        names = ", ".join(name for _, name, _ in asked.read.versions)
-        log.error("an answer from the rows of %s in memory differs from Spark's: %s. %s", names, found, _ADVICE)
+        names = [name for _, name, _ in asked.read.versions]
+        log.error(
+            "an answer from the rows of %s in memory differs from Spark's: %s. %s", ", ".join(names), found, _ADVICE
+        )
         self._tell(asked.session, names, found, asked.read.text)
         return True
 
