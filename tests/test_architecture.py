@@ -280,7 +280,7 @@ def test_every_module_is_used() -> None:
     used = set().union(*graph().values())
     # These modules are started by name, or loaded by other programs through the entry points in pyproject.toml.
     loaded = {"gateway.sqlalchemy.dialect", "gateway.sqlalchemy.superset"}
-    loaded |= {"gateway.lineage.events", "gateway.page.page_assembly", "gateway.memory.memory_engine"}
+    loaded |= {"gateway.lineage.events", "gateway.page.page_assembly"}
     started = {"gateway.__main__", "gateway.spark.host", "gateway.memory.engine_process", *loaded}
     assert [name for name in MODULES if name not in used | started and not _is_package(name)] == []
 

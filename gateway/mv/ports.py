@@ -318,5 +318,7 @@ class RowEngine(Protocol):
     async def run(
         self, text: str, columns: Sequence[MemoryColumn], rows_max: int, bytes_max: int, seconds: float
     ) -> MemoryAnswer:
-        """Answers a query in the engine's SQL. `columns` have the types that Spark would give its columns."""
+        """Answers a query in the engine's SQL. `columns` have the types that Spark would give its columns; a float, or
+        another type than `sql.memory.engine_types` has, is refused. Timestamps are printed as in a session whose time
+        zone is UTC. `seconds` include the time that the query waits."""
         ...
