@@ -128,4 +128,4 @@ def test_a_missing_database_is_reported(served: Served) -> None:
         # A database without views is not a missing one. One statement more distinguishes them.
         asked = len(served.sessions.statements)
         assert client.status("empty").views == ()
-        assert len(served.sessions.statements) - asked == 5
+        assert len(served.sessions.statements) - asked == 6
