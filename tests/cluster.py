@@ -92,6 +92,10 @@ class Hdfs:
         """Copies a file within this HDFS."""
         self._ask("copy", source, target)
 
+    def allow(self, directory: str, mode: int) -> None:
+        """Sets the mode of a directory within this HDFS."""
+        self._ask("allow", directory, oct(mode))
+
     def _ask(self, *request: str) -> list[str]:
         self._requests.send(request)
         assert self._requests.poll(STOP_SECONDS), f"HDFS does not answer {request}"
@@ -120,6 +124,11 @@ def _serve_hdfs(home: Path, requests: Connection) -> None:
                     if not str(each.getName()).startswith(("_", ".")):
                         found.append(str(each.toUri().getPath()))
                 requests.send(sorted(found))
+            case ("allow", directory, mode):
+                permission = jpype.JClass("org.apache.hadoop.fs.permission.FsPermission")
+                system.mkdirs(path(directory))
+                system.setPermission(path(directory), permission(jpype.JShort(int(mode, 8))))
+                requests.send([])
             case ("copy", source, target):
                 utilities = jpype.JClass("org.apache.hadoop.fs.FileUtil")
                 assert utilities.copy(system, path(source), system, path(target), False, settings)

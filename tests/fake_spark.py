@@ -90,6 +90,7 @@ class FakePlans:
     """Plans by their texts. Implements `ports.Plans`."""
 
     in_place = True
+    checks_rights = True
 
     def __init__(self, plans: Mapping[str, Plan]) -> None:
         self._plans = plans

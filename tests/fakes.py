@@ -51,10 +51,10 @@ from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.admission import OpenReader
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.partly_stale import Mixture
 from gateway.mv.rewriting.proving import Reader
-from gateway.mv.rewriting.readers_rights import OpenReader
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights

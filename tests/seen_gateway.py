@@ -17,16 +17,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 @dataclass(frozen=True)
 class Seen:
-    """A gateway, the port of its metrics, and its audit log."""
+    """A gateway, the port of its metrics, its audit log, and the port of its page."""
 
     gateway: Gateway
     port: int
     audit: Path
+    page: int = 0
 
-    def get(self, path: str) -> tuple[int, str]:
-        """The status and body of an HTTP response."""
+    def get(self, path: str, port: int | None = None) -> tuple[int, str]:
+        """The status and body of an HTTP response, by default of the metrics' port."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port or self.port}{path}", timeout=20) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -78,7 +79,8 @@ def start(directory: Path, upstream: str, **settings: Any) -> Seen:
         "log.audit": audit,
         **settings,
     }
-    return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)
+    page = settings.get("page.port", 0)
+    return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit, page)
 
 
 def told(cursor: Any, view: str, query: str) -> str:

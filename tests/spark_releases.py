@@ -56,6 +56,8 @@ class ReleaseServer:
     """A Thrift server of a release. `archives` are Java archives for the class path."""
 
     host = "127.0.0.1"
+    impersonates = False
+    """Whether statements run as the account that has the name of the session's user."""
 
     def __init__(self, home: Path, directory: Path, archives: Sequence[Path] = (), **spark: str) -> None:
         need_spark()
@@ -81,7 +83,7 @@ class ReleaseServer:
             command += ["--conf", f"{name}={value}"]
         command += ["spark-internal", "--hiveconf", f"hive.server2.thrift.port={self.port}"]
         command += ["--hiveconf", f"hive.server2.thrift.bind.host={self.host}"]
-        command += ["--hiveconf", "hive.server2.enable.doAs=false"]
+        command += ["--hiveconf", f"hive.server2.enable.doAs={str(self.impersonates).lower()}"]
         variables = {name: value for name, value in os.environ.items() if name not in OF_SHELLS}
         with self._log.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
@@ -110,3 +112,9 @@ class ReleaseServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class ImpersonatingServer(ReleaseServer):
+    """Plugins that ask for the account learn who the user is."""
+
+    impersonates = True

@@ -135,6 +135,12 @@ class Plans(Protocol):
         """Whether planning leaves a session as it was. Otherwise it needs a session that serves for nothing else."""
         ...
 
+    @property
+    def checks_rights(self) -> bool:
+        """Whether a query that Spark refuses to the session's user has no plan. Spark's EXPLAIN shows anybody a plan
+        if a plugin checks rights only when queries run."""
+        ...
+
     def of(self, session: SqlSession) -> AbstractAsyncContextManager[bytes]:
         """The name of a session for `optimized`. Entering it may change the session's settings, and raises what Spark
         raises."""

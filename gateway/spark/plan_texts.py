@@ -34,6 +34,7 @@ class TextPlans:
     """Implements `mv.ports.Plans`."""
 
     in_place = False
+    checks_rights = False
 
     def __init__(self) -> None:
         self._explaining: dict[bytes, _Explaining] = {}

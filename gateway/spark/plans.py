@@ -28,6 +28,7 @@ class EnginePlans:
     """Implements `mv.ports.Plans`. The name of a session is the public part of its handle."""
 
     in_place = True
+    checks_rights = True
 
     def __init__(self, engine: PlanEngine) -> None:
         self._engine = engine

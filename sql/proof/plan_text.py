@@ -43,9 +43,10 @@ _UNDERSTOOD = _SIMPLE | _KEPT | _REPLACED | READ_CALLS
 _ANALYZED = words("""
     Project Filter Aggregate Join SubqueryAlias Relation HiveTableRelation View Sort GlobalLimit LocalLimit Offset
     Union Expand Distinct WithCTE CTERelationDef CTERelationRef
+    PermanentViewMarker
     """)
 """Plan nodes of a statement before optimization. Others may have come from texts that are not known, as the bodies of
-SQL functions do."""
+SQL functions do. Kyuubi's AuthZ puts a PermanentViewMarker around each view, and others around filters and masks."""
 _PADDED_TO = re.compile(rf"{re.escape(PADDED)}\([^()]*, (\d+)\)", re.ASCII)
 _TEXTUAL = words("concat substring trim left right upper lower")
 """Functions that make texts of texts."""

@@ -78,6 +78,12 @@ def create_definition(
     return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''}{kept} AS {query}"
 
 
+def create_temporary(name: str, query: str, columns: Sequence[ListedColumn] = ()) -> str:
+    """Creates a temporary view, or replaces it."""
+    listed = f" ({', '.join(quote(column.name) for column in columns)})" if columns else ""
+    return f"CREATE OR REPLACE TEMPORARY VIEW {quote(name)}{listed} AS {query}"
+
+
 def create_storage(
     storage: TableName,
     definition: TableName,

@@ -35,6 +35,7 @@ class PlansByOwner:
     """All see the same rows but those in `filtered`. Implements `ports.Plans`."""
 
     in_place = True
+    checks_rights = True
 
     def __init__(self) -> None:
         known = recorded()

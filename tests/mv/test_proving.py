@@ -67,6 +67,7 @@ class PlansByUser:
     """Ada reads fewer rows than whoever refreshes; a session's name is its user. Implements `ports.Plans`."""
 
     in_place = True
+    checks_rights = True
 
     def __init__(self) -> None:
         known = recorded()
@@ -87,6 +88,14 @@ class PlansByUser:
             self.asked.append(session)
             return self.all
         return self.below.get(session, self.of_user[session]) if "below" in text else self.of_user[session]
+
+
+def reader_of(session: SqlSession, user: bytes = b"") -> Reader:
+    @asynccontextmanager
+    async def twin() -> AsyncIterator[SqlSession]:
+        yield session
+
+    return Reader(user, session, user.decode(), twin)
 
 
 def prover_of(
@@ -116,7 +125,7 @@ async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: s
     habits.settings = {TIME_ZONE: "UTC"}
     prover = prover_of(FakePlans({}), habits)
     view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
-    found = await prover.refutation(Reader(b"", Session(zone)), shape_of(QUERY), proposal(), view)
+    found = await prover.refutation(reader_of(Session(zone)), shape_of(QUERY), proposal(), view)
     assert found is not None
     assert reason in found
 
@@ -133,12 +142,12 @@ async def test_a_view_whose_fresh_rows_are_not_its_definitions_answers_nothing(
 ) -> None:
     prover = prover_of(FakePlans({}), Habits())
     view = replace(view_of(Version.whole(1, 1, 1, {})), properties=properties)
-    assert reason in str(await prover.refutation(Reader(b"", Session("UTC")), shape_of(QUERY), proposal(), view))
+    assert reason in str(await prover.refutation(reader_of(Session("UTC")), shape_of(QUERY), proposal(), view))
 
 
 async def refuted(prover: Prover, user: bytes) -> str | None:
     view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
-    return await prover.refutation(Reader(user, Session("UTC")), shape_of(QUERY), proposal(), view)
+    return await prover.refutation(reader_of(Session("UTC"), user), shape_of(QUERY), proposal(), view)
 
 
 def utc() -> Habits:

@@ -30,6 +30,7 @@ class Plans:
     """Plans by user. Implements `ports.Plans`; the name of a session is its user."""
 
     in_place = True
+    checks_rights = True
 
     def __init__(self) -> None:
         known = recorded()

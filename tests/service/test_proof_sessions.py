@@ -56,6 +56,7 @@ class Texts:
 
     def __init__(self, *, in_place: bool = False) -> None:
         self.in_place = in_place
+        self.checks_rights = in_place
         self.sessions: list[SqlSession] = []
 
     @asynccontextmanager

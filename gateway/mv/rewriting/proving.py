@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, ReadersRights
+from gateway.mv.rewriting.admission import OpenReader
+from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, RIGHTS_REFUSED, ReadersRights
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
 from sql.mentioned import Mentioned
@@ -26,6 +27,9 @@ class Reader:
     """For `Plans.optimized`."""
     sql: SqlSession
     """Runs statements in it."""
+    user: str
+    twin: OpenReader
+    """Opens another session of the user's."""
 
 
 class Prover:
@@ -64,6 +68,8 @@ class Prover:
         """Why the definition may have other rows for the reader than those that are stored, which the account that
         refreshes the view was shown; None if it has the same. Raises PlanUnavailable, and what Spark raises."""
         for each in (view, *self._below(view)):
+            if (refused := await self._rights.refusal(each, reader.user, reader.twin)) is not None:
+                return f"{RIGHTS_REFUSED}: {refused}"
             refreshed = await self._refreshers.of(each)
             if refreshed.unlike:
                 return refreshed.unlike

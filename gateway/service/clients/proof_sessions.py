@@ -107,7 +107,8 @@ class ProofSession:
             # Making texts changes the settings of a session, which are compared with the view's.
             sql = await self._sql()
             planning = sql if self._plans.in_place else await self._twin()
-            self._reader = Reader(await self._ends.enter_async_context(self._plans.of(planning)), sql)
+            name = await self._ends.enter_async_context(self._plans.of(planning))
+            self._reader = Reader(name, sql, self._session.user, self._session.twin)
         return self._reader
 
     async def _sql(self) -> SqlSession:

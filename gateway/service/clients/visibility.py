@@ -18,6 +18,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import WHOLE_TEXTS, SqlSession
 from gateway.mv.refresh.surroundings import with_settings
+from gateway.mv.rewriting.admission import refusal_of_view
 from gateway.service.clients.session import Session
 from sql.texts import maintenance
 
@@ -73,8 +74,11 @@ class StoredRows:
 
     async def _is_shown_as_stored(self, view: MaterializedView, session: Session) -> bool:
         """Whether Spark plans a read of the view as it plans the view's text. Both are planned in a second session of
-        the user's, because it takes settings that leave nothing out of plans."""
+        the user's, because it takes settings that leave nothing out of plans. EXPLAIN shows plans of what it refuses,
+        so that is asked before."""
         async with session.twin() as twin, with_settings(twin, WHOLE_TEXTS):
+            if await refusal_of_view(twin, view) is not None:
+                return False
             for _ in range(COMPARED_MAX):
                 text = view.published_text
                 shown = await _plan(twin, view.name.quoted)

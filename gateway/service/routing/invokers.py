@@ -18,6 +18,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.admission import Refused
 from gateway.mv.rewriting.readers_rights import ReadersRights
 from gateway.mv.statements.rights import Rights
 from gateway.service.clients.session import Session
@@ -55,13 +56,17 @@ class Invokers:
         return any(self._rights.known(view, session.user) != "" for view in self._catalog.invoking(views))
 
     async def withheld(self, session: Session, views: Iterable[str]) -> Mapping[str, str]:
-        """Those of these views, and of the views that they read, that are withheld, by id, each with the reason."""
+        """Those of these views, and of the views that they read, that are withheld, by id, each with the reason. Raises
+        NotAllowed if Spark does not let the user run the definition of one: kept as a view of Spark's, it may show rows
+        all the same."""
         found: dict[str, str] = {}
         for number, view in enumerate(self._catalog.invoking(views)):
             if number < ASKED_MAX:
                 reason = await self._rights.difference(view, session.user, session.twin)
             else:
                 reason = "too many views with SECURITY INVOKER would have to be asked of"
+            if isinstance(reason, Refused):
+                raise _forbidden(view, reason)
             if reason:
                 found[view.id] = reason
         return found
@@ -138,6 +143,14 @@ def refused(view: MaterializedView, reason: str, what: str) -> NotAllowed:
     return NotAllowed(
         f"The materialized view {view.name} has SECURITY INVOKER, and its stored rows are not shown to you ({reason}). "
         f"{what}. Name {view.name} in a query of its own, which runs its definition.",
+        sqlstate="42501",
+    )
+
+
+def _forbidden(view: MaterializedView, reason: Refused) -> NotAllowed:
+    return NotAllowed(
+        f"The materialized view {view.name} has SECURITY INVOKER, and Spark does not let you run its definition: "
+        f"{reason}",
         sqlstate="42501",
     )
 
