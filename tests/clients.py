@@ -7,19 +7,22 @@ import gc
 import os
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import impala.dbapi
 import jpype
 import pyspark
+from impala.error import HiveServer2Error
 from jvm import java_options
 from pyhive import hive
+from pyhive.exc import OperationalError
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DRIVER = "org.apache.hive.jdbc.HiveDriver"
 BEELINE_SECONDS = 180.0
+T = TypeVar("T")
 _NO_RESULT = [("Result", "STRING_TYPE", None, None, None, None, True)]
 
 
@@ -135,3 +138,13 @@ def _value(value: Any) -> Any:
         is_float = isinstance(value, jpype.java.lang.Double | jpype.java.lang.Float)
         return float(value) if is_float else int(value)
     return str(value)
+
+
+def told_to_repeat(ask: Callable[[], T]) -> T:
+    """The answer. A request that may have reached the leader before it died fails once, and says what to do."""
+    try:
+        return ask()
+    except (OperationalError, HiveServer2Error, jpype.JException) as error:
+        if "Run the statement again; your session goes on." not in str(error):
+            raise
+    return ask()

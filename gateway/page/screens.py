@@ -27,6 +27,7 @@ from gateway.page.survey import Survey, Surveyor, ViewSummary, chosen
 from gateway.page.wording import link
 from gateway.service.answers.activity_tables import at_spark
 from gateway.service.answers.attention import told
+from gateway.service.answers.catalog_tables import without_rows
 from gateway.service.answers.refresh_costs import METHODS
 from gateway.service.clients.recent_statements import EndedStatement
 from gateway.status import shared_words as words
@@ -290,8 +291,9 @@ class Screens:
         progress = self._sources.tasks.progress(view.id) if task.status is TaskStatus.RUNNING else None
         rights = self._sources.rights
         mine, owns = task.cause.user == who.name, rights.is_owner(who, view)
-        # An error may quote the definition.
-        shown = replace(task, error=redact(task.error) if rights.may_refresh(who, view) else "")
+        # An error may quote the definition, or a value, and so may the names of partitions.
+        everything = rights.may_refresh(who, view)
+        shown = replace(task, error=redact(task.error)) if everything else replace(without_rows(task), error="")
         return TaskShown(
             view.name,
             shown,

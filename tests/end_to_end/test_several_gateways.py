@@ -17,15 +17,14 @@ from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.error import HTTPError
 
 import jpype
 import pytest
 from certificates import Certificates
-from clients import Jdbc, impyla, pyhive, rows, unclosed
+from clients import Jdbc, impyla, pyhive, rows, told_to_repeat, unclosed
 from http_caller import Caller
-from impala.error import HiveServer2Error
 from lineage_receiver import LineageReceiver
 from processes import Gateway, free_port, wait_until
 from pyhive import hive
@@ -37,7 +36,6 @@ from zookeeper_server import ZooKeeperServer
 TAKEOVER_SECONDS = 20.0
 """A killed process is noticed at once; most of this is a busy machine's."""
 SECRET = "0123456789abcdef" * 2
-T = TypeVar("T")
 
 
 class Pair:
@@ -176,16 +174,6 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     with pyhive(back.host, back.port, user="ada") as cursor:
         rows(cursor, "DROP MATERIALIZED VIEW several.totals")
         rows(cursor, "DROP DATABASE several CASCADE")
-
-
-def told_to_repeat(ask: Callable[[], T]) -> T:
-    """The answer. A request that may have reached the leader before it died fails once, and says what to do."""
-    try:
-        return ask()
-    except (OperationalError, HiveServer2Error, jpype.JException) as error:
-        if "Run the statement again; your session goes on." not in str(error):
-            raise
-    return ask()
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,17 @@ async def test_a_lag_and_a_pause_after_failures_are_shown() -> None:
     assert "RESUME MATERIALIZED VIEW JOB ON s.daily" in told
 
 
+async def test_names_of_partitions_are_shown_to_those_who_may_refresh() -> None:
+    """They are values of rows."""
+    page = await stage()
+    tasks_of(page, replace(TASK, partitions=("region=hidden",), cause=replace(TASK.cause, partitions=("region=told",))))
+    for user, shown in (("ada", True), ("bob", False)):
+        browser = await page.browser(user)
+        for place in (VIEW, f"/tasks/{TASK.id}"):
+            text = (await browser.get(f"{place}?format=json")).text
+            assert ("hidden" in text) is ("told" in text) is shown, (user, place)
+
+
 async def test_definitions_and_readers_are_shown_to_those_who_may_see_them() -> None:
     page = await stage()
     page.site.entry("s.daily").reads.users["carol"] = 1

@@ -175,7 +175,7 @@ class CatalogTables:
         def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
             tasks = [task for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]]
             if not self._rights.may_refresh(who, view):
-                tasks = [_without_rows(task) for task in tasks]
+                tasks = [without_rows(task) for task in tasks]
             return [task_row(view, task, self._queue.progress(view.id)) for task in tasks]
 
         return Table(TASKS, await self._rows(views, rows_of))
@@ -410,7 +410,7 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
     )
 
 
-def _without_rows(task: Task) -> Task:
+def without_rows(task: Task) -> Task:
     """The task without what may be values of rows: names of partitions, and what Spark has said."""
     cause = replace(task.cause, partitions=())
     return replace(task, partitions=(), cause=cause, error=_error_told(task, told=False))
