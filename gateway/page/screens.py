@@ -194,7 +194,7 @@ class Screens:
             "comment": view.comment,
             "security": view.security.value,
             "pace": _pace(view),
-            "staleness": staleness,
+            "staleness": None if staleness is None else replace(staleness, writer=None),
             "writer": None if writer is None else {"user": writer.user, "text": redact(writer.text, cut=True)},
             "below": self._below(entry),
             "above": self._above(entry),

@@ -253,6 +253,19 @@ async def test_names_of_partitions_are_shown_to_those_who_may_refresh() -> None:
             assert ("hidden" in text) is ("told" in text) is shown, (user, place)
 
 
+async def test_administrators_alone_are_told_who_wrote() -> None:
+    page = await stage()
+    client = await page.site.client("carol")
+    write = await client.execute("INSERT INTO s.sales VALUES ('unseen')")
+    write.at_spark.finish()
+    await write.poll()
+    for user, shown in (("root", True), ("ada", False), ("bob", False)):
+        browser = await page.browser(user)
+        for place in (VIEW, f"{VIEW}?format=json"):
+            text = (await browser.get(place)).text
+            assert ("unseen" in text) is ("carol" in text) is shown, (user, place)
+
+
 async def test_definitions_and_readers_are_shown_to_those_who_may_see_them() -> None:
     page = await stage()
     page.site.entry("s.daily").reads.users["carol"] = 1
