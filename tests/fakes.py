@@ -51,9 +51,9 @@ from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
-from gateway.mv.rewriting.admission import OpenReader
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.partly_stale import Mixture
+from gateway.mv.rewriting.permission import OpenReader
 from gateway.mv.rewriting.proving import Reader
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages

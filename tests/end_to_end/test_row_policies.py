@@ -416,7 +416,7 @@ def test_a_view_that_spark_refuses_shows_no_version(place: Place) -> None:
 
 @pytest.mark.parametrize("place", ["upstream", pytest.param("embedded", marks=pytest.mark.thorough)], indirect=True)
 def test_a_view_of_sparks_that_asks_for_the_user_is_read_by_each_reader(place: Place) -> None:
-    """CREATE refuses such a view. Once one is there, somebody replaces what it reads."""
+    """CREATE refuses such a view. Once one is there, what it reads is replaced."""
     below, above = f"rows.below_{place.table}", f"rows.by_day_{place.table}"
     of_user = "CASE current_user() WHEN 'gus' THEN 2 ELSE region END"
     definition = f"SELECT day, sum(amount) AS amount FROM {below} GROUP BY day"
@@ -529,7 +529,7 @@ def audit_of(matrix: Place, user: str, view: str) -> str:
 
 
 def page_of(matrix: Place, user: str, view: str) -> str:
-    """All that the page shows to somebody who has no view."""
+    """All that the page shows to a visitor who has no view."""
     name, sent = view.replace(".", "/"), []
     for path in (*PAGES, f"/views/{name}", f"/lineage/{name}?down=2&up=2"):
         for form in ("", "format=json"):

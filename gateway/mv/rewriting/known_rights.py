@@ -1,4 +1,4 @@
-"""What was found out about the rights of users to the definitions of views, and is believed for a time.
+"""What is known of the rights of users to the definitions of views, and believed for a time.
 
 Tests: `test_readers_rights`.
 """
@@ -19,7 +19,7 @@ KEPT_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownRight:
     until: float
     reason: str
     """What the user lacks; empty if nothing."""
@@ -30,12 +30,12 @@ class _Known:
 
 
 class KnownRights:
-    """By view and user."""
+    """Keeps what users lack, by view and user."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _KnownRight] = OrderedDict()
         """By the view's id and the user; the one used last is the last one."""
         self.forgotten = 0
         """Increases whenever what is being asked may be outdated."""
@@ -66,7 +66,7 @@ class KnownRights:
         until = asked_at + (self._seconds if seconds is None else min(seconds, self._seconds))
         key = view.id, user
         self._kept.pop(key, None)
-        self._kept[key] = _Known(until, reason, view.tables, view.schemas)
+        self._kept[key] = _KnownRight(until, reason, view.tables, view.schemas)
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, SqlSession
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.admission import OpenReader
+from gateway.mv.rewriting.permission import OpenReader
 from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, RIGHTS_REFUSED, ReadersRights
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties

@@ -17,8 +17,8 @@ from gateway.errors import FreshgateError
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.admission import REFUSED_SECONDS, Admission, OpenReader, Refused
 from gateway.mv.rewriting.known_rights import KnownRights
+from gateway.mv.rewriting.permission import REFUSED_SECONDS, Forbidden, OpenReader, Permission
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of, equal
 from sql.mentioned import Mentioned
 
@@ -53,7 +53,7 @@ class ReadersRights:
         self._seconds = seconds
         self._clock = clock
         self._known = KnownRights(seconds, clock)
-        self._admission = Admission(seconds, clock)
+        self._permission = Permission(seconds, clock)
         self._asking: dict[tuple[str, str, int], asyncio.Task[str]] = {}
 
     def known(self, view: MaterializedView, user: str) -> str | None:
@@ -61,15 +61,15 @@ class ReadersRights:
         that must be asked."""
         return self._known.of(view, user)
 
-    async def refusal(self, view: MaterializedView, user: str, reader: OpenReader) -> Refused | None:
+    async def refusal(self, view: MaterializedView, user: str, reader: OpenReader) -> Forbidden | None:
         """Why Spark does not let the user run the definition; None if it does. Raises what Spark raises."""
         if self._plans.checks_rights:
             return None
-        return await self._admission.refusal(view, user, reader)
+        return await self._permission.refusal(view, user, reader)
 
     async def difference(self, view: MaterializedView, user: str, reader: OpenReader) -> str:
-        """The same as `known`, asked if need be: once for all who wait; Refused if Spark does not let the user run the
-        definition. Never raises FreshgateError: rows that cannot be compared may differ."""
+        """The same as `known`, asked if need be: once for all who wait; Forbidden if Spark does not let the user run
+        the definition. Never raises FreshgateError: rows that cannot be compared may differ."""
         if (known := self.known(view, user)) is not None:
             return known
         key = view.id, user, self._known.forgotten
@@ -91,7 +91,7 @@ class ReadersRights:
             if not isinstance(error, PlanUnavailable):
                 return reason
             seconds = UNKNOWN_SECONDS
-        if isinstance(reason, Refused):
+        if isinstance(reason, Forbidden):
             seconds = REFUSED_SECONDS
         log.debug("the rights of %s to %s took %.3f s: %s", user, view.name, self._clock() - began, reason or "equal")
         self._known.keep(view, user, reason, asked_at=began, asked_after=asked_after, seconds=seconds)
@@ -107,4 +107,4 @@ class ReadersRights:
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""
         self._known.forget(named)
-        self._admission.forget(named)
+        self._permission.forget(named)

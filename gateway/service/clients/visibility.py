@@ -18,7 +18,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import WHOLE_TEXTS, SqlSession
 from gateway.mv.refresh.surroundings import with_settings
-from gateway.mv.rewriting.admission import refusal_of_view
+from gateway.mv.rewriting.permission import refusal_of_view
 from gateway.service.clients.session import Session
 from sql.texts import maintenance
 

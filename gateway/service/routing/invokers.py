@@ -18,7 +18,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.admission import Refused
+from gateway.mv.rewriting.permission import Forbidden
 from gateway.mv.rewriting.readers_rights import ReadersRights
 from gateway.mv.statements.rights import Rights
 from gateway.service.clients.session import Session
@@ -65,7 +65,7 @@ class Invokers:
                 reason = await self._rights.difference(view, session.user, session.twin)
             else:
                 reason = "too many views with SECURITY INVOKER would have to be asked of"
-            if isinstance(reason, Refused):
+            if isinstance(reason, Forbidden):
                 raise _forbidden(view, reason)
             if reason:
                 found[view.id] = reason
@@ -147,7 +147,7 @@ def refused(view: MaterializedView, reason: str, what: str) -> NotAllowed:
     )
 
 
-def _forbidden(view: MaterializedView, reason: Refused) -> NotAllowed:
+def _forbidden(view: MaterializedView, reason: Forbidden) -> NotAllowed:
     return NotAllowed(
         f"The materialized view {view.name} has SECURITY INVOKER, and Spark does not let you run its definition: "
         f"{reason}",

@@ -4,7 +4,7 @@ A plan does not say that. Kyuubi's AuthZ plugin, for one, checks rights when a q
 plan by EXPLAIN. To be checked, a query need not run: a plugin that guards rows also guards the creation of a temporary
 view of them, which reads nothing.
 
-Tests: `test_admission`, `test_row_policies`.
+Tests: `test_permission`, `test_row_policies`.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ OpenReader: TypeAlias = Callable[[], AbstractAsyncContextManager[SqlSession]]
 """Opens a session of the reader that serves for nothing else."""
 
 
-class Refused(str):
+class Forbidden(str):
     """Why a user may not run a query: Spark's message."""
 
     __slots__ = ()
 
 
-async def refusal(session: SqlSession, text: str) -> Refused | None:
+async def refusal(session: SqlSession, text: str) -> Forbidden | None:
     """Why the session's user may not run the query; None if Spark lets the user. `text`: what creates a temporary view
     of it. The session serves for nothing else. Raises UpstreamLost."""
     try:
         await session.run(text)
     except StatementFailed as error:
-        return Refused(error)
+        return Forbidden(error)
     return None
 
 
-async def refusal_of_view(session: SqlSession, view: MaterializedView) -> Refused | None:
+async def refusal_of_view(session: SqlSession, view: MaterializedView) -> Forbidden | None:
     """The same of a read of a view by its name."""
     return await refusal(session, maintenance.create_temporary(TRIED, f"SELECT * FROM {view.name.quoted}"))
 
 
-class Admission:
+class Permission:
     """Whether Spark lets users run the definitions of views, as their creators wrote them.
 
     The definition is kept as a view of Spark's, too. But whoever may read a view needs no right to what it reads.
@@ -67,11 +67,11 @@ class Admission:
         self._clock = clock
         self._known = KnownRights(seconds, clock)
 
-    async def refusal(self, view: MaterializedView, user: str, reader: OpenReader) -> Refused | None:
+    async def refusal(self, view: MaterializedView, user: str, reader: OpenReader) -> Forbidden | None:
         """Why Spark does not let the user run the definition; None if it does. Raises what opening a session raises,
         and UpstreamLost."""
         if (known := self._known.of(view, user)) is not None:
-            return Refused(known) if known else None
+            return Forbidden(known) if known else None
         began, asked_after = self._clock(), self._known.forgotten
         async with reader() as session:
             found = await self._asked(session, view)
@@ -79,7 +79,7 @@ class Admission:
         self._known.keep(view, user, found or "", asked_at=began, asked_after=asked_after, seconds=seconds)
         return found
 
-    async def _asked(self, session: SqlSession, view: MaterializedView) -> Refused | None:
+    async def _asked(self, session: SqlSession, view: MaterializedView) -> Forbidden | None:
         text = await in_thread(len(view.query), _trial, view)
         # Where the names are qualified, the namespace is of functions, which rarely have one.
         with contextlib.suppress(StatementFailed):
@@ -88,7 +88,7 @@ class Admission:
             async with with_settings(session, view.settings or {}):
                 return await refusal(session, text)
         except StatementFailed as error:
-            return Refused(error)
+            return Forbidden(error)
 
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""

@@ -13,7 +13,7 @@ from views import view_of
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import SqlSession
-from gateway.mv.rewriting.admission import REFUSED_SECONDS, TRIED, Admission, refusal_of_view
+from gateway.mv.rewriting.permission import REFUSED_SECONDS, TRIED, Permission, refusal_of_view
 from sql.mentioned import Mentioned
 from sql.names import Namespace
 
@@ -22,7 +22,7 @@ ANYTHING = Mentioned(frozenset(), anything=True)
 DENIED = "ada does not have [select] privilege on [d/orders]"
 
 
-class Spark:
+class Asked:
     """Whoever is in `denied` may create no view of anything."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Spark:
         """The first word of statements that fail."""
         self.ran: list[str] = []
         self.now = 0.0
-        self.admission = Admission(SECONDS, lambda: self.now)
+        self.permission = Permission(SECONDS, lambda: self.now)
         self.view: MaterializedView = replace(
             view_of(Version.whole(1, 1, 1, {})),
             query="SELECT n FROM orders",
@@ -44,7 +44,7 @@ class Spark:
         yield _Session(self, user)
 
     async def ask(self, user: str) -> str | None:
-        return await self.admission.refusal(self.view, user, lambda: self.session(user))
+        return await self.permission.refusal(self.view, user, lambda: self.session(user))
 
     @property
     def tried(self) -> list[str]:
@@ -52,7 +52,7 @@ class Spark:
 
 
 class _Session:
-    def __init__(self, spark: Spark, user: str) -> None:
+    def __init__(self, spark: Asked, user: str) -> None:
         self._spark, self._user = spark, user
 
     async def run(self, sql: str, *, on_start: object = None) -> Answer:
@@ -68,7 +68,7 @@ class _Session:
 
 async def test_spark_is_asked_of_the_definition_as_it_was_written() -> None:
     """In its database and with its settings, and of no view of Spark's, which users may read without its tables."""
-    spark = Spark()
+    spark = Asked()
     assert await spark.ask("bob") is None
     assert spark.ran == [
         "USE `spark_catalog`.`d`",
@@ -79,14 +79,14 @@ async def test_spark_is_asked_of_the_definition_as_it_was_written() -> None:
 
 
 async def test_each_user_is_asked_of_apart() -> None:
-    spark = Spark()
+    spark = Asked()
     spark.denied = {"ada"}
     assert [await spark.ask(user) for user in ("ada", "bob", "ada", "bob")] == [DENIED, None, DENIED, None]
     assert len(spark.tried) == 2
 
 
 async def test_a_refusal_is_believed_for_a_short_time_and_a_consent_for_the_usual_one() -> None:
-    spark = Spark()
+    spark = Asked()
     spark.denied = {"ada"}
     await spark.ask("ada")
     await spark.ask("bob")
@@ -97,25 +97,25 @@ async def test_a_refusal_is_believed_for_a_short_time_and_a_consent_for_the_usua
 
 
 async def test_a_change_of_rights_ends_what_is_known() -> None:
-    spark = Spark()
+    spark = Asked()
     await spark.ask("ada")
     spark.denied = {"ada"}
-    spark.admission.forget(Mentioned(frozenset({"elsewhere"})))
+    spark.permission.forget(Mentioned(frozenset({"elsewhere"})))
     assert await spark.ask("ada") is None
-    spark.admission.forget(ANYTHING)
+    spark.permission.forget(ANYTHING)
     assert await spark.ask("ada") == DENIED
 
 
 @pytest.mark.parametrize(("failing", "found"), [("USE", None), ("SET", "no SET")])
 async def test_what_cannot_be_tried_is_refused(failing: str, found: str | None) -> None:
     """A user may lack the right to use the database of a query all of whose names are qualified."""
-    spark = Spark()
+    spark = Asked()
     spark.failing = failing
     assert await spark.ask("bob") == found
 
 
 async def test_a_lost_connection_is_no_refusal() -> None:
-    spark = Spark()
+    spark = Asked()
 
     @asynccontextmanager
     async def lost() -> AsyncIterator[SqlSession]:
@@ -123,13 +123,13 @@ async def test_a_lost_connection_is_no_refusal() -> None:
         yield
 
     with pytest.raises(UpstreamLost):
-        await spark.admission.refusal(spark.view, "bob", lost)
+        await spark.permission.refusal(spark.view, "bob", lost)
     spark.denied = {"bob"}
     assert await spark.ask("bob") == DENIED
 
 
 async def test_a_view_is_tried_by_its_name() -> None:
-    spark = Spark()
+    spark = Asked()
     for denied, found in ((set[str](), None), ({"ada"}, DENIED)):
         spark.denied = denied
         async with spark.session("ada") as session:
