@@ -241,11 +241,13 @@ class Residency:
 
     async def _look(self) -> None:
         """Determines which views are wanted: of all of them, or of those that have changed."""
-        changed, self._changed = self._changed, set()
+        changed, self._changed, turn = self._changed, set(), Turn()
         if self._clock() - self._surveyed >= SURVEY_SECONDS:
             self._surveyed = self._clock()
-            changed = {*self._places, *(entry.view.id for entry in self._catalog.entries())}
-        turn = Turn()
+            changed.update(self._places)
+            for entry in list(self._catalog.entries()):
+                self._look_at(entry.view.id)
+                await turn.pause()
         for view_id in changed:
             self._look_at(view_id)
             await turn.pause()
