@@ -29,13 +29,15 @@ TURN_SECONDS = 0.01
 class Turn:
     """Long work on the event loop: call `pause` between its parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
+        """`seconds`: how long the work may hold the event loop; TURN_SECONDS if None."""
+        self._seconds = seconds
         self._began = time.monotonic()
 
     async def pause(self) -> bool:
         """Returns at once, or, if the work has used its time, after the event loop has run other work. Returns whether
         it has."""
-        if time.monotonic() - self._began <= TURN_SECONDS:
+        if time.monotonic() - self._began <= (TURN_SECONDS if self._seconds is None else self._seconds):
             return False
         await asyncio.sleep(0)
         self._began = time.monotonic()

@@ -25,6 +25,9 @@ from sql.names import TableName
 
 PICTURE_SECONDS = 1.0
 """How old a picture may be."""
+PIECE_SECONDS = 0.002
+"""How long making it may hold the event loop: a statement of a client passes the loop several times, and waits each
+time."""
 WEEK = 7
 
 
@@ -103,7 +106,7 @@ class Surveyor:
         self._making = None
 
     async def _make(self) -> Survey:
-        turn, found, began, inquiry = Turn(), list[ViewSummary](), self._clock(), self._catalog.inquiry()
+        turn, found, began, inquiry = Turn(PIECE_SECONDS), list[ViewSummary](), self._clock(), self._catalog.inquiry()
         for view in self._catalog.views():
             if (entry := self._catalog.find(view.id)) is not None:
                 found.append(self.summary(entry, inquiry))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from page_site import PageSite
 
-from gateway import loops
+from gateway.page import survey
 from gateway.page.survey import PICTURE_SECONDS, Surveyor
 
 VIEWERS = 20
@@ -42,7 +42,7 @@ async def test_a_picture_is_made_at_most_once_a_second() -> None:
 
 
 async def test_all_who_ask_meanwhile_wait_for_the_same_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(survey, "PIECE_SECONDS", -1.0)
     _, surveyor = await stage(Clock(), 10)
     gone = asyncio.create_task(surveyor.survey())
     await asyncio.sleep(0)
@@ -75,12 +75,12 @@ async def test_each_page_is_made_in_a_turn_of_its_own() -> None:
 
 
 async def test_views_that_change_while_the_picture_is_made_do_not_disturb_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(survey, "PIECE_SECONDS", -1.0)
     page, surveyor = await stage(Clock(), 5)
     making = asyncio.create_task(surveyor.survey())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     page.site.write("s.sales")
-    survey = await making
-    assert [str(view.name) for view in survey.views] == [f"s.v{number}" for number in range(5)]
-    assert survey.views[-1].freshness == "STALE"
+    found = await making
+    assert [str(view.name) for view in found.views] == [f"s.v{number}" for number in range(5)]
+    assert found.views[-1].freshness == "STALE"
