@@ -85,7 +85,8 @@ def _refreshes(_: Catalog, tally: RefreshTally, entry: Entry) -> Iterator[Row]:
 
 
 def _wrong(catalog: Catalog, _: RefreshTally, entry: Entry) -> Iterator[Row]:
-    staleness = catalog.staleness(entry.view.id) if catalog.is_stale(entry.view.id) else None
+    # is_stale() is cheaper than awaited().
+    staleness = catalog.inquiry().awaited(entry.view) if catalog.is_stale(entry.view.id) else None
     for trouble in troubles_of(entry, staleness, time.time_ns() // 1_000_000):
         if trouble.kind != DAMAGED:
             yield [*_names(entry), trouble.kind.lower()], 1.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import Site
+from views import given
 
 from gateway.access_list import AccessList, Principal
 from gateway.mv.freshness import troubles
@@ -16,6 +18,7 @@ from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerM
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.attention import ATTENTION, ROWS_MAX, Attention
 from sql.names import TableName
+from sql.statement import Trigger
 
 ADA, BOB, ROOT = (Principal(name) for name in ("ada", "bob", "root"))
 DONE = Task(1_000, Cause(TriggerMode.MANUAL, "ada"), "", 1, TaskStatus.SUCCESS, RefreshMode.COMPLETE, 0, 0, version=1)
@@ -65,6 +68,18 @@ async def test_errors_are_told_to_owners_and_administrators_without_passwords(wh
     (row,) = await rows_of(site, who)
     assert (row["error"] is not None) is told
     assert "hunter2" not in str(row)
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(4, False), (6, True)])
+async def test_a_view_that_is_staler_than_it_promises_is_late(minutes: int, late: bool) -> None:
+    site = await stage("s.daily", "s.free")
+    clauses = site.entry("s.daily").view.clauses
+    on_commit = replace(clauses, refreshing=replace(clauses.refreshing, trigger=Trigger.COMMIT))
+    given(site.entry("s.daily"), clauses=on_commit)
+    site.write("s.sales")
+    then = time.time_ns() // 1_000_000 + minutes * MINUTE
+    table = await Attention(site.catalog, Rights(), now_ms=lambda: then).table(ROOT)
+    assert [(row[1], row[3]) for row in table.rows] == ([("LATE", "daily")] if late else [])
 
 
 async def test_the_worst_comes_first_and_the_oldest_among_equals() -> None:
