@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 KNOWN_MAX = 20_000
 """Storage tables whose locations and columns are remembered. They never change."""
+FIELDS_MAX = 10_000
+"""Columns of inputs in an event, and columns from which those of a view are computed: receivers refuse very large
+events, and a run is to be told all the same."""
 
 
 class Describing:
@@ -109,6 +112,8 @@ class Describing:
                 before = next(iter(naming.table(told.before, stored.location).symlinks), None)
             return DescribedView(output, (), columns, before=before)
         inputs = (*self._tables_read(naming, view, asked), *self._views_read(naming, view))
+        if sum(len(each.columns) for each in inputs) > FIELDS_MAX:
+            inputs = tuple(each if each.is_view else replace(each, columns=()) for each in inputs)
         return DescribedView(output, inputs, columns, engine=self._engine())
 
     def _tables_read(
@@ -158,7 +163,10 @@ def _followed(plan: Plan, described: DescribedView) -> ColumnLineage:
     def hidden(source: SourceColumn) -> bool:
         return source.column.lower() not in shown.get(source.table, {source.column.lower()})
 
-    return column_lineage(plan).without(hidden)
+    found = column_lineage(plan).without(hidden)
+    if sum(map(len, found.columns.values())) + len(found.whole) > FIELDS_MAX:
+        raise NotTraced("they are computed from too many columns")
+    return found
 
 
 def _tables(view: MaterializedView) -> list[TableName]:

@@ -15,6 +15,7 @@ from fakes import Site
 from views import given
 
 from gateway.errors import StatementFailed
+from gateway.lineage import described_views
 from gateway.lineage.dataset_names import Naming
 from gateway.lineage.described_views import Describing
 from gateway.lineage.events import OpenLineageWriter
@@ -30,7 +31,7 @@ from gateway.mv.model.view import Cause, RefreshMode, Schema, TaskStatus, Trigge
 from gateway.mv.ports import PlanUnavailable, Relation, RelationKind
 from gateway.mv.refresh.task_log import TaskLog
 from sql.names import TableName
-from sql.proof.plan import Plan
+from sql.proof.plan import Node, Output, Plan, Scalar
 
 SETTINGS = {"spark.sql.catalogImplementation": "hive", "hive.metastore.uris": "thrift://meta:9083"}
 PARENT = "airflow/dag.task/01920000-0000-7000-8000-000000000001"
@@ -302,6 +303,55 @@ async def test_views_below_are_inputs_and_spark_views_are_looked_through() -> No
     assert set(read) == {"/w/t", low}
     assert _plain(read[low])["version"] == {"datasetVersion": "4"}
     assert _plain(read[low])["datasetType"] == {"datasetType": "VIEW", "subType": "MATERIALIZED"}
+
+
+def plan_of(*columns: str) -> Plan:
+    """A plan that reads these columns of s.t."""
+    attributes = tuple(Node("AttributeReference", {"name": Scalar("String", each)}, "int", each) for each in columns)
+    identity = tuple(Scalar("String", each) for each in ("`spark_catalog`.`s`.`t`", "1", "Some(file:/w/t)"))
+    relation = Node("LogicalRelation", {"output": attributes, "table": identity})
+    return Plan(tuple(Output(each, each, "int") for each in columns), frozenset(), relation)
+
+
+async def test_the_columns_of_a_view_are_traced_to_those_of_tables() -> None:
+    telling = Telling()
+    telling.site.table("s.t", location="file:/w/t", columns=(("n", INT),))
+    entry = await telling.view("s.mv", "SELECT n FROM s.t")
+    telling.plans[entry.view.id] = plan_of("n")
+    await telling.refresh(entry, MANUAL)
+    start, complete = await telling.told()
+    assert "columnLineage" not in start["outputs"][0]["facets"]
+    assert facets(complete["outputs"][0], "facets", "columnLineage") == {
+        "fields": {
+            "n": {
+                "inputFields": [
+                    {
+                        "namespace": "file",
+                        "name": "/w/t",
+                        "field": "n",
+                        "transformations": [
+                            {"type": "DIRECT", "subtype": "IDENTITY", "description": "", "masking": False}
+                        ],
+                    }
+                ]
+            }
+        },
+        "dataset": [],
+    }
+
+
+async def test_very_many_columns_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(described_views, "FIELDS_MAX", 3)
+    telling = Telling()
+    telling.site.table("s.t", location="file:/w/t", columns=tuple((name, INT) for name in "abcd"))
+    entry = await telling.view("s.mv", "SELECT * FROM s.t")
+    telling.plans[entry.view.id] = plan_of(*"abcd")
+    await telling.refresh(entry, MANUAL)
+    _, complete = await telling.told()
+    assert [each["name"] for each in complete["inputs"]] == ["/w/t"]
+    assert "schema" not in complete["inputs"][0]["facets"]
+    assert "columnLineage" not in complete["outputs"][0]["facets"]
+    assert complete["outputs"][0]["facets"]["schema"]["fields"]
 
 
 async def test_a_refresh_is_told_although_spark_does_not_answer() -> None:
