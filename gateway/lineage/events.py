@@ -46,7 +46,8 @@ class OpenLineageWriter:
     def written(self, told: RunTold | LifeTold, described: DescribedView) -> bytes:
         """Raises ValueError if too little is known."""
         made = self._run(told, described) if isinstance(told, RunTold) else self._life(told, described)
-        return json.dumps(Serde.to_dict(made), ensure_ascii=False).encode("utf-8", "replace")
+        # Indented, because Python writes it piece by piece then: otherwise the event loop would wait for all of it.
+        return json.dumps(Serde.to_dict(made), ensure_ascii=False, indent=0).encode("utf-8", "replace")
 
     # --- refreshes ---------------------------------------------------------------------------------
 
