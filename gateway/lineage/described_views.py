@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 KNOWN_MAX = 20_000
 """Storage tables whose locations and columns are remembered. They never change."""
-FIELDS_MAX = 10_000
+FIELDS_MAX = 5_000
 """Columns of inputs in an event, and columns from which those of a view are computed: receivers refuse very large
 events, and a run is to be told all the same."""
 
