@@ -47,6 +47,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.clients.quotas import Quotas
 from gateway.service.clients.session import Session, Sessions
+from gateway.service.memory.memory_answers import AnswerCounts
 from gateway.service.operations.operation import End
 from gateway.service.results.store import ResultStore
 from gateway.spark.servers import KnownServer, Servers
@@ -109,13 +110,14 @@ class Stage:
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
         self.residency = SimpleNamespace(counts=MemoryCounts(), tables=6, bytes=4096)
+        self.memory = SimpleNamespace(counts=AnswerCounts(answered=31, learned=32))
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.audit = audit or Audit()
         self.page = assembly.metrics_page(
             cast(Any, SimpleNamespace(catalog=catalog, fence=self.fence)),
             cast(Any, SimpleNamespace(janitor=SimpleNamespace(waiting=4))),
             cast(Any, SimpleNamespace(tasks=self.tasks)),
-            cast(Any, SimpleNamespace(audit=self.audit, sessions=sessions, results=results)),
+            cast(Any, SimpleNamespace(audit=self.audit, sessions=sessions, results=results, memory=self.memory)),
             cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
             self.readiness,
             self.rewrites,
@@ -405,6 +407,8 @@ def test_every_count_is_shown() -> None:
         "relayed_connections": 0,
         "superseded": 0,
         "epoch": 12,
+        "memory_answers_total": 31,
+        "memory_learned_total": 32,
         "memory_views": 6,
         "memory_bytes": 4096,
         "memory_load_seconds_count": 0,
