@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from fake_spark import Answer
+from fake_spark import Answer, FakePlans
 from fakes import Client, Site
 
+from gateway.errors import StatementFailed
 from gateway.memory.page_encoding import PageFormat
-from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, RowEngine
+from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, PlanUnavailable, RowEngine, SqlSession
+from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits, WhySpark
@@ -242,6 +245,42 @@ async def test_what_was_learned_of_a_view_ends_with_its_properties() -> None:
         entry.alter(replace(entry.view, properties={"a": "b"}), rewritten=False, watches_others=False)
     await memory.read(client)
     assert memory.learned == 2
+
+
+class PlansForAll(FakePlans):
+    """As EXPLAIN's, which a plugin does not restrict."""
+
+    checks_rights = False
+
+
+class OwnSession:
+    """Spark refuses the user every read."""
+
+    async def run(self, sql: str, *, on_start: object = None) -> Answer:
+        raise StatementFailed(f"no right: {sql}")
+
+    def spoil(self) -> None: ...
+
+
+@pytest.mark.parametrize("plans", [PlansForAll({}), FakePlans({})])
+async def test_nothing_is_learned_where_spark_refuses_the_user_a_view(plans: FakePlans) -> None:
+    """What was learned before ends by itself: the plans would be the same."""
+    memory = await stage()
+    nothing = cast(Any, None)
+    learner = Learner(memory.site.catalog, plans, nothing, nothing, nothing)
+
+    @asynccontextmanager
+    async def twin() -> AsyncIterator[SqlSession]:
+        yield OwnSession()
+
+    reader, view = Reader(b"name", OwnSession(), "ada", twin), memory.site.entry("s.mv").view
+    if plans.checks_rights:
+        await learner._check_rights(reader, [view])
+    else:
+        with pytest.raises(
+            PlanUnavailable, match=r"does not let ada read s\.mv: no right: CREATE OR REPLACE TEMPORARY"
+        ):
+            await learner._check_rights(reader, [view])
 
 
 def test_rows_of_pages_are_read_from_their_bytes() -> None:

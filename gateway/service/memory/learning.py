@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, ServiceSessions
 from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.rewriting.permission import refusal_of_view
 from gateway.mv.rewriting.proving import Reader, filled
 from gateway.mv.rewriting.refreshers_plans import all_of
 from gateway.service.clients.proof_sessions import ProofSessions
@@ -65,6 +66,7 @@ class Learner:
         await self._sessions.note(session)
         async with self._sessions.of(session, read.namespace) as planning:
             reader = await planning.reader()
+            await self._check_rights(reader, views)
             for view in views:
                 if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
                     raise NotListed(reason)
@@ -76,6 +78,15 @@ class Learner:
             if zone not in UTC and any(each.type == "timestamp" for each in found.query.output):
                 raise NotListed(f"it shows times in the time zone {zone}")
             return found
+
+    async def _check_rights(self, reader: Reader, views: Sequence[MaterializedView]) -> None:
+        """Raises PlanUnavailable if Spark does not let the user read one of the views, which a plan may not tell."""
+        if self._plans.checks_rights:
+            return
+        async with reader.twin() as session:
+            for view in views:
+                if (refused := await refusal_of_view(session, view)) is not None:
+                    raise PlanUnavailable(f"Spark does not let {reader.user} read {view.name}: {refused}")
 
     async def _planned(self, reader: Reader, shape: Shape) -> tuple[Plan, Plan]:
         """The plans of the query, and of the same one with other literals. Without literals, or if Spark does not plan
