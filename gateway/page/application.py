@@ -54,6 +54,8 @@ HEADERS = {
 VISIT, ATTEMPT = "freshgate", "freshgate-login"
 """Names of cookies: of a visit, and of a login that has begun at an identity provider."""
 RETURN = "/login/return"
+ADDRESS_CHARACTERS = "/?&=%#:@!$'()*+,;~"
+"""Those that stay as they are in an address."""
 NEXT_CHARACTERS_MAX = 1_000
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 
@@ -210,7 +212,7 @@ class Application:
     def _onward(self, place: str) -> Response:
         """A page that leads to a local place at once: unlike a redirection, it is this site that leads there."""
         response = self._page("onward", None, place=place)
-        response.headers["Refresh"] = f"0; url={place}"
+        response.headers["Refresh"] = f"0; url={quote(place, safe=ADDRESS_CHARACTERS)}"
         return response
 
     def _login_page(self, after: str, problem: str = "", status: int = 200) -> Response:
@@ -316,8 +318,9 @@ def _redirect(place: str) -> RedirectResponse:
 
 
 def _address(request: Request) -> str:
-    """The path and query of a request."""
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    """The path and query of a request, as the browser has sent them: a name may contain a slash."""
+    path: str = request.scope["raw_path"].decode("latin-1")
+    return path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _local(place: str) -> str:

@@ -355,3 +355,16 @@ async def test_a_link_of_another_site_leads_to_the_page_of_a_visitor() -> None:
     answer = await browser.get("/views?q=%3Cb%3E", sec_fetch_site="cross-site")
     assert (answer.status, answer.headers["refresh"]) == (HTTPStatus.OK, "0; url=/views?q=%3Cb%3E")
     assert (await browser.get("/views", sec_fetch_site="same-origin")).status == HTTPStatus.SEE_OTHER
+
+
+@pytest.mark.parametrize("place", ["/views/s/%E8%A1%A8", "/views/s/a%2Fb", "/views/s/50%2525"])
+async def test_links_lead_to_views_of_any_name(place: str) -> None:
+    page = PageSite()
+    browser = await page.browser()
+    answer = await browser.get(place, sec_fetch_site="cross-site")
+    assert (answer.status, answer.headers["refresh"]) == (HTTPStatus.OK, f"0; url={place}")
+    assert not browser.cookies
+    login = (await browser.get(place)).headers["location"]
+    (after,) = parse_qs(urlsplit(login).query)["next"]
+    answer = await browser.post("/login", {"user": "ada", "password": "ada", "next": after})
+    assert answer.headers["location"] == place
