@@ -92,7 +92,7 @@ def _plain(node: Node) -> Node:
 
 
 def translated(plan: Plan, sources: Mapping[str, ViewSource]) -> EngineQuery:
-    """The query for the engine. `sources`: by the names of relations in the plan. Raises NotListed."""
+    """The query for the engine. `sources`: by `catalog.database.table`, without quotes. Raises NotListed."""
     for name in sorted(plan.constants - CONSTANT):
         raise NotListed(f"it contains {name}, whose value may change from one moment to the next")
     try:
@@ -180,7 +180,8 @@ class _Translation:
 
 def _relation(self: _Translation, node: Node) -> EngineRows:
     table = node.fields["table"]
-    name = text_of(table[0]) if isinstance(table, tuple) else ""
+    # Plans from texts have no quotes.
+    name = text_of(table[0]).replace("`", "") if isinstance(table, tuple) else ""
     source = self.sources.get(name)
     if source is None:
         raise NotListed("it reads what is not in memory")

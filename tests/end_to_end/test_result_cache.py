@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from clients import Jdbc, impyla, pyhive, rows
 from databases import Database, make_database
-from processes import Engine, Gateway
+from processes import Engine, Gateway, wait_until
 from TCLIService import ttypes
 
 FETCHES = ((7, 0), (5, 0), (1_000, 0), (1_000, 0), (4, 4), (3, 1), (0, 4), (2, 0), (9, 2))
@@ -92,6 +93,37 @@ def test_by_jdbc_and_over_http(view: Database) -> None:
             found.append(cursor.fetchall())
     assert len(found[0]) == 40
     assert found[0] == found[1]
+
+
+def from_rows(cursor: Any, sql: str) -> bool:
+    """Whether the rows of views in memory answer a query."""
+    return any("Answered from rows in memory" in line for line in log_of(cursor, sql))
+
+
+def test_the_same_bytes_from_rows_in_memory(view: Database, engine: Engine) -> None:
+    """However they are fetched, for other literals than those of the query that was learned, and for the rows of each
+    version only."""
+    columns = "id, name, x, d, even, day"
+    query = f"SELECT {columns} FROM {view.name}.small WHERE id < {{}} ORDER BY id"
+    groups = f"SELECT even, count(*) AS n, max(day) FROM {view.name}.small WHERE id > {{}} GROUP BY even ORDER BY 1"
+    view.run(f"CREATE MATERIALIZED VIEW small IN MEMORY AS SELECT {columns} FROM t")
+    state = f"SELECT memory FROM freshgate.materialized_views WHERE database_name = '{view.name}' AND name = 'small'"
+    wait_until(lambda: view.rows(state) == [("LOADED",)], 60, "the rows to be in memory")
+    host, port = view.gateway.host, view.gateway.port
+    number = itertools.count(40)
+    with pyhive(host, port) as cursor, pyhive(engine.host, engine.port) as direct:
+        rows(cursor, "SET freshgate.result_cache = off")
+        for text in (query, groups):
+            wait_until(lambda: from_rows(cursor, text.format(next(number))), 60, "the shape to be learned")  # noqa: B023
+            for literal in (10, 27, 33):
+                assert from_rows(cursor, text.format(literal))
+                assert raw(cursor, text.format(literal)) == raw(direct, text.format(literal))
+        rows(cursor, "SET freshgate.memory = off")
+        assert not from_rows(cursor, query.format(15))
+        rows(cursor, "SET freshgate.memory = on")
+        view.run("INSERT INTO t (id, name) VALUES (-1, 'new')")
+        assert rows(cursor, query.format(10)) == rows(direct, query.format(10))
+        assert len(rows(cursor, query.format(10))) == 11
 
 
 def test_what_ends_an_answer(view: Database) -> None:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, ServiceSessions
@@ -62,9 +63,26 @@ class Learner:
     ) -> ShapeQuery:
         """`columns`: of the views in memory, by id. Raises NotListed if the engine cannot answer it, PlanUnavailable,
         and what Spark raises."""
-        views = [self._catalog.entry(view_id).view for view_id, _, _ in read.versions]
         await self._sessions.note(session)
-        async with self._sessions.of(session, read.namespace) as planning:
+        try:
+            return await self._learned(session, read, shape, columns)
+        except FreshgateError as error:
+            # The client may have closed its session meanwhile.
+            log.info("how a query is answered from memory is learned in another session: %s", error)
+            return await self._learned(session, read, shape, columns, apart=True)
+
+    async def _learned(
+        self,
+        session: Session,
+        read: RepeatableRead,
+        shape: Shape,
+        columns: Mapping[str, tuple[MemoryColumn, ...]],
+        *,
+        apart: bool = False,
+    ) -> ShapeQuery:
+        """The same. `apart`: without the client's session."""
+        views = [self._catalog.entry(view_id).view for view_id, _, _ in read.versions]
+        async with self._sessions.of(session, read.namespace, apart=apart) as planning:
             reader = await planning.reader()
             await self._check_rights(reader, views)
             for view in views:
@@ -120,8 +138,8 @@ class Learner:
 
 
 def relation(storage: TableName) -> str:
-    """What plans call the storage table (TableIdentifier.quotedString)."""
-    return storage.quoted
+    """What plans call the storage table."""
+    return f"{storage.catalog}.{storage.database}.{storage.table}"
 
 
 def source_of(view: MaterializedView, columns: tuple[MemoryColumn, ...]) -> ViewSource:

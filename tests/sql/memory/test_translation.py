@@ -26,7 +26,7 @@ from sql.proof.plan import Plan
 from sql.rewriting.shape import shape_of
 
 recorded_queries = cache(recorded_queries)
-RELATION = f"`spark_catalog`.`{DATABASE}`.`{TABLE}`"
+RELATION = f"spark_catalog.{DATABASE}.{TABLE}"
 SOURCE = ViewSource("v", {name: (name, type_text) for name, type_text in COLUMNS.items()})
 SOURCES = {RELATION: SOURCE}
 ALL = f"SELECT * FROM {TABLE}"
