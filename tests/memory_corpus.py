@@ -50,6 +50,7 @@ REFUSED = {
     "SELECT initcap(shop) FROM sales": "the expression InitCap",
     "SELECT substring(shop, -2) FROM sales": "from its end",
     "SELECT array(n) FROM sales": "the expression CreateArray",
+    "SELECT f FROM sales": "it shows a FLOAT",
     "SELECT max(day) - min(day) FROM sales": "the expression SubtractDates",
     "SELECT sum(rate * rate * rate) FROM sales": "want of digits",
 }
@@ -80,7 +81,7 @@ def _time(chance: random.Random) -> str:
 
 
 _MAKERS: dict[str, Callable[[random.Random], str]] = {
-    "date": lambda chance: f"DATE'{_day(chance, (1583, 1970, 1999, 2023, 2024, 9998))}'",
+    "date": lambda chance: f"DATE'{_day(chance, (1583, 1970, 1999, 2023, 2024, 9900))}'",
     "string": lambda chance: "'" + chance.choice(_TEXTS).replace("'", "\\'") + "'",
     "int": lambda chance: str(chance.randint(-8, 8)),
     "bigint": lambda chance: str(chance.randint(-(10**6), 10**6)),

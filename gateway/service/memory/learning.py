@@ -1,4 +1,7 @@
-"""Learns how the engine answers the queries of a shape: from Spark's plans of one of them, in the client's session."""
+"""Learns how the engine answers the queries of a shape: from Spark's plans of one of them, in the client's session.
+
+Tests: `test_memory_answers` without it, `test_result_cache` with it.
+"""
 
 from __future__ import annotations
 

@@ -4,65 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
 import duckdb
 import pytest
-from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, TABLE
+from engine_answers import RELATION, SOURCE, SOURCES, answer, engine_with, plain
+from memory_corpus import QUERIES, REFUSED, TABLE
 from record_memory import recorded_queries
 
 from gateway.service.memory.comparing import difference
-from gateway.wire.columnar import Value
 from sql.memory import engine_aggregates, scalars, translation
 from sql.memory.engine_texts import NotListed
-from sql.memory.engine_types import engine_type
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
-from sql.memory.translation import EngineQuery, ViewSource, is_whole, translated
+from sql.memory.translation import ViewSource, is_whole, translated
 from sql.proof import plan_json
 from sql.proof.plan import Plan
 from sql.rewriting.shape import shape_of
 
 recorded_queries = cache(recorded_queries)
-RELATION = f"spark_catalog.{DATABASE}.{TABLE}"
-SOURCE = ViewSource("v", {name: (name, type_text) for name, type_text in COLUMNS.items()})
-SOURCES = {RELATION: SOURCE}
 ALL = f"SELECT * FROM {TABLE}"
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[duckdb.DuckDBPyConnection]:
     """The engine, with the rows of the table."""
-    with duckdb.connect() as connection:
-        columns = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in COLUMNS.items())
-        connection.execute(f"CREATE TABLE rows ({columns})")
-        places = ", ".join("?" for _ in COLUMNS)
-        connection.executemany(f"INSERT INTO rows VALUES ({places})", recorded_queries()[ALL].rows)
+    with engine_with(recorded_queries()[ALL].rows) as connection:
         yield connection
 
 
 def plan_of(query: str) -> Plan:
     return plan_json.read(recorded_queries()[query].plan)
-
-
-def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:
-    """As the Thrift server shows the values."""
-    rows = engine.execute(text).fetchall()
-    assert all(len(row) == len(query.output) for row in rows)
-    return [[shown(value) for value in row] for row in rows]
-
-
-def shown(value: Any) -> Value:
-    if isinstance(value, datetime):
-        return re.sub(r"(\.\d*?)0+$", r"\1", str(value)).removesuffix(".") if value.microsecond else str(value)
-    return str(value) if isinstance(value, date | Decimal) else value
-
-
-def plain(query: EngineQuery) -> str:
-    """The text of a query without holes."""
-    return query.text.filled(lambda hole: pytest.fail(f"{hole}"), lambda _: "rows")
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -91,7 +63,8 @@ def test_a_text_with_holes_is_that_of_each_query(engine: duckdb.DuckDBPyConnecti
     if len(found.pinned) < len(shape.literals) and other is not None and not found.pinned:
         direct = translated(plan_json.read(other), SOURCES)
         text = found.text(others, lambda _: "rows")
-        assert answer(engine, direct, plain(direct)) == answer(engine, found.query, text)
+        wanted = answer(engine, direct, plain(direct))
+        assert difference(found.query, answer(engine, found.query, text), wanted) is None
 
 
 def test_literals_of_conditions_are_holes() -> None:

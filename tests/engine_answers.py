@@ -1,0 +1,53 @@
+"""Answers of the engine for views in memory to queries on the table of memory_corpus.py, in the tests' own process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pytest
+from memory_corpus import COLUMNS, DATABASE, TABLE
+
+from gateway.memory.page_encoding import date_text, decimal_text, timestamp_text
+from gateway.wire.columnar import Value
+from sql.memory.engine_types import engine_type
+from sql.memory.translation import EngineQuery, ViewSource
+
+RELATION = f"spark_catalog.{DATABASE}.{TABLE}"
+SOURCE = ViewSource("v", {name: (name, type_text) for name, type_text in COLUMNS.items()})
+SOURCES = {RELATION: SOURCE}
+
+
+@contextmanager
+def engine_with(rows: Sequence[Sequence[Any]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The engine, with these rows of the table as its table `rows`."""
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in COLUMNS.items())
+        connection.execute(f"CREATE TABLE rows ({columns})")
+        places = ", ".join("?" for _ in COLUMNS)
+        connection.executemany(f"INSERT INTO rows VALUES ({places})", rows)
+        yield connection
+
+
+def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:
+    """The rows, with values as the Thrift server shows them."""
+    rows = engine.execute(text).fetchall()
+    assert all(len(row) == len(query.output) for row in rows)
+    return [[shown(value) for value in row] for row in rows]
+
+
+def shown(value: Any) -> Value:
+    if isinstance(value, datetime):
+        return timestamp_text(value)
+    if isinstance(value, date):
+        return date_text(value)
+    return decimal_text(value) if isinstance(value, Decimal) else value
+
+
+def plain(query: EngineQuery) -> str:
+    """The text of a query without holes."""
+    return query.text.filled(lambda hole: pytest.fail(f"{hole}"), lambda _: "rows")
