@@ -71,13 +71,22 @@ async def test_settings_one_after_the_other_are_known() -> None:
         "CREATE TEMPORARY VIEW mv AS SELECT 1 AS n",
         "EXECUTE IMMEDIATE 'CREATE TEMPORARY VIEW mv AS SELECT 1 AS n'",
         "BEGIN CREATE TEMPORARY VIEW mv AS SELECT 1 AS n; END",
-        "SET freshgate.result_cache = off",
     ],
 )
 async def test_what_no_answer_is_known_after(text: str) -> None:
     site = await stage()
     client = await in_s(site)
     await (await client.execute(text)).poll()
+    assert source(site, client) is None
+
+
+async def test_no_answer_is_known_if_the_session_wants_none_from_memory() -> None:
+    """Neither one that was kept, nor one from rows in memory."""
+    site = await stage()
+    client = await in_s(site)
+    await (await client.execute("SET freshgate.result_cache = off")).poll()
+    assert source(site, client) is not None
+    await (await client.execute("SET freshgate.memory = off")).poll()
     assert source(site, client) is None
 
 

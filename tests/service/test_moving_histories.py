@@ -46,6 +46,7 @@ class Known:
     user: str
     rewrites: bool = True
     cached: bool = True
+    memory: bool = True
     whole: bool = False
     in_transaction: bool = False
     marked: bool = False
@@ -179,8 +180,9 @@ class History:
         session = self._leader.gate.sessions.find(known.handle, [known.user])
         assert session is not None
         session.outstanding = 0
-        found = session.settings.rewrites, session.settings.keeps_results, session.transaction.session
-        if found != (known.rewrites, known.cached, known.whole):
+        settings = session.settings
+        found = settings.rewrites, settings.keeps_results, settings.from_memory, session.transaction.session
+        if found != (known.rewrites, known.cached, known.memory, known.whole):
             raise Wrong("a session has other settings than its client has left")
         if session.transaction.open is not known.in_transaction:
             raise Wrong("a session has another transaction")
@@ -215,6 +217,8 @@ class History:
             known.rewrites = value == "on"
         elif name == own_settings.RESULT_CACHE:
             known.cached = value == "on"
+        elif name == own_settings.MEMORY:
+            known.memory = value == "on"
         else:
             known.whole = value == "session"
 
