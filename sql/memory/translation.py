@@ -35,8 +35,10 @@ class ViewSource:
     columns: Mapping[str, tuple[str, str]]
     """Its columns in the engine, by the names that the plan's relation has for them: each one's name and type."""
     own: frozenset[str] = frozenset()
-    """Columns of the plan's relation by which the view chooses its rows. A condition on one of them is the view's, and
-    holds of all rows in memory: no query can name such a column."""
+    """Columns of the plan's relation by which the view chooses its rows. No query can name them. A condition on one of
+    them, and on nothing else but `beside`, is the view's, and holds of all rows in memory."""
+    beside: frozenset[str] = frozenset()
+    """Columns that such a condition may also name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class _Translation:
     needed: set[tuple[str, str, Fact]] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
     """The ids of columns by which views choose their rows."""
+    beside: set[str] = field(default_factory=set)
     _names: Iterator[int] = field(default_factory=itertools.count)
 
     def query(self, plan: Plan) -> EngineQuery:
@@ -172,7 +175,8 @@ class _Translation:
 
     def is_own(self, condition: Node) -> bool:
         """Whether the condition is one by which a view chooses its rows."""
-        return any(each.kind == "AttributeReference" and each.id in self.own for each in nodes_of(condition))
+        named = {each.id for each in nodes_of(condition) if each.kind == "AttributeReference"}
+        return not self.own.isdisjoint(named) and named <= self.own | self.beside
 
     def new_name(self) -> str:
         return f"c{next(self._names)}"
@@ -193,6 +197,8 @@ def _relation(self: _Translation, node: Node) -> EngineRows:
         name = text_of(each.fields["name"])
         if name in source.own:
             self.own.add(each.id)
+        if name in source.beside:
+            self.beside.add(each.id)
         known = source.columns.get(name)
         if known is not None and known[1] == each.type and engine_type(each.type) is not None:
             column = Typed(Text((_quoted(known[0]),)), each.type)

@@ -160,6 +160,16 @@ async def test_only_the_version_that_the_read_would_see_answers() -> None:
     assert len(memory.asked) == asked
 
 
+async def test_other_columns_in_memory_are_learned_anew() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    memory.loaded[(memory.view, 1)].columns = (MemoryColumn("n", "int"),)
+    asked = len(memory.asked)
+    await memory.read(client)
+    assert (memory.learned, len(memory.asked)) == (2, asked + 1), "It is only compared."
+
+
 async def test_what_is_not_listed_is_learned_once() -> None:
     memory = await stage()
     memory.refusal = "it contains a part"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gateway.mv.rewriting.candidates import Participant
 from gateway.mv.rewriting.verdicts import ShapeKey
+from sql.memory.columns import MemoryColumn
 from sql.memory.shape_query import ShapeQuery
 from sql.mentioned import Mentioned
 
@@ -44,6 +45,8 @@ class LearnedShape:
     """Spark's replies, as in `results.recorded.Recorded`."""
     views: Mapping[str, Participant]
     """The views that it reads, as they were then."""
+    columns: Mapping[str, tuple[MemoryColumn, ...]]
+    """Those of the views in memory."""
     at: float
     """When, in seconds of a monotonic clock."""
 

@@ -153,4 +153,4 @@ def source_of(view: MaterializedView, columns: tuple[MemoryColumn, ...]) -> View
         for each in columns
     }
     named = {name: (each.name, plain_type(each.type)) for name, each in stored.items()}
-    return ViewSource(view.id, named, frozenset({VERSION_COLUMN, SHOWN_COLUMN}))
+    return ViewSource(view.id, named, frozenset({VERSION_COLUMN, SHOWN_COLUMN}), frozenset({PARTITION_COLUMN}))

@@ -188,7 +188,7 @@ class MemoryAnswers:
         shape = shape_of(read.text)
         key = _key(asked, shape)
         learned = self._shapes.find(key, shape.literals)
-        if learned is None or not self._holds(key, learned):
+        if learned is None or not self._holds(key, learned, tables):
             return WhySpark.NEW
         if shape.key in self._differed:
             return WhySpark.QUARANTINED
@@ -226,17 +226,16 @@ class MemoryAnswers:
             found[view] = resident
         return found
 
-    def _holds(self, key: MemoryKey, learned: LearnedShape) -> bool:
+    def _holds(self, key: MemoryKey, learned: LearnedShape, tables: Mapping[str, Resident]) -> bool:
         """Whether what was learned still holds: the views are the same, and the rights of the user were asked."""
         entries = {view: self._catalog.find(view) for view in learned.views}
         same = all(entry is not None and learned.views[view].is_still(entry.view) for view, entry in entries.items())
+        same = same and all(tables[view].columns == columns for view, columns in learned.columns.items())
         if not same:
             self._shapes.drop(key)
         return same and time.monotonic() - learned.at < HELD_TIMES * self._limits.rights_seconds
 
-    async def _run(
-        self, text: str, query: EngineQuery, read: RepeatableRead, *, again: bool = True
-    ) -> tuple[ColumnarPage, ...] | None:
+    async def _run(self, text: str, query: EngineQuery, read: RepeatableRead) -> tuple[ColumnarPage, ...] | None:
         failed = (text, read.versions)
         if failed in self._failed:
             return None
@@ -288,7 +287,7 @@ class MemoryAnswers:
             if reason:
                 log.debug("a query is not answered from memory: %s", reason)
             learned = LearnedShape(
-                query, reason, shape.literals, recorded.status, recorded.metadata, views, time.monotonic()
+                query, reason, shape.literals, recorded.status, recorded.metadata, views, columns, time.monotonic()
             )
             if (
                 query is not None

@@ -102,6 +102,9 @@ def test_a_view_is_whole_if_only_its_own_conditions_choose_rows() -> None:
     filtered = plan_of("SELECT shop FROM sales WHERE shop = 'it''s' OR shop = \"100%\" OR shop = ' a '")
     assert not is_whole(filtered, SOURCE, RELATION)
     assert is_whole(filtered, ViewSource("v", SOURCE.columns, frozenset({"shop"})), RELATION)
+    dates = plan_of(next(each for each in QUERIES if each.startswith("SELECT day, n FROM sales")))
+    assert not is_whole(dates, ViewSource("v", SOURCE.columns, frozenset({"n"})), RELATION)
+    assert is_whole(dates, ViewSource("v", SOURCE.columns, frozenset({"n"}), frozenset({"day"})), RELATION)
     masked = plan_of(next(each for each in QUERIES if each.startswith("SELECT concat(")))
     assert not is_whole(masked, SOURCE, RELATION)
 
