@@ -78,8 +78,9 @@ def test_freshgate_status_works_over_tls(served: Gateway, certificates: Certific
     address = served.address if kind == "binary" else served.http_address
     done = status(address, certificates)
     assert done.returncode == 0, done.stderr
-    lists, texts = {"views", "tasks", "next", "gateways"}, {"storage_guard", "spark_servers", "limits_reached"}
-    assert json.loads(done.stdout).keys() == lists | texts
+    lists = {"attention", "views", "tasks", "next", "gateways", "reads", "statements", "refresh_costs"}
+    others = {"storage_guard", "spark_servers", "limits_reached", "audit_lines_lost"}
+    assert json.loads(done.stdout).keys() == lists | others
     refused = status(address, None)
     assert refused.returncode == 1
     assert "certificate" in refused.stderr.lower()
