@@ -169,7 +169,7 @@ class EngineProcess:
     def _answer(self, call: _Call, work: Callable[[_Call, dict[str, Any]], dict[str, Any]], content: bytes) -> None:
         try:
             answer = described(call.number, FrameKind.DONE, work(call, json.loads(content)))
-        except BaseException as error:
+        except BaseException as error:  # Whatever it is: the gateway waits for an answer.
             reason, detail = _reason(call.problem or error)
             answer = described(call.number, FrameKind.FAILED, {"reason": reason, "detail": detail})
         del self._calls[call.number]
@@ -296,7 +296,7 @@ def _filled(
         answer = _described(columns, found)
         call.check()
         cursor.commit()
-    except BaseException:
+    except BaseException:  # Also on an interrupt: readers must never see a part of the rows.
         with contextlib.suppress(duckdb.Error):
             cursor.rollback()
         raise

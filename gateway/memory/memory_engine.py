@@ -231,7 +231,7 @@ class MemoryEngine:
         except (TimeoutError, MemoryUnavailable) as error:
             await process.end()
             raise MemoryUnavailable("lost", f"the process ended with code {process.code}") from error
-        except BaseException:
+        except BaseException:  # Also on cancellation: no process may be left behind.
             await process.end()
             raise
         return process

@@ -53,7 +53,7 @@ async def test_a_view_is_suggested_for_queries_that_no_view_answered() -> None:
         r"\('s', '(sales_by_item_day|sales_by_day_item)', 'CREATE MATERIALIZED VIEW s\.\1 ENABLE QUERY REWRITE AS ",
         shown,
     )
-    assert f"{SUGGESTED}', 2, 3, " in shown
+    assert re.search(r"sum\(n\) AS sum_n FROM s\.sales GROUP BY (item, day|day, item)', 2, 3, ", shown)
     assert "'bob'" in shown
     assert "'s.sales', 100, NULL" in shown
     assert "secret" not in shown
