@@ -15,7 +15,7 @@ from itertools import takewhile
 from sql.memory.casts import FLOATS, cast, required
 from sql.memory.engine_aggregates import aggregate
 from sql.memory.engine_texts import NotListed, Text, Typed, ViewTable, listed, sql
-from sql.memory.engine_types import engine_type
+from sql.memory.engine_types import engine_type, identifier
 from sql.memory.scalars import EngineColumn, EngineScope, Fact, constant, expression, node_of, nodes_in, text_of
 from sql.proof.plan import Node, Output, Plan, nodes_of
 from sql.proof.understood_classes import CONSTANT
@@ -201,13 +201,9 @@ def _relation(self: _Translation, node: Node) -> EngineRows:
             self.beside.add(each.id)
         known = source.columns.get(name)
         if known is not None and known[1] == each.type and engine_type(each.type) is not None:
-            column = Typed(Text((_quoted(known[0]),)), each.type)
+            column = Typed(Text((identifier(known[0]),)), each.type)
             values.append((each.id, EngineColumn(column, (source.view, known[0]))))
     return self.named(Text((ViewTable(source.view),)), values)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _project(self: _Translation, node: Node) -> EngineRows:

@@ -30,10 +30,12 @@ from gateway.service.memory.comparing import difference
 from gateway.service.memory.learned_shapes import LearnedShape, LearnedShapes, MemoryKey
 from gateway.service.memory.learning import Learner
 from gateway.service.results.recorded import Recorded
+from gateway.service.routing.canary import MARK
 from gateway.service.routing.ways import RepeatableRead
 from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.memory.engine_texts import NotListed
+from sql.memory.engine_types import identifier
 from sql.memory.scalars import Fact
 from sql.memory.translation import EngineQuery
 from sql.mentioned import Mentioned
@@ -51,8 +53,6 @@ HELD_TIMES = 2.0
 """How often `access.rights_seconds` a shape is used before it must have been learned anew."""
 FAILED_MAX = 2_000
 CELL_BYTES = 8
-MARK = "/* freshgate: comparison */ "
-"""Begins statements that compare, for whoever looks at Spark's."""
 
 
 class WhySpark(StrEnum):
@@ -195,7 +195,7 @@ class MemoryAnswers:
         if learned.query is None:
             return WhySpark.NOT_LISTED
         try:
-            text = learned.query.text(shape.literals, lambda name: _quoted(tables[name.view].table))
+            text = learned.query.text(shape.literals, lambda name: identifier(tables[name.view].table))
         except NotListed:
             return WhySpark.NOT_LISTED
         if not _hold(learned.query.query.needed, tables):
@@ -306,7 +306,7 @@ class MemoryAnswers:
         tables = self._tables(asked.read)
         if tables is None or not _hold(query.needed, tables) or learned.query is None:
             return tables is not None
-        text = learned.query.text(shape.literals, lambda name: _quoted(tables[name.view].table))
+        text = learned.query.text(shape.literals, lambda name: identifier(tables[name.view].table))
         pages = await self._run(text, query, asked.read)
         if pages is None:
             return True
@@ -389,7 +389,3 @@ def _key(asked: MemoryRead, shape: Shape) -> MemoryKey:
 
 def _hold(needed: frozenset[tuple[str, str, Fact]], tables: Mapping[str, Resident]) -> bool:
     return all(fact.holds(tables[view].facts[column]) for view, column, fact in needed)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
