@@ -157,6 +157,7 @@ from gateway.service.dispatch import Dispatch, Service
 from gateway.service.leadership import Leadership
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits
+from gateway.service.memory.memory_explanation import MemoryExplanation
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
@@ -276,6 +277,7 @@ def assemble(
     service = serve(settings, engine, spark, audit, views, routing, own, results)
     if memory is not None:
         service = answering(settings, memory, service, spark, rewriting, refreshes, routing)
+    service = explaining(service)
     entrance = lasting.entrance if lasting is not None else entrance_of(settings)
     listener = listen(settings, spark, partial(Dispatch, service), traffic, entrance)
     views.members.serve(listener, lasting.doors if lasting is not None else tuple)
@@ -892,6 +894,12 @@ def answering(
     routing.effects.forgetting.append(answers.forget)
     routing.answers.active = True
     return replace(service, memory=answers)
+
+
+def explaining(service: Service) -> Service:
+    """The service, whose EXPLAIN REWRITE also tells who answers a read of views."""
+    explanation = MemoryExplanation(service.router, service.catalog, service.habits, service.memory)
+    return replace(service, own=replace(service.own, foresee=explanation.foresee))
 
 
 # --- clients -----------------------------------------------------------------------------------------------

@@ -314,6 +314,9 @@ def memory_answers(counts: AnswerCounts) -> Iterator[Metric]:
     """Reads that may be answered from the rows of views in memory."""
     yield _counter("memory_answers", "Reads answered from the rows of views in memory", counts.answered)
     yield _counter("memory_answer_seconds", "What the engine took for these answers", counts.seconds)
+    yield _counter(
+        "memory_saved_seconds", "What Spark took for first queries of the same shapes, less that", counts.saved
+    )
     missed = CounterMetricFamily(
         "freshgate_memory_misses", "Reads of views in known versions that Spark answered, by reason", labels=["reason"]
     )

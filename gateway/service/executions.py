@@ -26,7 +26,7 @@ from gateway.service.clients.side_connections import SideConnection
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryRead
 from gateway.service.operations import ends
 from gateway.service.operations.operation import TIMED_OUT, End, ForwardedOperation, OperationState, Outcome, timed_out
-from gateway.service.recording import record
+from gateway.service.recording import record, unrecordable
 from gateway.service.results.recorded import Recorded
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.own_statements import OwnStatements
@@ -47,7 +47,6 @@ from gateway.wire import message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
 from gateway.wire.reading import ResultReading
-from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from sql.understood import Understood
 
 log = logging.getLogger(__name__)
@@ -102,13 +101,11 @@ class Executions:
     def key(self, execution: Execution, send: Send) -> Hashable:
         """What decides the result of a read; None if that is not known, or if its result cannot be kept."""
         source, session = send.repeatable, execution.session
-        if execution.call.overlaid:
-            return None
-        if source is None or session.collects_in_parts or not self._habits.collects_whole:
+        if source is None or execution.call.overlaid or unrecordable(session, self._habits):
             return None
         if not self._keeps(session) and (self._memory is None or not self._memory.has(self._asked(session, source))):
             return None
-        if session.protocol < COLUMNAR_PROTOCOL or session.settings.changes != source.changes:
+        if session.settings.changes != source.changes:
             return None
         user = "" if self._results.shared else session.user
         # Its digest stands for the text, which may be long.
@@ -122,7 +119,7 @@ class Executions:
         return self._results.active and session.settings.keeps_results
 
     def _asked(self, session: Session, source: RepeatableRead) -> MemoryRead:
-        return MemoryRead(session, source, (session.protocol, self._habits.application))
+        return MemoryRead.of(session, source, self._habits)
 
     async def _known(
         self, execution: Execution, way: Sent, underway: Underway, key: Hashable, report: Report
@@ -166,7 +163,7 @@ class Executions:
         asked = self._asked(execution.session, source) if source is not None and self._memory is not None else None
         if asked is not None and (answer := await self._from_rows(execution, asked, report)) is not None:
             return (answer, None) if keeps else (None, answer)
-        side = await execution.session.side()
+        began, side = time.monotonic(), await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
         same = execution.session.settings.changes == changes
         keeps, learns = keeps and same, asked is not None and same
@@ -196,7 +193,7 @@ class Executions:
         if execution.session.settings.changes != changes:
             return None, recorded
         if asked is not None and self._memory is not None:
-            self._memory.observe(asked, recorded)
+            self._memory.observe(asked, recorded, time.monotonic() - began)
         return (recorded, None) if keeps else (None, recorded)
 
     async def _from_rows(self, execution: Execution, asked: MemoryRead, report: Report) -> Recorded | None:
@@ -383,8 +380,7 @@ class Executions:
     def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
         """Whether pages pass unchanged, and Spark never has to go back to earlier rows."""
         as_they_are = not operation.may_lack_columns and not self._healing.page_bytes
-        whole = self._habits.collects_whole and not session.collects_in_parts
-        return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
+        return as_they_are and unrecordable(session, self._habits) is None
 
 
 def enter(turns: StatementTurns, session: Session, statement: Statement) -> StatementTurn | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 
 from gateway.loops import in_thread
+from gateway.mv.refresh.habits import Habits
+from gateway.service.clients.session import Session
 from gateway.service.clients.side_connections import SideConnection
 from gateway.service.results.recorded import Recorded
 from gateway.wire import columnar, message, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, STATUS_ERROR, Handle
+from gateway.wire.rowset import COLUMNAR_PROTOCOL
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +21,15 @@ FIRST_ROWS = 16
 ROWS_MAX = 10_000
 TEXT_BYTES = 8
 """A short text takes about so many bytes of a reply."""
+
+
+def unrecordable(session: Session, habits: Habits) -> str | None:
+    """Why no result of the session can be read to its end before its client reads it; None if one can."""
+    if session.collects_in_parts or not habits.collects_whole:
+        return "Spark computes the rows of the session only when they are fetched"
+    if session.protocol < COLUMNAR_PROTOCOL:
+        return "the session's protocol has rows instead of columns"
+    return None
 
 
 async def record(side: SideConnection, handle: Handle, status: bytes, bytes_max: int) -> Recorded | None:

@@ -22,7 +22,8 @@ async def stage() -> Site:
 def source(site: Site, client: Client, text: str = "SELECT n FROM mv", database: str = "s") -> RepeatableRead | None:
     """What a read of s.mv in a database depends on, if that is known."""
     views = frozenset({site.entry("s.mv").view.id})
-    return site.known.repeatable(Facts.of(client.session, Namespace(database), Understood(text)), views)
+    found = site.known.source(Facts.of(client.session, Namespace(database), Understood(text)), views)
+    return found if isinstance(found, RepeatableRead) else None
 
 
 async def in_s(site: Site) -> Client:

@@ -12,8 +12,10 @@ import pytest
 from fake_spark import Answer, FakePlans
 from fakes import Client, Site
 
+from gateway import assembly
 from gateway.errors import StatementFailed
 from gateway.memory.page_encoding import PageFormat
+from gateway.mv.model.residence import Held, Residence, Wish
 from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, PlanUnavailable, RowEngine, SqlSession
 from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
@@ -66,7 +68,7 @@ class Memory:
             site.results.forget,
             lambda: self.chance,
         )
-        site.service = replace(site.service, memory=self.answers)
+        site.service = assembly.explaining(replace(site.service, memory=self.answers))
         site.effects.forgetting.append(self.answers.forget)
 
     def resident(self, view_id: str, version: int) -> FakeResident | None:
@@ -298,3 +300,98 @@ def test_rows_of_pages_are_read_from_their_bytes() -> None:
     rows = [(1, "a", 0.5, True, 2, 3, 4), (None,) * 7, (-1, "é", -0.5, False, -2, -3, -4)]
     page = ColumnarPage(PageFormat(types).page(0, rows))
     assert list(rows_of([page])) == rows
+
+
+# --- EXPLAIN REWRITE -------------------------------------------------------------------------------------------
+
+
+async def explained(client: Client, text: str = READ) -> list[tuple[Any, ...]]:
+    done = await client.execute(f"EXPLAIN REWRITE {text}")
+    assert done.error is None
+    operation = client.session.operations[cast(Any, done.handle).guid]
+    return [tuple(row) for row in cast(Any, operation)._result.rows]
+
+
+async def why(client: Client, text: str = READ) -> str:
+    """Why Spark answers a query."""
+    ((view, verdict, reason, _),) = await explained(client, text)
+    assert (view, verdict) == ("s.mv", "SPARK")
+    return str(reason)
+
+
+async def test_explain_rewrite_says_what_the_engine_runs() -> None:
+    memory = await stage()
+    memory.site.catalog.residences.off = ""
+    memory.site.catalog.residences.set(memory.view, Residence(Held.LOADED, Wish.READS, "", 1, 1234, 5, 6))
+    client = await memory.site.client()
+    new = await explained(client)
+    assert new[0][1:3] == (
+        "SPARK",
+        "not learned yet: Spark answers the first query of a shape, the engine the next ones by this text",
+    )
+    await memory.read(client)
+    ((view, verdict, reason, text),) = await explained(client)
+    assert (view, verdict) == ("s.mv", "MEMORY")
+    assert reason == "the engine reads rows in memory: version 1 of s.mv, 1,234 rows, is the table t1"
+    assert text == new[0][3] == 'SELECT n\nFROM "t1"\nWHERE n < CAST(5 AS BIGINT)'
+    assert memory.missed == {WhySpark.NEW: 1}, "It counts nothing"
+    assert len(memory.asked) == 1, "and runs nothing."
+
+
+async def test_explain_rewrite_says_why_spark_answers() -> None:
+    memory = await stage()
+    site, client = memory.site, await memory.site.client()
+    site.catalog.residences.off = ""
+    memory.refusal = "it contains a part"
+    assert await why(client) == "not listed: it contains a part"
+    memory.refusal = ""
+    memory.needed = frozenset({(memory.view, "n", Fact.NO_NEGATIVE_ZERO)})
+    memory.loaded[(memory.view, 1)].facts = {"n": ColumnFacts(has_negative_zero=True)}
+    assert await why(client) == "values: the column n has negative zeros"
+    memory.needed = frozenset()
+    table = memory.loaded.pop((memory.view, 1))
+    assert await why(client) == (
+        "not loaded: s.mv is not to be in memory: ALTER MATERIALIZED VIEW s.mv SET IN MEMORY has it loaded"
+    )
+    site.catalog.residences.set(memory.view, Residence(Held.NOT_LOADED, Wish.READS, "no room is left"))
+    assert await why(client) == "not loaded: s.mv is NOT_LOADED, because no room is left"
+    memory.loaded[(memory.view, 1)] = table
+    assert (await why(client, "SELECT n, rand() FROM s.mv")).startswith("not repeatable: it calls a function that")
+    assert (await why(client, "SELECT n FROM s.mv, s.t")).startswith("not repeatable: it also reads s.t, not")
+    site.habits.collects_whole = False
+    assert (await why(client)).startswith("not repeatable: Spark computes the rows")
+    site.habits.collects_whole = True
+    memory.unavailable = "rows"
+    await memory.read(client)
+    assert await why(client) == "engine: rows"
+    await (await client.execute("SET freshgate.memory = off")).poll()
+    assert (await why(client)).startswith("off: ")
+
+
+async def test_explain_rewrite_says_that_the_view_is_stale() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    memory.site.write("s.t")
+    said = await why(client)
+    assert said.startswith("not loaded: the query waits for a refresh first")
+    assert "s.t" in said
+    assert not memory.site.refreshed
+
+
+async def test_a_transaction_reads_other_versions() -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await (await client.execute("BEGIN")).poll()
+    assert "in a transaction" in await why(client)
+
+
+async def test_what_an_answer_saves_is_what_spark_took_for_the_first_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = await stage()
+    client = await memory.site.client()
+    await memory.read(client)
+    (learned,) = next(iter(memory.answers._shapes._known.values()))
+    assert learned.seconds > 0
+    for _ in range(3):
+        await memory.read(client)
+    counts = memory.answers.counts
+    assert 0 < counts.saved <= 3 * learned.seconds

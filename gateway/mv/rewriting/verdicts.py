@@ -19,10 +19,14 @@ from sql.rewriting.template import Template
 
 
 class Verdict(StrEnum):
-    """What a view is to a query."""
+    """What a view is to a query, and who answers it."""
 
+    MEMORY = "MEMORY"
+    """The query is answered from the view's rows in memory."""
     CHOSEN = "CHOSEN"
     """It answers the query."""
+    SPARK = "SPARK"
+    """Spark reads the view: its rows in memory do not answer the query."""
     USABLE = "USABLE"
     """It could answer the query, but another view has fewer bytes."""
     STALE = "STALE"

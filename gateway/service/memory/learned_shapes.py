@@ -43,6 +43,8 @@ class LearnedShape:
     status: bytes
     metadata: bytes
     """Spark's replies, as in `results.recorded.Recorded`."""
+    seconds: float
+    """That Spark took for that query."""
     views: Mapping[str, Participant]
     """The views that it reads, as they were then."""
     columns: Mapping[str, tuple[MemoryColumn, ...]]

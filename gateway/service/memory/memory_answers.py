@@ -17,12 +17,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 from gateway.errors import FreshgateError
 from gateway.loops import BackgroundTasks, in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import MemoryUnavailable, PlanUnavailable, RowEngine
+from gateway.mv.refresh.habits import Habits
 from gateway.mv.rewriting.candidates import Participant
 from gateway.mv.rewriting.verdicts import ShapeKey
 from gateway.service.clients.session import Session
@@ -36,7 +37,7 @@ from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.memory.engine_texts import NotListed
 from sql.memory.engine_types import identifier
-from sql.memory.scalars import Fact
+from sql.memory.shape_query import ShapeQuery
 from sql.memory.translation import EngineQuery
 from sql.mentioned import Mentioned
 from sql.rewriting.shape import Shape, shape_of
@@ -80,6 +81,8 @@ class AnswerCounts:
     answered: int = 0
     seconds: float = 0.0
     """That these answers took."""
+    saved: float = 0.0
+    """Seconds that Spark took for the first query of the same shape, less those of these answers."""
     missed: Counter[str] = field(default_factory=Counter)
     """By `WhySpark`."""
     learned: int = 0
@@ -121,6 +124,32 @@ class MemoryRead:
     client: tuple[object, ...]
     """As in MemoryKey."""
 
+    @classmethod
+    def of(cls, session: Session, read: RepeatableRead, habits: Habits) -> Self:
+        return cls(session, read, (session.protocol, habits.application))
+
+
+@dataclass(frozen=True, slots=True)
+class SparksRead:
+    """Spark answers the read."""
+
+    why: WhySpark
+    detail: str = ""
+    """What else is known of the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRead:
+    """A read as the engine gets it."""
+
+    shape: Shape
+    learned: LearnedShape | None
+    """None: the shape is new."""
+    query: EngineQuery
+    text: str
+    tables: Mapping[str, Resident]
+    """By the ids of views."""
+
 
 Tell = Callable[[Session, Sequence[str], str, str], None]
 """Receives a difference: the session, the views, what differs, and the client's text."""
@@ -153,8 +182,8 @@ class MemoryAnswers:
         self._shapes = LearnedShapes()
         self._learning: dict[MemoryKey, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
-        self._failed: OrderedDict[tuple[object, ...], None] = OrderedDict()
-        """Texts for the engine, with the versions, that it could not answer; the oldest first."""
+        self._failed: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        """Why the engine could not answer a text, by the text and the versions; the oldest first."""
         self._quarantined: dict[str, int] = {}
         """The versions of views that gave other rows than Spark, by the views' ids."""
         self._differed: set[str] = set()
@@ -171,47 +200,87 @@ class MemoryAnswers:
     async def answer(self, asked: MemoryRead) -> Recorded | None:
         """The answer; None if Spark must answer."""
         found = await self._answer(asked)
-        if isinstance(found, WhySpark):
-            self.counts.missed[found] += 1
+        if isinstance(found, SparksRead):
+            self.counts.missed[found.why] += 1
             return None
         return found
 
-    async def _answer(self, asked: MemoryRead) -> Recorded | WhySpark:
-        read = asked.read
+    async def _answer(self, asked: MemoryRead) -> Recorded | SparksRead:
+        found = self.prepared(asked)
+        if isinstance(found, SparksRead):
+            return found
+        learned = found.learned
+        if learned is None:
+            return SparksRead(WhySpark.NEW)
+        if time.monotonic() - learned.at > self._limits.rights_seconds:
+            self._learn_soon(asked, found.shape, Recorded(learned.status, learned.metadata, (), 0), learned.seconds)
+        began = time.monotonic()
+        pages = await self._run(found, asked.read)
+        if isinstance(pages, SparksRead):
+            return pages
+        took = time.monotonic() - began
+        self.counts.answered += 1
+        self.counts.seconds += took
+        self.counts.saved += max(learned.seconds - took, 0.0)
+        for view in found.tables:
+            self._residents.used(view)
+        self._compare_sometimes(asked, found.query, pages)
+        return Recorded(learned.status, learned.metadata, pages, sum(page.bytes for page in pages))
+
+    def prepared(self, asked: MemoryRead) -> EngineRead | SparksRead:
+        """What the engine would be asked now. Nothing is counted."""
         if not asked.session.settings.from_memory:
-            return WhySpark.OFF
-        tables = self._tables(read)
+            return SparksRead(WhySpark.OFF, "SET freshgate.memory = on ends this")
+        tables = self._tables(asked.read)
         if tables is None:
-            return WhySpark.NOT_LOADED
-        if self._is_quarantined(read):
-            return WhySpark.QUARANTINED
-        shape = shape_of(read.text)
+            return SparksRead(WhySpark.NOT_LOADED)
+        if self._is_quarantined(asked.read):
+            return SparksRead(WhySpark.QUARANTINED, "an answer from the view's rows was not Spark's")
+        shape = shape_of(asked.read.text)
+        if shape.key in self._differed:
+            return SparksRead(WhySpark.QUARANTINED, "an answer of this shape was not Spark's")
         key = _key(asked, shape)
         learned = self._shapes.find(key, shape.literals)
         if learned is None or not self._holds(key, learned, tables):
-            return WhySpark.NEW
-        if shape.key in self._differed:
-            return WhySpark.QUARANTINED
+            return SparksRead(WhySpark.NEW, shape.trouble or "")
         if learned.query is None:
-            return WhySpark.NOT_LISTED
+            return SparksRead(WhySpark.NOT_LISTED, learned.reason)
+        return self._engine_read(shape, learned, learned.query, tables, asked.read)
+
+    async def foreseen(self, asked: MemoryRead) -> EngineRead | SparksRead:
+        """What the engine would be asked once the shape is learned. Raises what Spark raises, PlanUnavailable, and
+        TimeoutError."""
+        found = self.prepared(asked)
+        tables = self._tables(asked.read)
+        if isinstance(found, EngineRead) or found.why is not WhySpark.NEW or found.detail or tables is None:
+            return found
+        shape = shape_of(asked.read.text)
+        columns = {view: tuple(each.columns) for view, each in tables.items()}
+        async with self._turn, asyncio.timeout(LEARNED_SECONDS):
+            try:
+                query = await self._learner.learn(asked.session, asked.read, shape, columns)
+            except NotListed as error:
+                return SparksRead(WhySpark.NOT_LISTED, str(error))
+        return self._engine_read(shape, None, query, tables, asked.read)
+
+    def _engine_read(
+        self,
+        shape: Shape,
+        learned: LearnedShape | None,
+        query: ShapeQuery,
+        tables: Mapping[str, Resident],
+        read: RepeatableRead,
+    ) -> EngineRead | SparksRead:
         try:
-            text = learned.query.text(shape.literals, lambda name: identifier(tables[name.view].table))
-        except NotListed:
-            return WhySpark.NOT_LISTED
-        if not _hold(learned.query.query.needed, tables):
-            return WhySpark.VALUES
-        if time.monotonic() - learned.at > self._limits.rights_seconds:
-            self._learn_soon(asked, shape, Recorded(learned.status, learned.metadata, (), 0))
-        began = time.monotonic()
-        pages = await self._run(text, learned.query.query, read)
-        if pages is None:
-            return WhySpark.ENGINE
-        self.counts.answered += 1
-        self.counts.seconds += time.monotonic() - began
-        for view in tables:
-            self._residents.used(view)
-        self._compare_sometimes(asked, learned.query.query, pages)
-        return Recorded(learned.status, learned.metadata, pages, sum(page.bytes for page in pages))
+            text = query.text(shape.literals, lambda name: identifier(tables[name.view].table))
+        except NotListed as error:
+            return SparksRead(WhySpark.NOT_LISTED, str(error))
+        for view, column, fact in sorted(query.query.needed, key=str):
+            if not fact.holds(tables[view].facts[column]):
+                return SparksRead(WhySpark.VALUES, f"the column {column} has {fact.value}")
+        if (failed := self._failed.get((text, read.versions))) is not None:
+            return SparksRead(WhySpark.ENGINE, failed)
+        return EngineRead(shape, learned, query.query, text, tables)
 
     def _is_quarantined(self, read: RepeatableRead) -> bool:
         return any(self._quarantined.get(view) == version for view, _, version in read.versions)
@@ -235,39 +304,37 @@ class MemoryAnswers:
             self._shapes.drop(key)
         return same and time.monotonic() - learned.at < HELD_TIMES * self._limits.rights_seconds
 
-    async def _run(self, text: str, query: EngineQuery, read: RepeatableRead) -> tuple[ColumnarPage, ...] | None:
-        failed = (text, read.versions)
-        if failed in self._failed:
-            return None
-        columns = [MemoryColumn(each.name, each.type) for each in query.output]
+    async def _run(self, engine: EngineRead, read: RepeatableRead) -> tuple[ColumnarPage, ...] | SparksRead:
+        columns = [MemoryColumn(each.name, each.type) for each in engine.query.output]
+        limits = self._limits
         try:
-            answer = await self._engine.run(text, columns, ROWS_MAX, self._limits.bytes_max, self._limits.query_seconds)
+            answer = await self._engine.run(engine.text, columns, ROWS_MAX, limits.bytes_max, limits.query_seconds)
         except MemoryUnavailable as error:
             log.debug("no answer from memory: %s", error)
             if error.reason not in _PASSING:
-                self._failed[failed] = None
+                self._failed[engine.text, read.versions] = str(error)
                 if len(self._failed) > FAILED_MAX:
                     self._failed.popitem(last=False)
-            return None
+            return SparksRead(WhySpark.ENGINE, str(error))
         return tuple([await in_thread(len(page) // CELL_BYTES, ColumnarPage, page) for page in answer.pages])
 
     # --- learning ----------------------------------------------------------------------------------
 
-    def observe(self, asked: MemoryRead, recorded: Recorded) -> None:
-        """Spark has answered the read: its replies tell the columns of the queries of its shape."""
+    def observe(self, asked: MemoryRead, recorded: Recorded, seconds: float) -> None:
+        """Spark has answered the read in so many seconds: its replies tell the columns of the queries of its shape."""
         if self.has(asked) and not self._is_quarantined(asked.read):
-            self._learn_soon(asked, shape_of(asked.read.text), recorded)
+            self._learn_soon(asked, shape_of(asked.read.text), recorded, seconds)
 
-    def _learn_soon(self, asked: MemoryRead, shape: Shape, recorded: Recorded) -> None:
+    def _learn_soon(self, asked: MemoryRead, shape: Shape, recorded: Recorded, seconds: float) -> None:
         key = _key(asked, shape)
         learned = self._shapes.find(key, shape.literals)
         fresh = learned is not None and time.monotonic() - learned.at < self._limits.rights_seconds
         if shape.trouble or fresh or key in self._learning or len(self._learning) >= LEARNING_MAX:
             return
-        self._learning[key] = task = self._background.begin(self._learn(key, asked, shape, recorded))
+        self._learning[key] = task = self._background.begin(self._learn(key, asked, shape, recorded, seconds))
         task.add_done_callback(lambda _: self._learning.pop(key, None))
 
-    async def _learn(self, key: MemoryKey, asked: MemoryRead, shape: Shape, recorded: Recorded) -> None:
+    async def _learn(self, key: MemoryKey, asked: MemoryRead, shape: Shape, recorded: Recorded, seconds: float) -> None:
         async with self._turn:
             forgotten, tables = self._shapes.forgotten, self._tables(asked.read)
             entries = {view: self._catalog.find(view) for view, _, _ in asked.read.versions}
@@ -281,36 +348,26 @@ class MemoryAnswers:
                     query = await self._learner.learn(asked.session, asked.read, shape, columns)
             except NotListed as error:
                 reason = str(error)
+                log.debug("a query is not answered from memory: %s", reason)
             except (FreshgateError, PlanUnavailable, TimeoutError) as error:
                 log.info("it is not learned how a query is answered from memory: %s", error or "no answer in time")
                 return
-            if reason:
-                log.debug("a query is not answered from memory: %s", reason)
-            learned = LearnedShape(
-                query, reason, shape.literals, recorded.status, recorded.metadata, views, columns, time.monotonic()
-            )
-            if (
-                query is not None
-                and recorded.pages
-                and not await self._agrees(asked, shape, query.query, learned, recorded)
-            ):
+            replies = recorded.status, recorded.metadata
+            learned = LearnedShape(query, reason, shape.literals, *replies, seconds, views, columns, time.monotonic())
+            if query is not None and recorded.pages and not await self._agrees(asked, shape, query, recorded):
                 return
             if forgotten == self._shapes.forgotten:
                 self._shapes.put(key, learned)
                 self.counts.learned += query is not None
 
-    async def _agrees(
-        self, asked: MemoryRead, shape: Shape, query: EngineQuery, learned: LearnedShape, recorded: Recorded
-    ) -> bool:
-        """Whether the engine's answer is the one that Spark has just given. Only then is it used."""
-        tables = self._tables(asked.read)
-        if tables is None or not _hold(query.needed, tables) or learned.query is None:
-            return tables is not None
-        text = learned.query.text(shape.literals, lambda name: identifier(tables[name.view].table))
-        pages = await self._run(text, query, asked.read)
-        if pages is None:
+    async def _agrees(self, asked: MemoryRead, shape: Shape, query: ShapeQuery, recorded: Recorded) -> bool:
+        """Whether the engine's answer is the one that Spark has just given, if it has one. Only then is it used."""
+        if (tables := self._tables(asked.read)) is None:
+            return False
+        engine = self._engine_read(shape, None, query, tables, asked.read)
+        if isinstance(engine, SparksRead) or isinstance(pages := await self._run(engine, asked.read), SparksRead):
             return True
-        found = await asyncio.to_thread(difference, query, rows_of(pages), rows_of(recorded.pages))
+        found = await asyncio.to_thread(difference, engine.query, rows_of(pages), rows_of(recorded.pages))
         return found is None or not self._note(asked, shape, found)
 
     # --- comparisons -------------------------------------------------------------------------------
@@ -385,7 +442,3 @@ def _key(asked: MemoryRead, shape: Shape) -> MemoryKey:
     read, settings = asked.read, asked.session.settings
     shape_key = ShapeKey(shape.key, read.namespace, asked.session.user, settings.id)
     return MemoryKey(shape_key, tuple(view for view, _, _ in read.versions), asked.client)
-
-
-def _hold(needed: frozenset[tuple[str, str, Fact]], tables: Mapping[str, Resident]) -> bool:
-    return all(fact.holds(tables[view].facts[column]) for view, column, fact in needed)

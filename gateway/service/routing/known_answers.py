@@ -35,36 +35,52 @@ class KnownAnswers:
         self._background = BackgroundTasks("asking whether another gateway has taken over")
         self.active = active
 
-    def repeatable(self, facts: Facts, views: frozenset[str]) -> RepeatableRead | None:
-        """`views`: those that the statement certainly reads, in their current versions; they are fresh enough. None if
-        the answer may depend on anything else."""
-        session, namespace, known, statement = facts.session, facts.namespace, facts.known, facts.statement
-        settings = session.settings
-        if not self.active or not (settings.keeps_results or settings.from_memory):
-            return None
-        if settings.opaque or not _is_query(known, statement):
-            return None
-        if not views or not all(map(self._is_certain, views)) or self._scope.may_call_others(statement):
-            return None
-        if session.pending or session.namespace_doubtful or self._scope.temporary(session).mentioned(known.look.words):
-            return None
-        if session.namespace != namespace:
-            # It has changed while the read waited for a refresh: Spark will look for the names elsewhere.
-            return None
-        for reference in statement.reads:
-            view = self._catalog.named(TableName.resolve(reference.parts, namespace))
-            if view is None or view.id not in views or reference.perhaps:
-                return None
-        if not is_repeatable(known.lexed):
-            return None
+    def source(self, facts: Facts, views: frozenset[str]) -> RepeatableRead | str:
+        """What the answer of a statement depends on, or why that is not known. `views`: those that it certainly reads,
+        in their current versions; they are fresh enough."""
+        if (reason := self._of_session(facts) or self._of_text(facts, views)) is not None:
+            return reason
         if not self._fence.is_sure(self._seconds):
             # Spark would show what another gateway has published. This read asks Spark; the next ones need not.
             if not self._background.running:
                 self._background.begin(self._ask())
-            return None
+            return "another gateway may have published a later version"
         entries = [self._catalog.entry(view) for view in sorted(views)]
         versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
-        return RepeatableRead(known.text, namespace, tuple(versions), settings.changes)
+        return RepeatableRead(facts.known.text, facts.namespace, tuple(versions), facts.session.settings.changes)
+
+    def _of_session(self, facts: Facts) -> str | None:
+        """What the session may have changed."""
+        session, settings = facts.session, facts.session.settings
+        if not self.active or not (settings.keeps_results or settings.from_memory):
+            return "the gateway, or the session by SET, does without answers from memory"
+        if settings.opaque:
+            return "the session has run statements after which its settings or variables are unknown"
+        if session.pending or session.namespace_doubtful:
+            return "a statement of the session that may change what names mean has not ended"
+        if self._scope.temporary(session).mentioned(facts.look.words):
+            return "it mentions a temporary view or function of the session"
+        if session.namespace != facts.namespace:
+            # It has changed while the read waited for a refresh: Spark will look for the names elsewhere.
+            return "the current database has changed"
+        return None
+
+    def _of_text(self, facts: Facts, views: frozenset[str]) -> str | None:
+        """What else than these views the text may read."""
+        known, statement = facts.known, facts.statement
+        if not _is_query(known, statement):
+            return f"it is not a single SELECT or WITH of at most {CHARACTERS_MAX:,} characters"
+        if not views or not all(map(self._is_certain, views)):
+            return "it is not certain which rows the view shows"
+        if self._scope.may_call_others(statement):
+            return "it calls what may be a function that a user has made"
+        for reference in statement.reads:
+            view = self._catalog.named(TableName.resolve(reference.parts, facts.namespace))
+            if view is None or view.id not in views or reference.perhaps:
+                return f"it also reads {'.'.join(reference.parts)}, not only materialized views"
+        if not is_repeatable(known.lexed):
+            return "it calls a function that may have another value next time, or samples"
+        return None
 
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""

@@ -26,6 +26,8 @@ class OwnStatements:
     rewrites: Rewrites
     version_reads: VersionReads
     invokers: Invokers
+    foresee: rewrite_explanation.Foresee | None = None
+    """None: EXPLAIN REWRITE says nothing of rows in memory."""
 
     async def execute(self, own: Own, session: Session, report: Report) -> Result:
         """`report` receives lines for the operation's log. Raises FreshgateError."""
@@ -35,7 +37,7 @@ class OwnStatements:
                     await session.mark_transaction(isinstance(statement, BeginTransaction) or statement.chain)
                 return self._transaction(statement, session, report)
             case ExplainRewrite() as statement:
-                return await rewrite_explanation.explain(self.rewrites, statement, session)
+                return await rewrite_explanation.explain(self.rewrites, self.foresee, statement, session)
             case ListDatabases(text):
                 return await self.commands.databases(text, session)
             case ListSettings(text, rules):

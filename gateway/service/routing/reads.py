@@ -148,6 +148,11 @@ class Reads:
         due = self._inspector.due(mattering(self._catalog, read.all))
         return due or self._inspector.storage_due(read.all)
 
+    async def look(self, first: RefreshFirst) -> None:
+        """Looks at what the statement reads, so that it is known whether it must wait for a refresh."""
+        await self._ask_for_writes(first.unpinned)
+        await self._look(first.unpinned)
+
     async def _look(self, read: ViewsRead) -> list[str]:
         """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""
         views = mattering(self._catalog, read.all)
@@ -245,7 +250,7 @@ class Reads:
                 *notes(self._catalog, first.read.sure.difference(first.withheld)),
                 *self._inlined(first),
             ),
-            repeatable=self._repeatable(first, send),
+            source=self._source(first, send),
         )
 
     def _inlined(self, first: RefreshFirst) -> Iterator[str]:
@@ -253,12 +258,19 @@ class Reads:
         for view_id, name in self._catalog.names_of(first.withheld).items():
             yield f"The materialized view {name} is not read as it is stored: {first.withheld[view_id]}"
 
-    def _repeatable(self, first: RefreshFirst, send: Send) -> RepeatableRead | None:
-        written = any(isinstance(effect, TablesWritten) for effect in send.effects)
-        changed = send.text is not None or first.splices or written
-        if changed or first.facts.composed or first.guessed or first.read.below or first.read.perhaps:
-            return None
-        return self._known.repeatable(first.facts, first.read.direct)
+    def _source(self, first: RefreshFirst, send: Send) -> RepeatableRead | str:
+        """What the answer depends on, or why that is not known."""
+        if not first.read.all:
+            return send.source
+        if any(isinstance(effect, TablesWritten) for effect in send.effects):
+            return "it writes"
+        if send.text is not None or first.splices:
+            return "it reads versions of views, the catalog, or a definition in the place of stored rows"
+        if first.facts.composed or first.guessed or first.read.perhaps:
+            return "it is not certain which views it reads"
+        if first.read.below:
+            return "it reads a materialized view through a view of Spark's"
+        return self._known.source(first.facts, first.read.direct)
 
     def _hold(self, views: frozenset[str]) -> tuple[VersionsHeld, ...]:
         """Keeps the views' current versions until the statement is closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
@@ -23,9 +23,9 @@ from sql.understood import Understood
 
 COLUMNS = (
     ResultColumn("view", comment="Materialized view; NULL if none takes part that reads a table of the query"),
-    ResultColumn("verdict", comment="CHOSEN, USABLE, STALE, NOT PROVED, REJECTED or CONSIDERING"),
+    ResultColumn("verdict", comment="MEMORY, CHOSEN, SPARK, USABLE, STALE, NOT PROVED, REJECTED or CONSIDERING"),
     ResultColumn("reason"),
-    ResultColumn("text", comment="The query on the view; NULL if there is none"),
+    ResultColumn("text", comment="The query on the view, or of its rows in memory; NULL if there is none"),
 )
 CONSIDERED_SECONDS = 30.0
 """How long the statement waits until the shape has been considered."""
@@ -40,38 +40,53 @@ _HINDRANCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    view: TableName
+class ExplainedRow:
+    """A row of the answer."""
+
+    view: str
+    """The views that it is about."""
     verdict: Verdict
     reason: str
     text: str | None = None
 
 
-async def explain(rewrites: Rewrites, statement: ExplainRewrite, session: Session) -> Result:
-    """A row for each view that takes part, reads a table of the query, and may be described by the user; the one that
-    would answer the query comes first."""
+Foresee = Callable[[Session, str], Awaitable[ExplainedRow | None]]
+"""Determines whether a query that reads views would be answered from rows in memory; None: nothing is to be said."""
+
+
+async def explain(rewrites: Rewrites, foresee: Foresee | None, statement: ExplainRewrite, session: Session) -> Result:
+    """A row for each view that takes part, reads a table of the query, and may be described by the user, and one that
+    tells whether the views that the query reads then answer it from memory; the one that would answer the query comes
+    first."""
+    rows = await _of_views(rewrites, statement.query, session)
+    if foresee is not None and (row := await foresee(session, statement.query)) is not None:
+        rows.append(row)
+    if not rows:
+        return Result(COLUMNS, [(None, Verdict.REJECTED, _why_none(rewrites), None)])
+    return await _shown(rows)
+
+
+async def _of_views(rewrites: Rewrites, query: str, session: Session) -> list[ExplainedRow]:
     namespace = await session.resolve_namespace()
-    query = statement.query
     named = await asyncio.to_thread(bases, query, namespace)
     # Reasons quote definitions.
     sharing = [each for each in await rewrites.sharing(named.relations) if await may_describe(each[0], session)]
     if not sharing:
-        return Result(COLUMNS, [(None, Verdict.REJECTED, _why_none(rewrites), None)])
-    views = [view for view, _ in sharing]
+        return []
+    views = [str(view.name) for view, _ in sharing]
     known = Understood(query)
     if (reason := _obstacle(rewrites, session, known)) is not None:
-        return await _shown([_Row(view.name, Verdict.REJECTED, reason) for view in views])
+        return [ExplainedRow(view, Verdict.REJECTED, reason) for view in views]
     shape = shape_of(query)
     found = await rewrites.learn(session, namespace, shape, known.look.words, CONSIDERED_SECONDS)
     if found is None:
         reason = f"no outcome within {CONSIDERED_SECONDS:g} s; ask again"
-        return await _shown([_Row(view.name, Verdict.CONSIDERING, reason) for view in views])
+        return [ExplainedRow(view, Verdict.CONSIDERING, reason) for view in views]
     if isinstance(found, str):
-        return await _shown([_Row(view.name, Verdict.NOT_PROVED, found) for view in views])
-    names = {view.name for view in views}
-    rows = {row.view: row for row in await _considered(rewrites, found, shape) if row.view in names}
+        return [ExplainedRow(view, Verdict.NOT_PROVED, found) for view in views]
+    rows = {row.view: row for row in await _considered(rewrites, found, shape) if row.view in views}
     rows |= {row.view: row for row in _not_compared(sharing) if row.view not in rows}
-    return await _shown(list(rows.values()))
+    return list(rows.values())
 
 
 def _why_none(rewrites: Rewrites) -> str:
@@ -90,8 +105,8 @@ def _obstacle(rewrites: Rewrites, session: Session, known: Understood) -> str | 
     return None if hindrance is None else _HINDRANCES[hindrance]
 
 
-async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> list[_Row]:
-    rows = list[_Row]()
+async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> list[ExplainedRow]:
+    rows = list[ExplainedRow]()
     standings = [await rewrites.standing(answer, shape) for answer in found.answers]
     able = [place for wanted in _ABLE for place, (verdict, _) in enumerate(standings) if verdict is wanted]
     for place, (answer, (verdict, reason)) in enumerate(zip(found.answers, standings, strict=True)):
@@ -100,28 +115,28 @@ async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> li
         elif place in able:
             why = "has fewer bytes" if verdict is standings[able[0]][0] else "is fresh"
             verdict, reason = Verdict.USABLE, f"it would give the same rows, but {found.answers[able[0]].view} {why}"
-        rows.append(_Row(answer.view, verdict, reason, answer.template.fill(shape.literals)))
+        rows.append(ExplainedRow(str(answer.view), verdict, reason, answer.template.fill(shape.literals)))
     for refusal in found.refusals:
         text = None if refusal.template is None else refusal.template.fill(shape.literals)
-        rows.append(_Row(refusal.view, refusal.verdict, refusal.reason, text))
+        rows.append(ExplainedRow(str(refusal.view), refusal.verdict, refusal.reason, text))
     return rows
 
 
-def _not_compared(sharing: list[tuple[MaterializedView, list[TableName]]]) -> Iterator[_Row]:
+def _not_compared(sharing: list[tuple[MaterializedView, list[TableName]]]) -> Iterator[ExplainedRow]:
     for view, others in sharing:
         names = ", ".join(map(str, others))
         reason = (
             f"the view reads {names}, which the query does not name" if others else "Spark cannot describe the view"
         )
-        yield _Row(view.name, Verdict.REJECTED, reason)
+        yield ExplainedRow(str(view.name), Verdict.REJECTED, reason)
 
 
-async def _shown(rows: list[_Row]) -> Result:
+async def _shown(rows: list[ExplainedRow]) -> Result:
     """The rows in the order of their verdicts."""
     rows.sort(key=lambda row: _ORDER.index(row.verdict))
     shown = [
         (
-            str(row.view),
+            row.view,
             row.verdict,
             row.reason,
             None if row.text is None else await asyncio.to_thread(indented, row.text),

@@ -239,6 +239,22 @@ class Router:
         """Makes the views fresh that the statement reads. Raises FreshgateError."""
         return await self._reads.prepare(first, report)
 
+    async def foreseen(self, session: Session, known: Understood) -> Sent | None:
+        """The way that a query would go now, once what it reads was looked at. Nothing is refreshed, and nothing is
+        held. None if it does not go to Spark. Raises FreshgateError if it would be refused."""
+        way = await self._untaken(session, known)
+        if isinstance(way, RefreshFirst):
+            await self._reads.look(way)
+            way = await self._untaken(session, known)
+        return None if isinstance(way, Own) else way
+
+    async def _untaken(self, session: Session, known: Understood) -> Way:
+        """A way that is not taken."""
+        way = await self.consider(session, known)
+        if not isinstance(way, Own):
+            self._drop(session, way)
+        return way
+
     def check_again(self, first: RefreshFirst) -> None:
         """Called just before a statement is sent that has waited. Raises NotAllowed if its names may have moved."""
         self._gatekeeper.check_again(first)
@@ -273,7 +289,7 @@ class Router:
             return None
         send = replace(way, text=way.text or head + (hit.mixed or hit.text))
         if hit.mixed:
-            send = replace(send, repeatable=None)  # It also reads base tables.
+            send = replace(send, source="stale partitions of the view are computed anew from base tables")
         if not head:
             send = doing(send, QueryAnswered(hit, query.known.text, query.look.words))
         return FromView(send, hit, query.known)

@@ -197,10 +197,15 @@ class Send:
     mentions: Mentions = NOTHING
     runs_others: bool = False
     """Whether the text may run other statements. If such a text fails, part of it may have been executed."""
-    repeatable: RepeatableRead | None = None
-    """If its answer depends on nothing else, so that it may be answered from memory."""
+    source: RepeatableRead | str = "it reads no materialized view"
+    """What its answer depends on, if on nothing else; otherwise why that is not known."""
     notes: tuple[str, ...] = ()
     """What the operation's log tells the client first."""
+
+    @property
+    def repeatable(self) -> RepeatableRead | None:
+        """What its answer depends on, if it may be answered from memory."""
+        return None if isinstance(self.source, str) else self.source
 
 
 UNCHANGED = Send()
