@@ -13,6 +13,7 @@ SHARING = {
     "tests/end_to_end/test_changes_by_provider.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_added_rows_on_spark.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_observation.py": "a Spark with Delta Lake and Iceberg",
+    "tests/spark/test_lake_plans.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_lake_increments.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_refresh_histories.py": "a Spark with Delta Lake and Iceberg",
     "tests/drivers/test_dbt_adapter.py": "a Spark with Delta Lake and Iceberg",

@@ -1,5 +1,6 @@
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
@@ -26,13 +27,23 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -96,7 +107,8 @@ public class PlanWriter {
                 return new PlanWriter(true).written(text, analyzed, analyzed);
             }
             // Not `optimizedPlan`, which reads cached tables in place of the tables.
-            LogicalPlan optimized = (LogicalPlan) clone.sessionState().optimizer().execute(analyzed.clone());
+            LogicalPlan unread = (LogicalPlan) analyzed.clone().transformUpWithSubqueries(new Unread());
+            LogicalPlan optimized = (LogicalPlan) clone.sessionState().optimizer().execute(unread);
             return new PlanWriter(false).written(text, analyzed, optimized);
         } finally {
             thread.setContextClassLoader(loader);
@@ -211,6 +223,8 @@ public class PlanWriter {
             view((View) each);
         } else if (readsOnly && each instanceof DataSourceV2Relation) {
             tableOfCatalog((DataSourceV2Relation) each);
+        } else if (each instanceof DataSourceV2ScanRelation && isUnread((DataSourceV2ScanRelation) each)) {
+            scan((DataSourceV2ScanRelation) each);
         } else if (each instanceof TreeNode) {
             product((scala.Product) each);
         } else if (each instanceof scala.collection.Map) {
@@ -299,7 +313,8 @@ public class PlanWriter {
                 options.put(entry._1(), entry._2());
             }
             out.append('[');
-            scalar("String", files.location().getClass().getName());
+            boolean isNewest = files.location() instanceof NewestFiles;
+            scalar("String", isNewest ? NewestFiles.TITLE : files.location().getClass().getName());
             out.append(',');
             scalar("String", files.fileFormat().getClass().getName());
             out.append(',');
@@ -309,6 +324,28 @@ public class PlanWriter {
             scalar("opaque", node.relation().getClass().getName());
         }
         out.append("}}");
+    }
+
+    private static boolean isUnread(DataSourceV2ScanRelation node) {
+        return node.relation().table() instanceof UnreadTable;
+    }
+
+    private void scan(DataSourceV2ScanRelation node) {
+        DataSourceV2Relation relation = node.relation();
+        UnreadTable table = (UnreadTable) relation.table();
+        out.append("{\"class\":");
+        string(node.getClass().getName());
+        out.append(",\"fields\":{\"output\":");
+        value(node.output());
+        out.append(",\"table\":[");
+        nameOf(relation);
+        out.append(',');
+        scalar("String", table.id());
+        out.append(',');
+        scalar("String", String.valueOf(table.properties().get("location")));
+        out.append("],\"relation\":[");
+        scalar("String", UnreadTable.TITLE);
+        out.append("]}}");
     }
 
     private void hiveRelation(HiveTableRelation node) {
@@ -336,17 +373,21 @@ public class PlanWriter {
         value(node.output());
         out.append(",\"table\":[");
         if (node.catalog().isDefined() && node.identifier().isDefined()) {
-            Identifier identifier = (Identifier) node.identifier().get();
-            scalar("String", ((CatalogPlugin) node.catalog().get()).name());
-            String[] namespace = identifier.namespace();
-            for (int place = 0; place < namespace.length; place++) {
-                out.append(',');
-                scalar("String", namespace[place]);
-            }
-            out.append(',');
-            scalar("String", identifier.name());
+            nameOf(node);
         }
         out.append("]}}");
+    }
+
+    private void nameOf(DataSourceV2Relation node) {
+        Identifier identifier = (Identifier) node.identifier().get();
+        scalar("String", ((CatalogPlugin) node.catalog().get()).name());
+        String[] namespace = identifier.namespace();
+        for (int place = 0; place < namespace.length; place++) {
+            out.append(',');
+            scalar("String", namespace[place]);
+        }
+        out.append(',');
+        scalar("String", identifier.name());
     }
 
     private void table(CatalogTable table) {
@@ -399,5 +440,197 @@ public class PlanWriter {
             }
         }
         out.append('"');
+    }
+
+    /**
+     * Puts tables that nothing can be pushed down to in the place of the newest versions of Iceberg's and Delta's tables:
+     * conditions stay in the plan, no files are listed, and no counts are taken from metadata. Whatever is not certain
+     * to be the newest version of a whole table stays as it is, which the checker refuses.
+     */
+    private static class Unread extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            if (node instanceof DataSourceV2Relation) {
+                return UnreadTable.isNewest((DataSourceV2Relation) node);
+            }
+            return node instanceof LogicalRelation && NewestFiles.areOf((LogicalRelation) node);
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            if (!isDefinedAt(node)) {
+                return otherwise.apply(node);
+            }
+            if (node instanceof DataSourceV2Relation) {
+                DataSourceV2Relation relation = (DataSourceV2Relation) node;
+                return relation.copy(
+                    new UnreadTable(relation.table()), relation.output(), relation.catalog(), relation.identifier(),
+                    relation.options(), relation.timeTravelSpec());
+            }
+            LogicalRelation relation = (LogicalRelation) node;
+            HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+            return relation.copy(
+                files.copy(
+                    new NewestFiles(files.location()), files.partitionSchema(), files.dataSchema(), files.bucketSpec(),
+                    files.fileFormat(), files.options(), files.sparkSession()),
+                relation.output(), relation.catalogTable(), relation.isStreaming(), relation.stream());
+        }
+    }
+
+    /** A value that a public or private method without arguments, or a field, of this name has. */
+    private static Object valueOf(Object each, String name) throws Exception {
+        for (Class type = each.getClass(); type != null; type = type.getSuperclass()) {
+            try {
+                java.lang.reflect.Method method = type.getDeclaredMethod(name, new Class[0]);
+                method.setAccessible(true);
+                return method.invoke(each, new Object[0]);
+            } catch (NoSuchMethodException missing) {
+                // It may be a field, or inherited.
+            }
+            try {
+                java.lang.reflect.Field field = type.getDeclaredField(name);
+                field.setAccessible(true);
+                return field.get(each);
+            } catch (NoSuchFieldException missing) {
+                // It may be inherited.
+            }
+        }
+        throw new NoSuchFieldException(name);
+    }
+
+    private static boolean isA(Object each, String className) {
+        for (Class type = each.getClass(); type != null; type = type.getSuperclass()) {
+            if (type.getName().equals(className)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** An Iceberg table of which nothing is read. */
+    private static class UnreadTable implements SupportsRead {
+        static final String TITLE = "newest snapshot of an Iceberg table";
+        private final Table table;
+
+        UnreadTable(Table table) {
+            this.table = table;
+        }
+
+        /** Not a snapshot, a branch, or a table of metadata; read without options, and without columns of metadata. */
+        static boolean isNewest(DataSourceV2Relation node) {
+            Table table = node.table();
+            if (!table.getClass().getName().equals("org.apache.iceberg.spark.source.SparkTable")
+                || node.catalog().isEmpty()
+                || node.identifier().isEmpty()
+                || node.timeTravelSpec().isDefined()
+                || !node.options().isEmpty()
+                || node.output().size() != table.columns().length) {
+                return false;
+            }
+            try {
+                return valueOf(table, "branch") == null
+                    && valueOf(table, "timeTravel") == null
+                    && isA(valueOf(table, "table"), "org.apache.iceberg.BaseTable")
+                    && table.id() != null;
+            } catch (Exception unknown) {
+                // Another release of Iceberg.
+                return false;
+            }
+        }
+
+        public String name() {
+            return table.name();
+        }
+
+        public String id() {
+            return table.id();
+        }
+
+        public Column[] columns() {
+            return table.columns();
+        }
+
+        public StructType schema() {
+            return table.schema();
+        }
+
+        public Map properties() {
+            return table.properties();
+        }
+
+        public Set capabilities() {
+            return java.util.Collections.singleton(TableCapability.BATCH_READ);
+        }
+
+        public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+            return new UnreadScan(table.schema());
+        }
+    }
+
+    /** A scan that takes over nothing from the plan. */
+    private static class UnreadScan implements ScanBuilder, Scan {
+        private final StructType schema;
+
+        UnreadScan(StructType schema) {
+            this.schema = schema;
+        }
+
+        public Scan build() {
+            return this;
+        }
+
+        public StructType readSchema() {
+            return schema;
+        }
+    }
+
+    /** The files of the newest version of a Delta table, which are not listed. */
+    private static class NewestFiles implements FileIndex {
+        static final String TITLE = "newest version of a Delta table";
+        private final FileIndex files;
+
+        NewestFiles(FileIndex files) {
+            this.files = files;
+        }
+
+        /** All files, of no older version. */
+        static boolean areOf(LogicalRelation node) {
+            if (!(node.relation() instanceof HadoopFsRelation) || node.catalogTable().isEmpty()) {
+                return false;
+            }
+            FileIndex files = ((HadoopFsRelation) node.relation()).location();
+            if (!files.getClass().getName().equals("org.apache.spark.sql.delta.files.TahoeLogFileIndex")) {
+                return false;
+            }
+            try {
+                return Boolean.FALSE.equals(valueOf(files, "isTimeTravelQuery"))
+                    && ((scala.collection.Seq) valueOf(files, "partitionFilters")).isEmpty();
+            } catch (Exception unknown) {
+                // Another release of Delta.
+                return false;
+            }
+        }
+
+        public scala.collection.immutable.Seq rootPaths() {
+            return files.rootPaths();
+        }
+
+        public scala.collection.immutable.Seq listFiles(
+            scala.collection.immutable.Seq partitions, scala.collection.immutable.Seq data) {
+            throw new UnsupportedOperationException("This plan is not executed.");
+        }
+
+        public String[] inputFiles() {
+            return new String[0];
+        }
+
+        public void refresh() {
+        }
+
+        public long sizeInBytes() {
+            return files.sizeInBytes();
+        }
+
+        public StructType partitionSchema() {
+            return files.partitionSchema();
+        }
     }
 }

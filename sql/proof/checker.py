@@ -19,6 +19,7 @@ from sql.proof.understood_classes import (
     AGGREGATE,
     CONSTANT,
     LISTINGS,
+    NEWEST,
     ORDER_MATTERS,
     OUTER_JOINS,
     SCALAR,
@@ -31,6 +32,7 @@ from sql.proof.understood_classes import (
 
 Columns: TypeAlias = Mapping[str, Term]
 TRUE = literal("Boolean", "true", "boolean")
+_SCAN = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +206,14 @@ def _child(node: Node) -> ProvedRows:
 
 
 def _table(node: Node) -> ProvedRows:
+    if node.fields.get("table") is None:
+        raise NotUnderstood("it reads rows that are not a table of the catalog")
     parts: list[str] = []
     for name in sorted(set(node.fields) - {"output"}):
         parts.append(f"{name}={_part(node.fields[name], {}, [])}")
     files = node.fields.get("relation")
-    known = node.kind == "HiveTableRelation" or (isinstance(files, tuple) and _text(files[0]) in LISTINGS)
-    if node.fields.get("table") is None or "streaming=Boolean 'true'" in parts or not known:
+    known = node.kind == "HiveTableRelation" or (isinstance(files, tuple) and _text(files[0]) in LISTINGS | NEWEST)
+    if "streaming=Boolean 'true'" in parts or not known:
         raise NotUnderstood("it reads rows that are not a table of the catalog")
     source = Term("table", detail=tuple(parts))
     output = [
@@ -395,6 +399,7 @@ def _count(node: Node, field: str) -> int:
 _NODES: Mapping[str, tuple[Callable[[Node], ProvedRows], str]] = {
     "LogicalRelation": (_table, "output streaming table relation"),
     "HiveTableRelation": (_table, "output table"),
+    _SCAN: (_table, "output table relation scan keyGroupedPartitioning ordering"),
     "Project": (_project, "projectList child"),
     "Filter": (_filter, "condition child"),
     "Sort": (_sort, "order global child hint"),

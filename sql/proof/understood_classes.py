@@ -97,3 +97,5 @@ def is_collated(type_text: str) -> bool:
 _FILES = "org.apache.spark.sql.execution.datasources."
 LISTINGS = frozenset({_FILES + "InMemoryFileIndex", _FILES + "CatalogFileIndex"})
 """How a table's files are found: all that belong to it. A listing of another class may be of an older version."""
+NEWEST = frozenset({"newest snapshot of an Iceberg table", "newest version of a Delta table"})
+"""What `PlanWriter` calls a table of these formats, if the newest version of the whole table is read."""
