@@ -104,7 +104,7 @@ from gateway.mv.rewriting.usage import SHAPES_MAX, Counts, Usages
 from gateway.mv.statements.alteration import Alteration, ViewSettings
 from gateway.mv.statements.building import Building
 from gateway.mv.statements.creation import Creation
-from gateway.mv.statements.drafting import Definitions, Drafting
+from gateway.mv.statements.drafting import Definitions, Drafting, NewViews
 from gateway.mv.statements.dropping import Dropping
 from gateway.mv.statements.free_names import Clearance, Names
 from gateway.mv.statements.introduction import Introduction
@@ -812,9 +812,12 @@ def own_statements(
         jobs,
         metastore,
         spark.refreshes,
-        rewrite_enabled=settings.rewrite.new_views,
-        security=Security.INVOKER if settings.access.security == "invoker" else None,
-        runs_as_owner=_runs_as_owner(settings),
+        NewViews(
+            settings.rewrite.new_views,
+            Security.INVOKER if settings.access.security == "invoker" else None,
+            _runs_as_owner(settings),
+            settings.storage.iceberg_catalog,
+        ),
     )
     creation = Creation(
         catalog,

@@ -64,6 +64,11 @@ def storage_database(value: Any) -> str | None:
     return None if plain else "must consist of lower-case letters, digits and _, and must not be the default database"
 
 
+def catalog_name(value: Any) -> str | None:
+    plain = not value or (value.isidentifier() and value.isascii() and value == value.lower())
+    return None if plain else "must consist of lower-case letters, digits and _, or be empty"
+
+
 def time_zone(value: Any) -> str | None:
     try:
         ZoneInfo(value)

@@ -21,6 +21,7 @@ from gateway.checks import Check
 from gateway.checks import at_least as _at_least
 from gateway.checks import attribute_name as _attribute_name
 from gateway.checks import between as _between
+from gateway.checks import catalog_name as _catalog_name
 from gateway.checks import dn_patterns as _dn_patterns
 from gateway.checks import each_of as _each_of
 from gateway.checks import filled as _filled
@@ -528,6 +529,12 @@ class Storage:
         "Longest definition. Spark stores it in the metastore, and the embedded Derby stores 32,700 characters; "
         "raise it for a metastore on MySQL or PostgreSQL.",
         _at_least(100),
+    )
+    iceberg_catalog: str = _setting(
+        "",
+        "Spark's catalog with the Iceberg tables of materialized views that are created USING ICEBERG, such as lake. "
+        "Its cache-enabled must be false. Empty: USING ICEBERG is refused.",
+        _catalog_name,
     )
     locations: tuple[str, ...] = _setting(
         (),

@@ -19,6 +19,8 @@ ARCHIVES = {
 when this was written."""
 ICEBERG = "lake"
 """The catalog of Iceberg tables. Delta tables are in spark_catalog."""
+OPEN = "shared"
+"""The catalog for views that other engines read: no session keeps its tables."""
 
 
 def lake_archives(release: str = "4.1") -> list[Path]:
@@ -37,4 +39,8 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
         f"spark.sql.catalog.{ICEBERG}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{ICEBERG}.type": "hadoop",
         f"spark.sql.catalog.{ICEBERG}.warehouse": warehouse.as_uri(),
+        f"spark.sql.catalog.{OPEN}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{OPEN}.type": "hadoop",
+        f"spark.sql.catalog.{OPEN}.warehouse": warehouse.with_name("shared").as_uri(),
+        f"spark.sql.catalog.{OPEN}.cache-enabled": "false",
     }

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from sql.grammar.cursor import Grammar, listed
 from sql.statement import Clustering, Distribution, Partitioning
+from sql.texts import open_rows
 
 FORMATS = ("PARQUET", "ORC")
+TABLE_FORMATS = tuple(each.upper() for each in open_rows.FORMATS)
 UNITS = ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 """The units that date_trunc may truncate to in a partitioning."""
 
@@ -138,4 +140,5 @@ def cluster_by(grammar: Grammar) -> Clustering:
 
 def file_format(grammar: Grammar, after: str) -> str:
     """The file format after USING or STORED AS, in lower case. Others, such as PostgreSQL's heap, are refused."""
-    return grammar.expect_any(*FORMATS, after=after).lower()
+    formats = (*FORMATS, *TABLE_FORMATS) if after == "USING" else FORMATS
+    return grammar.expect_any(*formats, after=after).lower()

@@ -97,14 +97,16 @@ def create_storage(
 ) -> str:
     """The managed table for the versions' rows, with one or more partitions per version; created empty.
 
-    It is created from the definition, because Spark does not print every type in a form that it can parse again.
+    It is created from the definition, because Spark does not print every type in a form that it can parse again. If the
+    rows are open, it stays empty.
     """
+    file_format = "parquet" if layout.open is not None else clauses.file_format or "parquet"
     partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
     if layout.partitioned:
         partitions += f", {quote(PARTITION_COLUMN)}"
         selected += f", {layout.row_key} AS {quote(PARTITION_COLUMN)}"
     return (
-        f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
+        f"CREATE TABLE {storage.quoted} USING {file_format} "
         f"{f'OPTIONS ({property_list(_STAGED_TABLE)}) ' if staged else ''}"
         f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
         f"TBLPROPERTIES ({property_list(properties)}) "
@@ -143,11 +145,20 @@ def publish(
 
 def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
     """The query for the rows that a version shows."""
+    if layout.open is not None:
+        # The text must tell whose rows, and of which version they are: see `read_published`.
+        # Spark keeps comments in the texts of views if something follows.
+        said = f"/* {storage.quoted} WHERE {VERSION_COLUMN} = {shown.number} */"
+        some = "true" if shown.snapshot else "false"
+        return f"SELECT {layout.shown(columns)} FROM {layout.open.at(shown.snapshot)} {said} WHERE {some}"
     return f"SELECT {layout.shown(columns)} FROM {storage.quoted} WHERE {shown_condition(shown, layout)}"
 
 
 def rows_beyond(storage: TableName, columns: Sequence[str], shown: Shown, other: Shown, layout: StorageLayout) -> str:
-    """The query for the rows that `shown` shows and `other` does not: of the versions and partitions in one of them."""
+    """The query for the rows that `shown` shows and `other` does not: of the versions and partitions in one of them.
+    If each version is a whole commit, all rows of the one."""
+    if layout.open is not None:
+        return shown_rows(storage, columns, shown, layout)
     return f"{shown_rows(storage, columns, shown, layout)} AND NOT ({shown_condition(other, layout)})"
 
 
@@ -163,14 +174,24 @@ _SHOWN = re.compile(
     rf"(?: AND CASE {VERSION_COLUMN} .* END)?)(?: AND (?:{SHOWN_COLUMN}|coalesce\({SHOWN_COLUMN}, true\)))?",
     re.DOTALL,
 )
+_VERSIONS = re.compile(r" VERSION AS OF | /\* | WHERE ")
+_OPEN = re.compile(
+    rf"SELECT {_NAME}(?:, {_NAME})* FROM {_NAME}(?:\.{_NAME})+(?: VERSION AS OF \d+)? "
+    rf"/\* (?:({_NAME})\.)?({_NAME})\.({_NAME}) WHERE {VERSION_COLUMN} = (\d+) \*/ WHERE (?:true|false)",
+    re.DOTALL,
+)
 
 
 def read_published(view_text: str) -> tuple[TableName, int] | None:
     """The storage table and version that a public view's text shows; None if `publish` did not write the text."""
-    found = _SHOWN.fullmatch(view_text.strip())
-    if found is None:
+    text = view_text.strip()
+    if (found := _SHOWN.fullmatch(text)) is not None:
+        *names, only, last = found.groups()
+    elif (found := _OPEN.fullmatch(text)) is not None:
+        *names, only = found.groups()
+        last = only
+    else:
         return None
-    *names, only, last = found.groups()
     parts = tuple(name[1:-1].replace("``", "`").lower() for name in names if name is not None)
     storage = TableName(parts[-2], parts[-1], parts[0]) if len(parts) == 3 else TableName(parts[0], parts[1])
     return storage, int(only or last)
@@ -183,7 +204,11 @@ def shows(view_text: str, expected: str) -> bool:
 
 def selects_alike(view_text: str, expected: str) -> bool:
     """Whether two texts of public views differ only in the condition on versions."""
-    return shows(view_text.partition(" WHERE ")[0], expected.partition(" WHERE ")[0])
+    return shows(_before_versions(view_text), _before_versions(expected))
+
+
+def _before_versions(view_text: str) -> str:
+    return _VERSIONS.split(view_text, maxsplit=1)[0]
 
 
 def _without_catalog(text: str) -> str:
@@ -222,6 +247,7 @@ def insert_version(
     window: str | None = None,
     *,
     staged: bool = True,
+    appends: bool = False,
 ) -> str:
     """Writes the rows of a version, or of some of its partitions. Version numbers are never reused, so a version holds
     only partitions that the same refresh wrote.
@@ -233,7 +259,8 @@ def insert_version(
     replace all matching partitions, so both the table (`create_storage`) and the session (STAGED) set dynamic mode.
 
     `window` is another condition on rows (see `within`). `source`: the definition view, or a query. The columns are
-    named because the storage table may have hidden ones that are not written.
+    named because the storage table may have hidden ones that are not written. `appends`: only for open rows, to which
+    a version may be added.
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
     if isinstance(source, RowsQuery):
@@ -241,6 +268,8 @@ def insert_version(
         relation = f"({source.query}) AS freshgate_rows({_listed(columns)})"
     else:
         relation = source.quoted
+    if layout.open is not None:
+        return layout.open.insert(columns, relation, _order(clustering, ()), appends=appends)
     if not layout.partitioned:
         named = f" ({_listed((*columns, VERSION_COLUMN))})" if columns else ""
         return (
@@ -413,7 +442,9 @@ def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) ->
     """Rows of (storage, version, rows, bytes) for each version with rows; reads no column. Rows of earlier versions
     that a view shows count for its current version."""
     return " UNION ALL ".join(
-        f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
+        layout.open.measure(storage)
+        if layout.open is not None
+        else f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
         f"max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} GROUP BY 1, 2) GROUP BY version"
         for storage, version, layout in shown
@@ -422,6 +453,8 @@ def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) ->
 
 def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
     """Rows of (version, rows, bytes) with what each version shows; reads no column."""
+    if layout.open is not None:
+        return " UNION ALL ".join(layout.open.measure_one(version.number, version.snapshot) for version in shown)
     return " UNION ALL ".join(
         f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
@@ -430,8 +463,10 @@ def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLay
     )
 
 
-def stored_bytes(storage: TableName) -> str:
+def stored_bytes(storage: TableName, layout: StorageLayout) -> str:
     """One row: the bytes of all files of a storage table; NULL if it has none."""
+    if layout.open is not None:
+        return layout.open.bytes()
     return (
         f"SELECT sum(bytes) FROM (SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes "
         f"FROM {storage.quoted} GROUP BY 1)"

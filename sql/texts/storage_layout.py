@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sql.names import quote
 from sql.texts.literals import safe_literal
+from sql.texts.open_rows import OpenRows
 
 VERSION_COLUMN = "freshgate_version"
 """The storage table's first partition column: the version that a row belongs to."""
@@ -41,6 +42,8 @@ class StorageLayout:
     is the key's text, and the column is stored in the files."""
     time_zone: str = ""
     """The time zone in which keys are computed; empty if they do not depend on it."""
+    open: OpenRows | None = None
+    """The table that has the rows instead of the storage table, one commit a version. Such a view has no partitions."""
 
     def key_of(self, column: str) -> str:
         return self.key.replace(PLACE, column)
@@ -99,6 +102,8 @@ class Shown:
     flagged: bool = False
     """Whether SHOWN_COLUMN tells which of the rows are shown: the others are groups that HAVING excludes, kept because
     a later refresh by rows may change them."""
+    snapshot: str = ""
+    """The commit of open rows that has them; empty if the rows are in the storage table, or there are none."""
 
     @classmethod
     def only(cls, version: int) -> Shown:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from lake import ICEBERG
+from lake import ICEBERG, OPEN
 from processes import Engine, Gateway
 from tiers import EVERYTHING, sampled
 
@@ -65,7 +65,9 @@ class Lake:
 def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("increments")
     upstream = f"{lake_engine.host}:{lake_engine.port}"
-    running = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
+    running = Gateway(
+        home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0, "storage.iceberg_catalog": OPEN}
+    )
     yield running
     running.stop()
 
@@ -205,3 +207,43 @@ def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
         for mode in ("COMPLETE", "INCREMENTAL"):
             lake.run(f"INSERT INTO {name} (id, item, qty, price) VALUES (7, 'i1', 2, 1.5)")
             lake.expect(mode, made)
+
+
+def test_rows_that_other_engines_read(lake: Lake) -> None:
+    name = table(lake, "parquet")
+    made = {view: text.format(t=name) for view, text in (("grouped", GROUPS), ("filtered", FILTER), ("kept", HAVING))}
+    shared = dict[str, str]()
+    for view, definition in made.items():
+        clauses = "REFRESH INCREMENTAL FALLBACK USING ICEBERG"
+        lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{view} {clauses} AS {definition}")
+        described = {str(row[0]): str(row[1]) for row in rows(lake.through, f"DESCRIBE EXTENDED {lake.name}.{view}")}
+        shared[view] = described["Storage Table"]
+    columns = {"grouped": "item, n, s, a", "filtered": "id, item", "kept": "item, s"}
+
+    def check() -> None:
+        """What other engines see is what the definition gives: one snapshot, all rows, no others."""
+        for view, definition in made.items():
+            seen = rows(lake.direct, f"SELECT {columns[view]} FROM {shared[view]}")
+            assert sorted(seen, key=repr) == sorted(rows(lake.through, definition), key=repr), view
+
+    by_rows, whole = {view: made[view] for view in ("grouped", "filtered")}, {"kept": made["kept"]}
+    check()
+    lake.run(insert(name, 100, 10))
+    lake.expect("INCREMENTAL", by_rows)
+    lake.expect("COMPLETE", whole, "STATES_MISSING: other engines")
+    check()
+    first = rows(lake.through, f"SELECT count(*) FROM {lake.name}.filtered VERSION AS OF 1")
+    assert first == rows(lake.through, f"SELECT count(*) FROM ({made['filtered']}) WHERE id < 100")
+    # What others do to the table is found, and undone.
+    rows(lake.direct, f"DELETE FROM {shared['filtered']} WHERE id < 100")
+    rows(lake.direct, f"INSERT INTO {shared['kept']} VALUES ('evil', 1)")
+    lake.expect("COMPLETE", {"filtered": made["filtered"], "kept": made["kept"]})
+    check()
+    # In dynamic mode, no row would be replaced.
+    lake.run(f"TRUNCATE TABLE {name}")
+    lake.check(made)
+    check()
+    lake.run(f"DROP MATERIALIZED VIEW {lake.name}.kept")
+    assert shared["kept"].rpartition(".")[2] not in {
+        str(row[1]) for row in rows(lake.direct, f"SHOW TABLES IN {OPEN}.{shared['kept'].split('.')[1]}")
+    }

@@ -136,6 +136,8 @@ class Directories:
         for view in self._catalog.views():
             if (location := view.clauses.location) is not None:
                 yield Directory.at(f"{location.rstrip('/')}/{view.storage.table}", unique=True)
+            if view.layout.open is not None:
+                yield Directory.at(f"/{view.rows_table.table}", unique=True)
 
 
 def _compared(own: tuple[str, ...], other: tuple[str, ...]) -> Reach | None:

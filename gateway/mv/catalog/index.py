@@ -16,7 +16,7 @@ from gateway.mv.catalog.dependencies import Dependencies
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.name_index import NameIndex
 from gateway.mv.catalog.name_locks import NameLocks
-from gateway.mv.catalog.naming import DEFINITION_SUFFIX
+from gateway.mv.catalog.naming import DEFINITION_SUFFIX, id_of
 from gateway.mv.freshness.drift import NOT_LOOKED, unobserved
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry
@@ -29,6 +29,7 @@ from gateway.mv.model.residence import Residences
 from gateway.mv.model.view import Freshness, Kept, MaterializedView, Staleness, name_of_id
 from sql.names import TableName
 from sql.statement import Security
+from sql.texts.open_rows import ROWS_SUFFIX
 from sql.words import Words
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,8 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or entry.doubtful:
             return None
-        return Kept(entry.view.current.shown, entry.begun, entry.view.versions_reserved)
+        view = entry.view
+        return Kept(view.current.shown, entry.begun, view.versions_reserved, view.layout.open)
 
     def entries(self) -> Iterable[Entry]:
         """The entries of all views, including those that CREATE is building."""
@@ -141,10 +143,10 @@ class Catalog:
         """Whether one of these words names a table or view of the storage database: rows or a definition."""
         damaged = {damage.storage.table for damage in self.damaged.values()}
         if isinstance(words, frozenset):
-            found = (word.removesuffix(DEFINITION_SUFFIX) for word in words)
+            found = (id_of(word) for word in words)
             return any(each in self._entries or each in self.building or each in damaged for each in found)
         names = {*self._entries, *self.building, *damaged}
-        return any(name in words or name + DEFINITION_SUFFIX in words for name in names)
+        return any(name + suffix in words for name in names for suffix in ("", DEFINITION_SUFFIX, ROWS_SUFFIX))
 
     def dependents(self, tables: Iterable[TableName]) -> list[Entry]:
         """The views that read one of `tables` directly or through Spark views (not through other MVs)."""

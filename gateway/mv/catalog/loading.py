@@ -13,7 +13,7 @@ from gateway.mv.catalog import described, discovery
 from gateway.mv.catalog.draft_file import StoredDraft
 from gateway.mv.catalog.foreknowledge import judge
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.catalog.naming import DEFINITION_SUFFIX
+from gateway.mv.catalog.naming import id_of
 from gateway.mv.concurrency import gathered
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.damage import NO_STORAGE
@@ -254,4 +254,4 @@ class Loading:
 
 def _storages(names: Iterable[str]) -> set[str]:
     """The storage tables to which the objects of the storage database belong, whether they exist or not."""
-    return {name.removesuffix(DEFINITION_SUFFIX) for name in names if not is_epoch(name)}
+    return {id_of(name) for name in names if not is_epoch(name)}

@@ -14,6 +14,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import maintenance
+from sql.texts.open_rows import ROWS_SUFFIX
 from sql.texts.storage_layout import Shown
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,11 @@ def publish(name: TableName, view: MaterializedView, shown: Shown) -> str:
 
 def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
+
+
+def id_of(table: str) -> str:
+    """The id of the view to which an object of the storage database belongs, by its name."""
+    return table.removesuffix(DEFINITION_SUFFIX).removesuffix(ROWS_SUFFIX)
 
 
 async def shown(metastore: Metastore, name: TableName) -> tuple[TableName, int] | None:
@@ -152,7 +158,7 @@ async def _is_wanted(metastore: Metastore, name: TableName, storage: TableName) 
     """Whether another storage table is to be shown under this name."""
     for table in await metastore.tables(storage.database):
         other = TableName(storage.database, table)
-        if other == storage or table.endswith(DEFINITION_SUFFIX):
+        if other == storage or id_of(table) != table:
             continue
         move = stored.read_move(await metastore.properties(other))
         if move is not None and move[0] == name:

@@ -193,7 +193,7 @@ class TableLoads:
         if rows > self.limits.rows:
             raise NotHeld(f"it has {rows} rows, and memory.view_rows is {self.limits.rows}")
         # The storage table has the declared types, such as CHAR, and no other table ever has its name.
-        described = (await session.run(maintenance.describe(view.storage))).rows
+        described = (await session.run(maintenance.describe(view.rows_table))).rows
         columns = row_lines.loadable(columns_of(view, described))
         if not columns:
             raise NotHeld("no column of it has a type that the engine has, too")

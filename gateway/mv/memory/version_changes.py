@@ -55,7 +55,10 @@ def changed_keys(before: Version, after: Version) -> frozenset[PartitionKey]:
 
 
 def _extends(before: Version, after: Version) -> bool:
-    """Whether the later version shows whatever the earlier one shows, and rows of further versions."""
+    """Whether the later version shows whatever the earlier one shows, and rows of further versions. Of versions with
+    commits of their own, that is not known."""
+    if after.shown.snapshot:
+        return False
     if before.shown.hidden or after.shown.hidden or before.shown.flagged or after.shown.flagged:
         return False
     return all(

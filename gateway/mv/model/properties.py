@@ -50,6 +50,7 @@ from sql.statement import (
     Security,
     Trigger,
 )
+from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
 PREFIX = "freshgate."
@@ -93,7 +94,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
         **_text("namespace", json.dumps([view.namespace.catalog, view.namespace.database])),
         **_text("columns", json.dumps(view.columns)),
         **_text("listed", json.dumps([[column.name, column.comment] for column in view.listed])),
-        **_text("layout", json.dumps(dataclasses.asdict(view.layout))),
+        **_text("layout", json.dumps(_written_layout(view.layout))),
         **_text("kept_settings", json.dumps(view.settings and dict(view.settings)), packed=True),
         **write_settings(view),
         **write_bases(view),
@@ -286,7 +287,17 @@ def _written_manifest(manifest: Manifest) -> list[Any]:
 
 def _written_shown(shown: Shown) -> list[Any]:
     hidden = [[version, in_order(keys, _written)] for version, keys in sorted(shown.hidden.items())]
+    if shown.snapshot:
+        return [list(shown.ranges), hidden, shown.flagged, shown.snapshot]
     return [list(shown.ranges), hidden, shown.flagged] if shown.flagged else [list(shown.ranges), hidden]
+
+
+def _written_layout(layout: StorageLayout) -> dict[str, Any]:
+    """Earlier releases know no open rows, and need not for views without."""
+    record = dataclasses.asdict(layout)
+    if (rows := record.pop("open")) is not None:
+        record["open"] = [rows["format"], *rows["table"].values()]
+    return record
 
 
 def _written(thing: object) -> str:
@@ -345,8 +356,20 @@ def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(json.loads(_required(properties, "columns")))
 
 
+def open_rows(properties: Mapping[str, str]) -> OpenRows | None:
+    """The table of open rows of a storage table with these properties, if they tell one."""
+    try:
+        return read_layout(properties).open
+    except (UnreadableProperties, ValueError, TypeError):
+        return None
+
+
 def read_layout(properties: Mapping[str, str]) -> StorageLayout:
-    return StorageLayout(**json.loads(_optional(properties, "layout", "{}")))
+    record = json.loads(_optional(properties, "layout", "{}"))
+    if rows := record.pop("open", None):
+        file_format, *table = rows
+        record["open"] = OpenRows(file_format, TableName(*table))
+    return StorageLayout(**record)
 
 
 def read_view(
@@ -404,7 +427,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
     """A stored version. If an earlier Freshgate wrote it, it has no contents and so counts as stale."""
     record: dict[str, Any] = decoded(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
-    ranges, hidden, *flagged = record.get("shown", [[[number, number]], []])
+    ranges, hidden, *rest = record.get("shown", [[[number, number]], []])
     read_as, narrowed = record.get("read_as", ["", False])
     return Version(
         number=number,
@@ -418,7 +441,8 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             number,
             tuple((first, last) for first, last in ranges),
             {version: frozenset(keys) for version, keys in hidden},
-            bool(flagged and flagged[0]),
+            bool(rest and rest[0]),
+            rest[1] if len(rest) > 1 else "",
         ),
         read_as=read_as,
         narrowed=narrowed,

@@ -16,6 +16,7 @@ from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, Trigger, WhenStale
 from sql.texts import maintenance
+from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
 PARTITIONS_NAMED_MAX = 200
@@ -203,6 +204,8 @@ class Kept:
     """Versions that are being written or may still be published."""
     reserved: int
     """Versions from this number on belong to another gateway, or have not begun yet."""
+    open: OpenRows | None = None
+    """The table with the rows, if the storage table has none."""
 
     def needs(self, version: int, key: PartitionKey) -> bool:
         return version >= self.reserved or version in self.begun or self.shown.shows(version, key)
@@ -408,6 +411,11 @@ class MaterializedView:
     def published_text(self) -> str:
         """The text with which the public view was published."""
         return maintenance.shown_rows(self.storage, self.columns, self.current.shown, self.layout)
+
+    @property
+    def rows_table(self) -> TableName:
+        """The table with the rows: the storage table, or that of open rows."""
+        return self.storage if self.layout.open is None else self.layout.open.table
 
     @property
     def built(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.loops import in_thread
 from gateway.mv.concurrency import both, gathered
+from gateway.mv.formats import open_tables
 from gateway.mv.formats.listings import LOCATIONS_TOGETHER, Files, Listings
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import MaterializedView
@@ -50,6 +51,9 @@ class StoredFiles:
 
     async def of(self, view: MaterializedView, *shown: Shown) -> list[Fold]:
         """The files with the rows of each of these contents of a view, all as they are at one moment."""
+        if view.layout.open is not None:
+            async with self._listings.session() as session:
+                return open_tables.folds(await open_tables.commits(session.run, view.layout.open), view, shown)
         try:
             return await self._of(view, shown)
         except (StatementFailed, UpstreamLost):

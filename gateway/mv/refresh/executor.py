@@ -16,6 +16,7 @@ from functools import partial
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.loops import in_thread
 from gateway.mv.concurrency import beside, both
+from gateway.mv.formats import open_tables
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NO_BASIS, Basis, Keyed
 from gateway.mv.model.marks import Mark
@@ -196,6 +197,7 @@ class Executor:
         write = partial(self._writer.write, run, plan, room)
         disturbed = partial(entry.ledger.written_since, start.contains)
         read = await self._written(view, plan, proposal.inspection, room.reader, write, disturbed)
+        plan = await _committed(plan, room.reader)
         present, proposal = await self._proposer.present(view), replace(proposal, after=read.after)
         written = await self._publication.written(run, start, proposal, plan, present, read.basis)
         await self._publication.publish(written, room.session)
@@ -319,7 +321,25 @@ class Executor:
     ) -> tuple[RefreshPlan, RowsRead]:
         plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         write = partial(self._writer.write_first, plan, progress, session)
-        return plan, await self._written(view, plan, inspection, session, write, disturbed)
+        read = await self._written(view, plan, inspection, session, write, disturbed)
+        return await _committed(plan, session), read
+
+
+async def _committed(plan: RefreshPlan, session: SqlSession) -> RefreshPlan:
+    """The plan, with the commit that has its rows if they are open. Raises RefreshFailed if there is none, and Unfit if
+    it adds rows to others than those of the current version."""
+    if (rows := plan.view.layout.open) is None:
+        return plan
+    found = await open_tables.commits(session.run, rows)
+    commit = open_tables.of_version(found, plan.version)
+    if commit is None:
+        raise RefreshFailed(
+            f"{rows.table} does not show the rows of version {plan.version} that {plan.view.name} has written to it. "
+            f"Refresh the view again."
+        )
+    if plan.appends and not open_tables.follows(found, commit, plan.view.current.shown.snapshot):
+        raise Unfit(f"{rows.table} was changed outside the gateway while a refresh of {plan.view.name} added rows.")
+    return replace(plan, snapshot=commit.snapshot)
 
 
 def _mending(entry: Entry, cause: Cause) -> Cause:

@@ -148,7 +148,8 @@ class Increments:
         sources = {place.number: now[place.table] for place in outline.places}
         if outline.kind is Kind.ROWS:
             return Exact(RowsQuery(texts.whole(outline, sources)), marks)
-        stored = await self._metastore.relation(view.storage)
+        _check_shown(view, outline)
+        stored = await self._metastore.relation(view.rows_table)
         present = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         missing = {name: kind for name, kind in found.hidden.items() if name not in present}
         if any(present.get(name, kind).lower() != kind.lower() for name, kind in found.hidden.items()):
@@ -332,6 +333,7 @@ class Increments:
         for base, table in self._bases(view, outline):
             if base not in view.views:
                 self._changes.check(table, inspection.looks[table], self._is_on)
+        _check_shown(view, outline)
         basis = self._basis(view, outline)
         tables = dict(self._bases(view, outline))
         changed, sparing = [base for base in tables if base in found.tables], len(outline.places) > 1
@@ -447,6 +449,13 @@ async def _types(session: SqlSession, query: str) -> dict[str, str]:
     """The types of a query's columns, as SQL."""
     rows = (await session.run(maintenance.query_types(query))).rows
     return {str(name): str(kind) for name, kind, *_ in rows}
+
+
+def _check_shown(view: MaterializedView, outline: Outline) -> None:
+    """Raises NotIncremental if readers past the gateway would be shown rows that the view does not show."""
+    if outline.filtered and view.layout.open is not None:
+        shown = "other engines would be shown the groups that HAVING excludes"
+        raise NotIncremental(Reason.STATES_MISSING, shown)
 
 
 def _pinned(outline: Outline, term: ChangeTerm, now: Mapping[TableName, str]) -> ChangeTerm:

@@ -23,10 +23,13 @@ class LostStorage:
         self._habits = habits
 
     async def create(self, entry: Entry) -> None:
-        """Creates the table, without rows, if it is missing. Raises what the metastore raises, as when the definition
-        is missing as well, and Superseded."""
+        """Creates the table, without rows, if it is missing, and that of open rows likewise. Raises what the metastore
+        raises, as when the definition is missing as well, and Superseded."""
         async with entry.lock:
             view = entry.view
+            if (rows := view.layout.open) is not None:
+                await self._fence.check_lately()
+                await self._metastore.run(rows.create(view.definition, view.comment))
             if view.storage.table in await self._metastore.tables(view.storage.database):
                 return
             await self._fence.check_lately()

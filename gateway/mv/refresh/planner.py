@@ -113,6 +113,13 @@ class RefreshPlan:
     source: RowSource
     route: str = ""
     """Which methods were considered, and why this one was chosen."""
+    snapshot: str = ""
+    """The commit that has the rows, once they are written; only of open rows."""
+
+    @property
+    def appends(self) -> bool:
+        """Whether it only adds rows to those of the current version."""
+        return isinstance(self.source, Merged) and self.source.appends
 
     @property
     def inserts(self) -> int:
@@ -130,9 +137,10 @@ class RefreshPlan:
     def shown(self, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
         """What the public view will show; `present` are the partitions of the storage table."""
         before = self.view.current.shown
+        if self.view.layout.open is not None:
+            return replace(Shown.only(self.version), snapshot=self.snapshot)
         if not self.view.layout.partitioned:
-            further = isinstance(self.source, Merged) and self.source.appends
-            shown = before.followed_by(self.version) if further else Shown.only(self.version)
+            shown = before.followed_by(self.version) if self.appends else Shown.only(self.version)
             return replace(shown, flagged=self._filtered)
         everything = self.chosen.everything or not self.view.built
         shown = Shown.only(self.version) if everything else before.followed_by(self.version)
@@ -167,7 +175,7 @@ def plan_refresh(
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
     exact = source.exact
     if exact is not None and exact.missing:
-        write.append(Step(maintenance.add_columns(view.storage, exact.missing), "add columns for later refreshes"))
+        write.append(Step(maintenance.add_columns(view.rows_table, exact.missing), "add columns for later refreshes"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} below LOCATION"))
@@ -184,6 +192,7 @@ def plan_refresh(
             batch,
             window(view),
             staged=habits.stages_writes,
+            appends=isinstance(source, Merged) and source.appends,
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
         count = len(written - batch.keys if batch.all_but else batch.keys)

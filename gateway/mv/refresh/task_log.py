@@ -15,10 +15,11 @@ from gateway import loops
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.formats import open_tables
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import NEVER_BUILT
-from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus
-from gateway.mv.ports import Metastore, ServiceSessions
+from gateway.mv.model.view import Cause, MaterializedView, RefreshMode, Task, TaskStatus
+from gateway.mv.ports import Metastore, ServiceSessions, SqlSession
 from gateway.mv.subscribers import Subscribers
 from sql.texts import maintenance
 
@@ -153,14 +154,20 @@ class TaskLog:
     async def _count_rows(self, entry: Entry, number: int, version: int) -> None:
         try:
             async with self._counting, self._looks.session() as session:
-                counted = await session.run(maintenance.count_version(entry.view.storage, version))
+                count = await self._written_rows(entry.view, version, session)
         except FreshgateError as error:
             log.info("the rows of %s, version %d, were not counted: %s", entry.view.name, version, error)
             return
-        task, count = entry.history.task(number), int(counted.rows[0][0])
+        task = entry.history.task(number)
         if task is not None and (count or version in entry.view.current.manifest.versions):
             # A version without rows that is no longer shown may have been dropped before it was counted.
             entry.history.end(number, replace(task, rows=count))
+
+    async def _written_rows(self, view: MaterializedView, version: int, session: SqlSession) -> int:
+        if (rows := view.layout.open) is not None:
+            found = open_tables.of_version(await open_tables.commits(session.run, rows), version)
+            return found.added if found is not None else 0
+        return int((await session.run(maintenance.count_version(view.storage, version))).rows[0][0])
 
     async def _save(self, entry: Entry) -> None:
         """Stores failed tasks. If that fails, the next change of the properties stores them."""

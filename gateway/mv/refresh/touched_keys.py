@@ -101,7 +101,7 @@ class TouchedKeys:
         return Touched(Selection(keys, all_but=False), layout, len(values) / max(1, of_all))
 
     async def _layout(self, view: MaterializedView, column: str) -> StorageLayout | None:
-        stored = await self._metastore.relation(view.storage)
+        stored = await self._metastore.relation(view.rows_table)
         kinds = {name.lower(): sql_type(kind) for name, kind in stored.columns} if stored is not None else {}
         if (kind := kinds.get(column.lower())) is None:
             return None

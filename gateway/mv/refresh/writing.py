@@ -14,10 +14,11 @@ from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.planner import RefreshPlan, Step
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.runs import Run
-from gateway.mv.refresh.surroundings import RefreshSessions
+from gateway.mv.refresh.surroundings import RefreshSessions, with_settings
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.version_numbers import VersionNumbers
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,14 @@ class Writer:
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
     """Runs the plan's statements, and yields each when it is done. Raises what Spark raises."""
     progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
+    rows = plan.view.layout.open
+    settings = rows.settings(plan.version, "") if rows is not None else {}
+    async with with_settings(session, settings, maintenance.STAGED):
+        async for step in _run(plan, progress, session):
+            yield step
+
+
+async def _run(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
     for step in plan.write:
         log.debug("%s: %s", plan.view.name, step.purpose)
         if not step.inserts:

@@ -10,7 +10,7 @@ from gateway.mv.ports import Relation
 from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, OPTIMIZED, SAMPLE, UNSEEDED
 from sql.grammar import view_properties
 from sql.names import TableName
-from sql.statement import CreateClauses, CreateMaterializedView
+from sql.statement import CreateClauses, CreateMaterializedView, Security
 from sql.texts.storage_layout import PARTITION_COLUMN, VERSION_COLUMN
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
@@ -67,6 +67,30 @@ def check_column(view: TableName, column: str, type_json: str) -> None:
             f"The column {column} of materialized view {view} is a NULL without a type (void), which cannot be stored. "
             f"Give it a type, as in CAST(NULL AS STRING) AS {column}."
         )
+
+
+def check_open(view: TableName, clauses: CreateClauses, catalog: str) -> None:
+    """Refuses what rows in a table for other engines do not allow. `catalog`: where that table would be."""
+    if not catalog:
+        raise DefinitionRefused(
+            f"The materialized view {view} cannot be stored USING {clauses.file_format}: storage.iceberg_catalog "
+            f"names no catalog for it. Set it, or omit USING.",
+            sqlstate="55000",
+        )
+    refused = {
+        "partitions": clauses.partitioning,
+        "LOCATION": clauses.location,
+        "buckets": clauses.distribution,
+        "SECURITY INVOKER, because whoever may read the table reads all of its rows": clauses.security
+        is Security.INVOKER,
+    }
+    for what, given in refused.items():
+        if given:
+            raise DefinitionRefused(
+                f"The materialized view {view} is stored USING {clauses.file_format}, in a table that other engines "
+                f"read. It cannot have {what}. Omit one of the two.",
+                sqlstate="0A000",
+            )
 
 
 def check_clauses(view: TableName, clauses: CreateClauses, definition: Relation) -> None:

@@ -71,6 +71,9 @@ class Building:
                 staged=self._habits.stages_writes,
             )
         )
+        if (rows := view.layout.open) is not None:
+            await self._metastore.run(rows.create_database())
+            await self._metastore.run(rows.create(view.definition, view.comment))
         if not view.built:
             entry.record()
             report(f"The first refresh will build materialized view {view.name}")

@@ -145,7 +145,7 @@ class VersionLookup:
         if not self._limits.bytes:
             return ""
         try:
-            ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage))).rows
+            ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage, view.layout))).rows
         except StatementFailed as error:
             # A file may have been dropped while it was counted.
             return f"the size of its versions cannot be determined: {error}"

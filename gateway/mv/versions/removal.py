@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gateway.loops import in_thread
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.formats import open_tables
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
@@ -17,6 +18,7 @@ from gateway.mv.versions.compaction import Compaction
 from gateway.mv.versions.rows import stored_partitions
 from sql.names import TableName
 from sql.texts import maintenance
+from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey
 
 log = logging.getLogger(__name__)
@@ -39,10 +41,14 @@ class Removal:
 
     async def drop_whole(self, leftover: Leftover) -> bool:
         """Drops a storage table and its definition. If a view shows the table, keeps it and returns False."""
-        if await self._is_shown(leftover.storage):
+        properties = await self._properties(leftover.storage)
+        if await self._is_shown(leftover.storage, properties):
             log.warning("%s is kept because a view shows it", leftover.storage)
             return False
         await self._metastore.run(maintenance.drop_view(leftover.definition))
+        # Before the storage table, which tells of them.
+        if (rows := stored.open_rows(properties)) is not None:
+            await self._metastore.run(rows.drop())
         await self._metastore.run(maintenance.drop_table(leftover.storage))
         return True
 
@@ -59,6 +65,8 @@ class Removal:
             return
         # Unknown versions are dropped as well: a refresh of a killed gateway may end at Spark long after it.
         readable = waiting()
+        if kept.open is not None:
+            await self._expire(view_id, kept.open, readable)
         for drop in await in_thread(len(present), _drops_of_unneeded, storage, present, kept, readable):
             await self._metastore.run(drop)
         if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
@@ -72,16 +80,35 @@ class Removal:
             if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
                 await self._metastore.run(maintenance.unset_properties(storage, keys))
 
+    async def _expire(self, view_id: str, rows: OpenRows, readable: list[Version]) -> None:
+        """Expires the commits that nobody needs. Before, if other readers see a version that was never published, they
+        are shown the published one again."""
+        async with self._catalog.lock_of(view_id):
+            # A refresh that begins waits for the lock before it writes.
+            found, kept = await open_tables.commits(self._metastore.run, rows), self._catalog.kept(view_id)
+            if kept is None:
+                return
+            if open_tables.left_behind(found, kept):
+                log.info("%s shows the published version %d again", rows.table, kept.shown.number)
+                await self._metastore.run(rows.roll_back(kept.shown.snapshot))
+                found = await open_tables.commits(self._metastore.run, rows)
+            if gone := open_tables.unneeded(found, kept, readable):
+                await self._metastore.run(rows.expire(gone))
+
     async def is_gone(self, storage: TableName) -> bool:
         """Whether the storage table no longer exists."""
         return storage.table not in await self._metastore.tables(storage.database)
 
-    async def _is_shown(self, storage: TableName) -> bool:
-        """Whether a view shows the table: it was published late, or never dropped. A survey will find it."""
+    async def _properties(self, storage: TableName) -> Mapping[str, str]:
+        """What the storage table says; nothing if it does not exist, or is not ours."""
         if await self._metastore.relation(storage) is None:
-            return False
+            return {}
         found = await self._metastore.properties(storage)
-        if not stored.is_ours(found):
+        return found if stored.is_ours(found) else {}
+
+    async def _is_shown(self, storage: TableName, found: Mapping[str, str]) -> bool:
+        """Whether a view shows the table: it was published late, or never dropped. A survey will find it."""
+        if not found:
             return False
         try:
             move = stored.read_move(found)

@@ -279,7 +279,7 @@ class CatalogTables:
             moment_text(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
             moment_text(view.created_at),
             view.query if self._rights.is_owner(who, view) else None,
-            str(view.storage),
+            str(view.rows_table),
             incremental_rebuild(view),
             view_properties.rewrite_enabled(view.properties),
             view.security.value,

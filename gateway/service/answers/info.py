@@ -277,7 +277,7 @@ def describe_extended(
         "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
         "In Memory": _memory(catalog.residences.of(view)),
         **_layout(view.clauses),
-        "Storage Table": str(view.storage),
+        "Storage Table": str(view.rows_table),
     }
     rows = [tuple(row[:3]) for row in columns]
     rows += [("", "", ""), ("# Detailed Table Information", "", "")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.access_list import Principal
-from gateway.errors import RefreshFailed
+from gateway.errors import NotAllowed, RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs, still_refreshed_though_paused
 from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
@@ -95,6 +95,12 @@ class Upkeep:
 
     async def analyze(self, command: Analyze, view: MaterializedView, who: Principal) -> None:
         self._rights.check(who, view, "analyze it")
+        if view.layout.open is not None:
+            raise NotAllowed(
+                f"The rows of materialized view {view.name} are in the table {view.rows_table}, which keeps statistics "
+                f"of its own. ANALYZE does not apply to it.",
+                sqlstate="0A000",
+            )
         await self._metastore.run(maintenance.analyze(view.storage, command.rest))
 
 

@@ -1,0 +1,82 @@
+"""Tables of Iceberg with the rows of views, which other engines read: what their commits have, and those that go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from gateway.mv.model.marks import Fold
+from gateway.mv.model.snapshot import fingerprint
+from gateway.mv.model.view import Kept, MaterializedView, Version
+from gateway.mv.ports import Rows
+from sql.texts.open_rows import Commit, OpenRows, read_commits, written_last
+from sql.texts.storage_layout import Shown
+
+log = logging.getLogger(__name__)
+
+Run = Callable[[str], Awaitable[Rows]]
+"""Runs a statement. Raises what Spark raises."""
+
+
+async def commits(run: Run, rows: OpenRows) -> dict[str, Commit]:
+    """All commits of the table, by snapshot."""
+    return read_commits((await run(rows.commits())).rows)
+
+
+def of_version(found: dict[str, Commit], version: int) -> Commit | None:
+    """The commit that a refresh has made last for a version; None if there is none."""
+    own = {each.snapshot: each for each in found.values() if each.version == version}
+    before = {each.parent for each in own.values()}
+    return next((each for snapshot, each in own.items() if snapshot not in before), None)
+
+
+def follows(found: dict[str, Commit], commit: Commit, snapshot: str) -> bool:
+    """Whether a commit adds to the rows of this snapshot, and to no others."""
+    before = found.get(commit.parent)
+    while before is not None and before.snapshot != snapshot and before.rewrites:
+        before = found.get(before.parent)
+    return before is not None and before.snapshot == snapshot
+
+
+def folds(found: dict[str, Commit], view: MaterializedView, shown: Iterable[Shown]) -> list[Fold]:
+    """The mark of each of these contents. If another writer has changed what readers of the table see, the current
+    version has that writer's."""
+    last = written_last(found)
+    foreign = last is not None and (last.version is None or last.version < view.current.number)
+    marks = []
+    for each in shown:
+        seen = last if foreign and each.number == view.current.number else found.get(each.snapshot)
+        marks.append(_fold(seen) if seen is not None else Fold())
+    return marks
+
+
+def _fold(commit: Commit) -> Fold:
+    return Fold(int(fingerprint(commit.snapshot), 16), commit.files, commit.bytes)
+
+
+def unneeded(found: dict[str, Commit], kept: Kept, readable: Iterable[Version]) -> list[str]:
+    """The snapshots that nobody needs: neither readers, nor the view, nor a refresh that is running. The current one
+    stays in any case."""
+    needed = {kept.shown.snapshot, *(version.shown.snapshot for version in readable)}
+    return [
+        each.snapshot
+        for each in found.values()
+        if each.snapshot not in needed and not each.current and not _is_begun(each, kept)
+    ]
+
+
+def left_behind(found: dict[str, Commit], kept: Kept) -> bool:
+    """Whether what other readers see is a version that was never published, and that nobody writes any more."""
+    last = written_last(found)
+    return (
+        last is not None
+        and last.version is not None
+        and last.version > kept.shown.number
+        and not kept.begun
+        and last.version < kept.reserved
+        and kept.shown.snapshot in found
+    )
+
+
+def _is_begun(commit: Commit, kept: Kept) -> bool:
+    return commit.version is not None and (commit.version in kept.begun or commit.version >= kept.reserved)
