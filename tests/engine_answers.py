@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -26,11 +26,17 @@ SOURCES = {RELATION: SOURCE}
 def engine_with(rows: Sequence[Sequence[Any]]) -> Iterator[duckdb.DuckDBPyConnection]:
     """The engine, with these rows of the table as its table `rows`."""
     with duckdb.connect() as connection:
-        columns = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in COLUMNS.items())
-        connection.execute(f"CREATE TABLE rows ({columns})")
-        places = ", ".join("?" for _ in COLUMNS)
-        connection.executemany(f"INSERT INTO rows VALUES ({places})", rows)
+        fill(connection, "rows", COLUMNS, rows)
         yield connection
+
+
+def fill(
+    engine: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]
+) -> None:
+    """Creates a table with these rows. `columns`: their types as Spark calls them."""
+    typed = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in columns.items())
+    engine.execute(f"CREATE TABLE {table} ({typed})")
+    engine.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
 
 
 def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:

@@ -44,8 +44,12 @@ REFUSED = {
     "SELECT CAST(shop AS INT) FROM sales": "casts string to int",
     "SELECT stddev(n) FROM sales": "the aggregate StddevSamp",
     "SELECT collect_list(n) FROM sales": "the aggregate CollectList",
-    "SELECT first(n) FROM sales": "the aggregate First",
-    "SELECT shop, sum(n) OVER (PARTITION BY shop) FROM sales": "the window function",
+    "SELECT mode(n) FROM sales": "the aggregate Mode",
+    "SELECT n, lag(n) OVER (ORDER BY day) FROM sales": "may have equal rows",
+    "SELECT sum(n) OVER (ORDER BY day ROWS 2 PRECEDING) FROM sales": "may have equal rows",
+    "SELECT sum(n) OVER (ORDER BY s RANGE 2 PRECEDING) FROM sales": "distances of values",
+    "SELECT date_format(ts, 'QQQ') FROM sales": "another pattern",
+    "SELECT shop, nth_value(n, 2) OVER (PARTITION BY shop ORDER BY n) FROM sales": "the window function NthValue",
     "SELECT shop LIKE 'a\\\\_b' FROM sales": "an escape in LIKE",
     "SELECT initcap(shop) FROM sales": "the expression InitCap",
     "SELECT substring(shop, -2) FROM sales": "from its end",
@@ -55,6 +59,10 @@ REFUSED = {
     "SELECT sum(rate * rate * rate) FROM sales": "want of digits",
 }
 """Queries that Spark answers, each with a part of the reason."""
+
+
+SEVERAL = ("SELECT shop, first(n) FROM sales GROUP BY shop", "SELECT last(b, true) FROM sales")
+"""Queries that have another answer if the rows come in another order."""
 
 
 def rows_as_sql() -> str:

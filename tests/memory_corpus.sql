@@ -52,3 +52,27 @@ WITH by_day AS (SELECT day, sum(amount) AS a FROM sales GROUP BY day) SELECT yea
 SELECT shop FROM sales WHERE shop = 'it''s' OR shop = "100%" OR shop = ' a ';
 SELECT day, n FROM sales WHERE day = DATE'2024-05-06' OR day < '1600-01-01' OR n IN (1, 2, 3, NULL);
 SELECT 1 AS one, 'text' AS text, shop FROM sales WHERE b;
+-- Several DISTINCT, and values that a key determines.
+SELECT count(DISTINCT shop), count(DISTINCT n), sum(DISTINCT s), avg(DISTINCT amount), count(*), max(day), min(ts), sum(amount) FROM sales;
+SELECT shop, count(DISTINCT n), count(DISTINCT day) FILTER (WHERE b), count(DISTINCT b), sum(orders) FILTER (WHERE n > 2), count(DISTINCT n) FILTER (WHERE n < 0) FROM sales GROUP BY shop;
+SELECT b, count(DISTINCT shop), count(DISTINCT n), avg(amount), max(rate) FROM sales WHERE n > 100 GROUP BY b;
+SELECT count(DISTINCT n) FILTER (WHERE b), count(DISTINCT n), min(d) FROM sales HAVING count(DISTINCT shop) > 1;
+SELECT shop, first(lower(shop)), any_value(b) FILTER (WHERE b), last(m, true) FROM (SELECT shop, b, max(n) OVER (PARTITION BY shop) AS m FROM sales) GROUP BY shop;
+-- Windows.
+SELECT shop, day, n, sum(n) OVER (PARTITION BY shop ORDER BY day), count(*) OVER (), avg(amount) OVER (PARTITION BY b), min(n) OVER (ORDER BY day DESC),
+  max(ts) OVER (PARTITION BY shop ORDER BY n RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), count(n) OVER (PARTITION BY shop, b),
+  percent_rank() OVER (PARTITION BY shop ORDER BY n), cume_dist() OVER (ORDER BY n), sum(amount) OVER (PARTITION BY shop) FROM sales;
+SELECT y, m, a, a - lag(a) OVER (ORDER BY y, m) AS change, lead(a, 2, 0BD) OVER (PARTITION BY y ORDER BY m DESC), sum(a) OVER (PARTITION BY y ORDER BY m ROWS UNBOUNDED PRECEDING),
+  sum(a) OVER (ORDER BY y, m ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING), row_number() OVER (ORDER BY y DESC, m), ntile(3) OVER (ORDER BY m, y), lag(m, 1, -1) OVER (PARTITION BY m ORDER BY y NULLS LAST),
+  first_value(a) OVER (PARTITION BY y ORDER BY m), last(nullif(m, 3), true) OVER (PARTITION BY y ORDER BY m ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)
+  FROM (SELECT year(day) AS y, month(day) AS m, sum(amount) AS a FROM sales GROUP BY 1, 2) ORDER BY y, m;
+SELECT shop, sum(amount) AS a, sum(sum(amount)) OVER () AS whole, rank() OVER (ORDER BY sum(amount) DESC), sum(n) / sum(sum(n)) OVER () FROM sales GROUP BY shop;
+-- Casts of decimals, patterns, seconds.
+SELECT CAST(amount AS DECIMAL(12,1)), CAST(rate AS DECIMAL(14,3)), CAST(amount AS DECIMAL(20,0)), CAST(amount / 3 AS DECIMAL(19,6)) FROM sales;
+SELECT date_format(ts, 'd MMM yy, h:m:s a'), date_format(day, 'EEEE dd MMMM y'), date_format(ts, 'E H.DDD'), date_format(ts, 'yyyy-MM-01 00:00:00'),
+  from_unixtime(unix_timestamp(day), 'yyyy-MM-01 00:00:00'), unix_timestamp(ts), unix_timestamp(day), year(CAST(concat(to_date(day), ' 00:00:00') AS TIMESTAMP)),
+  CAST(concat(day, ' 00:00:00') AS TIMESTAMP), unix_timestamp(coalesce(ts, TIMESTAMP'1969-12-31 23:59:58.5')), from_unixtime(n * 1000000, 'yyyy MM') FROM sales WHERE day > '1000-01-01';
+-- Several right answers.
+SELECT shop, n FROM (SELECT shop, n, row_number() OVER (PARTITION BY b ORDER BY n DESC) AS r FROM sales) WHERE r <= 2;
+SELECT shop, count(*) AS c FROM (SELECT shop FROM sales LIMIT 50) GROUP BY shop ORDER BY c;
+SELECT shop, n FROM (SELECT shop, n FROM sales ORDER BY n LIMIT 20) ORDER BY shop;

@@ -53,7 +53,9 @@ class Maker:
 
     def query(self) -> str:
         """A query: a selection, groups, or one of these within another one."""
-        make = self.chance.choice((self._selection, self._groups, self._groups, self._nested, self._joined))
+        make = self.chance.choice(
+            (self._selection, self._groups, self._groups, self._nested, self._joined, self._windows, self._changes)
+        )
         return make()
 
     # --- queries
@@ -83,6 +85,43 @@ class Maker:
         sides = [f"(SELECT shop, {each} AS v FROM {TABLE}{self._where()} GROUP BY shop)" for each in values]
         return f"SELECT a.shop, a.v, b.shop AS other, b.v AS w FROM {sides[0]} a {kind} {sides[1]} b ON a.shop = b.shop"
 
+    def _windows(self) -> str:
+        """Windows whose frames do not depend on the order of equal rows."""
+        items = [f"{self._framed()} OVER ({self._window()})" for _ in range(self.chance.randint(1, 4))]
+        return f"SELECT {_named(['shop', 'n', *items])} FROM {TABLE}{self._where()}"
+
+    def _framed(self) -> str:
+        kind = self.chance.choice(NUMBERS)
+        function = self.chance.choice(
+            ("sum({})", "avg({})", "min({})", "max({})", "count({})", "rank()", "cume_dist()")
+        )
+        return function.format(self.value(kind, 1))
+
+    def _window(self) -> str:
+        parts = self.chance.choice(("", "PARTITION BY shop ", "PARTITION BY b, t "))
+        nulls = self.chance.choice(("", " NULLS LAST", " DESC", " DESC NULLS FIRST"))
+        return f"{parts}ORDER BY {self._column(self.chance.choice(GROUPED))}{nulls}"
+
+    def _changes(self) -> str:
+        """Windows over rows that are not equal in the order."""
+        rows = self.chance.randint(1, 3)
+        calls = (
+            f"lag(v, {rows})",
+            f"lead(v, {rows}, 0)",
+            "row_number()",
+            f"ntile({rows})",
+            "sum(v)",
+            "max(v)",
+            "first(v)",
+        )
+        items = list[str]()
+        for call in self.chance.sample(calls, 3):
+            order = self.chance.choice(("s, n", "n DESC, s", "s DESC NULLS LAST, n"))
+            frame = f" ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW" if call.endswith("(v)") else ""
+            items.append(f"{call} OVER (ORDER BY {order}{frame})")
+        inner = f"SELECT n, s, sum(n) AS v FROM {TABLE}{self._where()} GROUP BY n, s"
+        return f"SELECT {_named(['n', 's', *items])} FROM ({inner})"
+
     def _where(self) -> str:
         return f" WHERE {self._condition(2)}" if self.chance.random() < 0.6 else ""
 
@@ -90,8 +129,6 @@ class Maker:
         kind = self.chance.choice(NUMBERS)
         value = self.value(kind, self.chance.randint(0, 2))
         function = self.chance.choice(("sum({})", "avg({})", "min({})", "max({})", "count({})", "count(DISTINCT {})"))
-        if "DISTINCT" in function:
-            value = self._column(kind)  # Several different ones are refused.
         if self.chance.random() < 0.15:
             return f"sum({value}) / nullif(count({value}), 0)"
         if self.chance.random() < 0.15:

@@ -17,7 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, TABLE, rows_as_sql
+import memory_dashboards
+from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, SEVERAL, TABLE, rows_as_sql
 from planning import Planner, planner
 from processes import Engine
 from record_plans import shortened
@@ -56,6 +57,18 @@ async def recorded_of(planner: Planner, query: str, *, runs: bool = True) -> Rec
     return RecordedQuery(plan, other, [list(row) for row in rows])
 
 
+async def recorded_dashboards(planner: Planner) -> dict[str, RecordedQuery]:
+    """What Spark says of the texts of BI tools, and the rows of what they read."""
+    for statement in (
+        f"CREATE DATABASE {memory_dashboards.DATABASE}",
+        f"USE {memory_dashboards.DATABASE}",
+        *memory_dashboards.statements(),
+    ):
+        await planner.session.run(statement)
+    tables = [f"SELECT * FROM {memory_dashboards.DATABASE}.{table}" for table in memory_dashboards.COLUMNS]
+    return {query: await recorded_of(planner, query) for query in (*tables, *memory_dashboards.QUERIES)}
+
+
 async def prepare(planner: Planner) -> None:
     """Creates the table in a database of its own."""
     columns = ", ".join(f"{name} {type_text}" for name, type_text in COLUMNS.items())
@@ -75,7 +88,8 @@ async def _main() -> None:
         async with planner(engine) as working:
             await prepare(working)
             found = {query: await recorded_of(working, query) for query in (f"SELECT * FROM {TABLE}", *QUERIES)}
-            found |= {query: await recorded_of(working, query, runs=False) for query in REFUSED}
+            found |= {query: await recorded_of(working, query, runs=False) for query in (*REFUSED, *SEVERAL)}
+            found |= await recorded_dashboards(working)
     finally:
         engine.stop()
     content = {query: {name: getattr(each, name) for name in each.__slots__} for query, each in found.items()}

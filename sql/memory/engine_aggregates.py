@@ -25,8 +25,8 @@ _EXACT_DOUBLE = 1 << 53
 """Doubles up to here are all whole numbers, so their sums do not depend on the order."""
 
 
-def aggregate(node: Node, scope: EngineScope) -> Typed:
-    """An AggregateExpression over the rows of the scope. Raises NotListed."""
+def aggregate(node: Node, scope: EngineScope, window: Text | None = None) -> Typed:
+    """An AggregateExpression over the rows of the scope; with a window, over the frame of each. Raises NotListed."""
     if text_of(node.fields["mode"]) != "Complete$":
         raise NotListed("it contains an aggregate in parts")
     function = node_of(node.fields["aggregateFunction"])
@@ -38,6 +38,8 @@ def aggregate(node: Node, scope: EngineScope) -> Typed:
     among = Text(())
     if node.fields["filter"] is not None:
         among = sql(" FILTER (WHERE ?)", expression(node_of(node.fields["filter"]), rows))
+    if window is not None:
+        among = sql("? ?", among, window)
 
     def over(call: str, *values: Text | Typed) -> Text:
         """A call of the engine's aggregate over the rows that count."""
@@ -78,6 +80,18 @@ def _extreme(function: str) -> Callable[[Node, EngineScope, Over, str], Typed]:
     return write
 
 
+def _first(node: Node, scope: EngineScope, over: Over, distinct: str) -> Typed:
+    """The value that all rows have. So Spark plans several DISTINCT, and so queries show what a key determines."""
+    value = expression(node_of(node.fields["child"]), scope)
+    one = sql("? <= 1", over("count(?)", value))
+    if value.type not in FLOATS:
+        one = sql("(? OR ? = ?)", one, over("min(?)", value), over("max(?)", value))
+    if text_of(node.fields["ignoreNulls"]) != "true":
+        one = sql("(? AND ? IN (0, ?))", one, over("count(?)", value), over("count(*)"))
+    text = sql("CASE WHEN ? THEN ? ELSE error('several values') END", one, over("any_value(?)", value))
+    return cast(text, node.type)
+
+
 def _average(node: Node, scope: EngineScope, over: Over, distinct: str) -> Typed:
     value = expression(node_of(node.fields["child"]), scope)
     count = over(f"count({distinct}?)", value)
@@ -105,4 +119,6 @@ _WRITERS: Mapping[str, tuple[str, Callable[[Node, EngineScope, Over, str], Typed
     "Min": ("child", _extreme("min")),
     "Max": ("child", _extreme("max")),
     "Average": ("child evalMode", _average),
+    "First": ("child ignoreNulls", _first),
+    "Last": ("child ignoreNulls", _first),
 }

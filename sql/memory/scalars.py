@@ -8,10 +8,10 @@ Tests: `test_translation`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 
 from sql.memory.casts import FLOATS, INTEGERS, TIMES, cast, decimal, required
 from sql.memory.columns import ColumnFacts
@@ -350,24 +350,42 @@ def _round(node: Node, scope: EngineScope) -> Typed:
         return cast(value.text, node.type)
     if places < 0:
         raise NotListed("it rounds before the point")
-    divisor = Text((f"CAST(1{'0' * (digits.scale - places)} AS HUGEINT)",))
-    return quotient(unscaled(value), divisor, 0, Digits(result.precision, result.scale))
+    return quotient(unscaled(value), _power(digits.scale - places), 0, Digits(result.precision, result.scale))
+
+
+def _power(digits: int) -> Text:
+    return Text((f"CAST(1{'0' * digits} AS HUGEINT)",))
 
 
 # --- casts -------------------------------------------------------------------------------------------------------
 
 
 def _cast(node: Node, scope: EngineScope) -> Typed:
-    value = expression(node_of(node.fields["child"]), scope)
+    child = node_of(node.fields["child"])
+    if node.type == "timestamp" and (midnight := _day_of_midnight(child)) is not None:
+        child = midnight
+    value = expression(child, scope)
     if not _keeps_value(value.type, node.type, node):
         raise NotListed(f"it casts {value.type} to {node.type}")
-    if node.type == "double" and (digits := digits_of(value.type)) is not None:
+    digits = digits_of(value.type)
+    if digits is not None and (fewer := digits_of(node.type)) is not None and fewer.scale < digits.scale:
+        return quotient(unscaled(value), _power(digits.scale - fewer.scale), 0, fewer)
+    if node.type == "double" and digits is not None:
         # Both are doubles without rounding, so that the quotient is rounded once.
         return cast(sql(f"(CAST(? AS DOUBLE) / 1e{digits.scale})", unscaled(value)), "double")
     if value.type == "date" and node.type == "string":
         years = "CASE WHEN ? BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' OR ? IS NULL"
         return cast(sql(f"{years} THEN CAST(? AS VARCHAR) ELSE error('year') END", value, value, value), "string")
     return cast(value.text, node.type)
+
+
+def _day_of_midnight(text: Node) -> Node | None:
+    """The date whose text, with ` 00:00:00` behind it, this is: so tools ask for its first moment."""
+    parts = nodes_in(text.fields["children"]) if text.kind == "Concat" else ()
+    if len(parts) != 2 or parts[0].kind != "Cast" or parts[1].kind not in {"Literal", "Hole"}:
+        return None
+    day = node_of(parts[0].fields["child"])
+    return day if day.type == "date" and constant(parts[1], "string") == " 00:00:00" else None
 
 
 def _keeps_value(before: str, after: str, node: Node) -> bool:
@@ -378,7 +396,7 @@ def _keeps_value(before: str, after: str, node: Node) -> bool:
         return after in INTEGERS or after in {"double", "string"} or wanted is not None
     if digits is not None:
         if wanted is not None:
-            return wanted.scale >= digits.scale
+            return True
         if after == "double":
             return digits.precision <= DOUBLE_DIGITS
         return after == "string" and not _may_be_shown_by_exponent(digits, node)
@@ -538,20 +556,54 @@ def _last_day(node: Node, scope: EngineScope) -> Typed:
     return cast(sql("last_day(?)", value), "date")
 
 
-_PATTERN = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|[-/. :])+")
-_PATTERN_PIECES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_PATTERN_PIECES = {
+    **{"yyyy": "%Y", "y": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B"},
+    **{"dd": "%d", "d": "%-d", "DDD": "%j", "E": "%a", "EEE": "%a", "EEEE": "%A"},
+    **{"HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "a": "%p", "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S"},
+}
+_PATTERN_CHARACTERS = frozenset("0123456789-/.,_ :")
+"""What patterns of both show as it is."""
+
+
+def _pattern(text: str) -> str:
+    """The engine's pattern for one of Spark's. Raises NotListed."""
+    found = list[str]()
+    for letter, letters in groupby(text):
+        piece = "".join(letters)
+        if letter not in _PATTERN_CHARACTERS and piece not in _PATTERN_PIECES:
+            raise NotListed("it formats a time by another pattern")
+        found.append(_PATTERN_PIECES.get(piece, piece))
+    return "".join(found)
 
 
 def _formatted(node: Node, scope: EngineScope) -> Typed:
+    value, pattern = expression(node_of(node.fields["left"]), scope), constant(node_of(node.fields["right"]), "string")
+    return _shown_by(pattern, value, node)
+
+
+def _shown_by(pattern: str, value: Typed, node: Node) -> Typed:
     """Formats only years with four digits: other ones are shown otherwise."""
-    pattern = constant(node_of(node.fields["right"]), "string")
-    value = expression(node_of(node.fields["left"]), scope)
-    if _PATTERN.fullmatch(pattern) is None or value.type != "timestamp" or not _is_utc(node):
-        raise NotListed("it formats a time by another pattern, or in a time zone other than UTC")
-    for spark, engine in _PATTERN_PIECES.items():
-        pattern = pattern.replace(spark, engine)
-    text = f"CASE WHEN year(?) BETWEEN 1000 AND 9999 OR ? IS NULL THEN strftime(?, '{pattern}') ELSE error('year') END"
+    if value.type != "timestamp" or not _is_utc(node):
+        raise NotListed("it formats a time in a time zone other than UTC")
+    shown = f"strftime(?, '{_pattern(pattern)}')"
+    text = f"CASE WHEN year(?) BETWEEN 1000 AND 9999 OR ? IS NULL THEN {shown} ELSE error('year') END"
     return cast(sql(text, value, value, value), "string")
+
+
+def _formatted_seconds(node: Node, scope: EngineScope) -> Typed:
+    seconds = expression(node_of(node.fields["sec"]), scope)
+    if seconds.type != "bigint":
+        raise NotListed(f"it takes a {seconds.type} as seconds")
+    time = Typed(sql("make_timestamp(? * 1000000)", seconds), "timestamp")
+    return _shown_by(constant(node_of(node.fields["format"]), "string"), time, node)
+
+
+def _seconds(node: Node, scope: EngineScope) -> Typed:
+    """Spark divides microseconds towards zero, as the engine does."""
+    (value,) = _operands(node, scope, "timeExp")
+    if value.type not in {"date", "timestamp"} or not _is_utc(node):
+        raise NotListed(f"it takes the seconds of a {value.type}, or in a time zone other than UTC")
+    return cast(sql("(epoch_us(CAST(? AS TIMESTAMP)) // 1000000)", value), "bigint")
 
 
 def _same(node: Node, scope: EngineScope) -> Typed:
@@ -629,6 +681,9 @@ _WRITERS: Mapping[str, tuple[str, Writer]] = {
     "AddMonths": ("startDate numMonths", _moved_months),
     "LastDay": ("startDate", _last_day),
     "DateFormatClass": ("left right timeZoneId", _formatted),
+    "FromUnixTime": ("sec format timeZoneId", _formatted_seconds),
+    "UnixTimestamp": ("timeExp format timeZoneId failOnError", _seconds),
+    "ToUnixTimestamp": ("timeExp format timeZoneId failOnError", _seconds),
 }
 """How an expression is written, by its class, and the fields that it has: one that a later Spark adds may change what
 it means."""

@@ -8,20 +8,20 @@ Tests: `test_translation`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from sql.memory.casts import FLOATS, cast, required
+from sql.memory.casts import FLOATS, required
 from sql.memory.engine_aggregates import aggregate
 from sql.memory.engine_texts import NotListed, Text, Typed, ViewTable, listed, sql
 from sql.memory.engine_types import engine_type, identifier
 from sql.memory.scalars import EngineColumn, EngineScope, Fact, constant, expression, node_of, nodes_in, text_of
+from sql.memory.windows import way, window
 from sql.proof.plan import Node, Output, Plan, nodes_of
 from sql.proof.understood_classes import CONSTANT
 
 _RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
-_UNDETERMINED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "RowNumber"})
 CHARACTERS_MAX = 200_000
 """Of a text for the engine: some parts of a plan are written several times."""
 
@@ -53,6 +53,8 @@ class EngineQuery:
     """The columns by which the rows are ordered, one after the other, as far as the answer has them."""
     determined: bool = True
     """Whether the query has one right answer, apart from the order of rows: a LIMIT may leave several."""
+    counted: bool = True
+    """Whether all right answers have the same number of rows."""
 
     @property
     def views(self) -> frozenset[str]:
@@ -68,6 +70,12 @@ class EngineRows:
     """By their ids."""
     order: tuple[str, ...] = ()
     """The columns of the text by which its rows are ordered, as in ORDER BY."""
+    unique: frozenset[str] | None = None
+    """The ids of columns in which no two rows are equal; None if there are none that are known."""
+
+    def unique_by(self, ids: Set[str]) -> bool:
+        """Whether no two rows are equal in all of these columns."""
+        return self.unique is not None and self.unique <= ids
 
 
 def is_whole(plan: Plan, source: ViewSource, relation: str) -> bool:
@@ -104,12 +112,33 @@ def translated(plan: Plan, sources: Mapping[str, ViewSource]) -> EngineQuery:
 
 
 @dataclass(slots=True)
+class _RightAnswers:
+    """What several right answers of a query have in common, as far as its plan was read."""
+
+    several: bool = False
+    """Whether there may be several: by a LIMIT, or by `row_number` among equal rows."""
+    numbers: set[str] = field(default_factory=set)
+    """The ids of such numbers, of rows that are the same in all answers."""
+    same_number: bool = True
+    """Whether all have the same number of rows."""
+    same_order: bool = True
+    """Whether all have the same values in the columns by which they are ordered."""
+
+    def chosen(self, *condition: Node) -> None:
+        """Rows are chosen by their values, or joined, or grouped."""
+        named = {each.id for each in nodes_of(condition) if each.kind == "AttributeReference"}
+        if self.several and not (named and named <= self.numbers):
+            self.same_number = self.same_order = False
+
+
+@dataclass(slots=True)
 class _Translation:
     sources: Mapping[str, ViewSource]
     needed: set[tuple[str, str, Fact]] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
     """The ids of columns by which views choose their rows."""
     beside: set[str] = field(default_factory=set)
+    answers: _RightAnswers = field(default_factory=_RightAnswers)
     _names: Iterator[int] = field(default_factory=itertools.count)
 
     def query(self, plan: Plan) -> EngineQuery:
@@ -127,9 +156,9 @@ class _Translation:
             text = sql(f"? ORDER BY {', '.join(rows.order)}", text)
         shown = [str(each) for each in values]
         keys = takewhile(shown.__contains__, (each.split()[0] for each in rows.order))
-        order = tuple(shown.index(each) for each in keys)
-        determined = _UNDETERMINED.isdisjoint(each.kind.removesuffix("$") for each in nodes_of(plan.root))
-        return EngineQuery(text, plan.output, frozenset(self.needed), order, determined)
+        found = self.answers
+        order = tuple(shown.index(each) for each in keys) if found.same_order else ()
+        return EngineQuery(text, plan.output, frozenset(self.needed), order, not found.several, found.same_number)
 
     def rows(self, node: Node) -> EngineRows:
         entry = _NODES.get(node.kind)
@@ -155,6 +184,7 @@ class _Translation:
     def scalar(self, plan: Node) -> Typed:
         """The value of a subquery. More than one row is an error, here as in Spark."""
         rows = self.rows(plan)
+        self.answers.chosen()
         (output,) = _output(plan)
         value = rows.columns[output.id].value
         return Typed(sql("(SELECT ? FROM (?))", value, rows.text), value.type)
@@ -163,13 +193,14 @@ class _Translation:
         self, source: Text, values: Sequence[tuple[str, EngineColumn]], order: tuple[str, ...] = ()
     ) -> EngineRows:
         """A SELECT of these values, each known by its id, and of the columns of the order."""
-        columns, items = dict[str, EngineColumn](), list[Text]()
+        columns, items, names = dict[str, EngineColumn](), list[Text](), dict[str, str]()
         for id_, column in values:
             name = self.new_name()
+            names.setdefault(str(column.value.text), name)
             items.append(sql(f"? AS {name}", column.value))
             columns[id_] = replace(column, value=Typed(Text((name,)), column.value.type))
-        kept = list(dict.fromkeys(each.split()[0] for each in order))
-        items += [Text((each,)) for each in kept]
+        items += [Text((each,)) for each in dict.fromkeys(each.split()[0] for each in order) if each not in names]
+        order = tuple(" ".join((names.get(name, name), way)) for name, way in (each.split(" ", 1) for each in order))
         # A SELECT needs a column: `SELECT count(*)` reads none.
         return EngineRows(sql("SELECT ? FROM ?", listed(items or [Text(("1 AS one",))]), source), columns, order)
 
@@ -214,7 +245,8 @@ def _project(self: _Translation, node: Node) -> EngineRows:
             # Spark keeps columns that nothing above uses.
             continue
         values.append((each.id, _value(each, self.scope(rows))))
-    return self.named(sql("(?)", rows.text), values, rows.order)
+    named = self.named(sql("(?)", rows.text), values, rows.order)
+    return replace(named, unique=_passed(rows.unique, nodes_in(node.fields["projectList"])))
 
 
 def _value(node: Node, scope: EngineScope) -> EngineColumn:
@@ -230,6 +262,7 @@ def _filter(self: _Translation, node: Node) -> EngineRows:
     asked = [each for each in _conditions(node_of(node.fields["condition"])) if not self.is_own(each)]
     if not asked:
         return rows
+    self.answers.chosen(*asked)
     where = listed([expression(each, self.scope(rows)).text for each in asked], " AND ")
     return replace(rows, text=sql("SELECT * FROM (?) WHERE ?", rows.text, where))
 
@@ -246,24 +279,23 @@ def _sort(self: _Translation, node: Node) -> EngineRows:
     if text_of(node.fields["global"]) != "true":
         raise NotListed("it sorts parts of the rows")
     rows = self.below(node)
+    self.answers.same_order = not self.answers.several
     order, keys = list[str](), list[tuple[str, EngineColumn]]()
     for each in nodes_in(node.fields["order"]):
         value = _value(node_of(each.fields["child"]), self.scope(rows))
         keys.append((f"order {len(keys)}", value))
-        order.append(_way(each))
+        order.append(way(each))
     ordered = self.named(sql("(?)", rows.text), [*rows.columns.items(), *keys])
-    names = [str(ordered.columns[key].value.text) for key, _ in keys]
+    known = {str(column.value.text): ordered.columns[id_] for id_, column in rows.columns.items()}
+    names = [str(known.get(str(value.value.text), ordered.columns[key]).value.text) for key, value in keys]
     columns = {id_: ordered.columns[id_] for id_ in rows.columns}
-    return EngineRows(ordered.text, columns, tuple(f"{name} {way}" for name, way in zip(names, order, strict=True)))
-
-
-_DIRECTIONS = {"Ascending$": "ASC", "Descending$": "DESC"}
-_NULLS = {"NullsFirst$": "NULLS FIRST", "NullsLast$": "NULLS LAST"}
+    return EngineRows(ordered.text, columns, tuple(map(" ".join, zip(names, order, strict=True))), rows.unique)
 
 
 def _limit(self: _Translation, node: Node) -> EngineRows:
     """The first of the rows that an inner LIMIT, of parts of the rows, or an OFFSET leaves."""
     rows, name = self.below(node), "limitExpr" if "limitExpr" in node.fields else "offsetExpr"
+    self.answers.several = True
     way = "LIMIT" if name == "limitExpr" else "OFFSET"
     order = f" ORDER BY {', '.join(rows.order)}" if rows.order else ""
     return replace(rows, text=sql(f"SELECT * FROM (?){order} {way} {_number(node, name)}", rows.text))
@@ -275,6 +307,7 @@ def _number(node: Node, name: str) -> int:
 
 def _aggregate(self: _Translation, node: Node) -> EngineRows:
     rows = self.below(node)
+    self.answers.chosen()
     below = self.scope(rows)
     keys = nodes_in(node.fields["groupingExpressions"])
     outputs = nodes_in(node.fields["aggregateExpressions"])
@@ -287,8 +320,15 @@ def _aggregate(self: _Translation, node: Node) -> EngineRows:
     above = replace(self.scope_of(groups), aggregate=lambda each: aggregate(each, below))
     found = self.named(sql("(?)", rows.text), [(each.id, _value(each, above)) for each in outputs])
     if keys:
-        return replace(found, text=sql("? GROUP BY ?", found.text, listed([each.text for each in texts])))
-    return found
+        grouped = sql("? GROUP BY ?", found.text, listed([each.text for each in texts]))
+        found = replace(found, text=grouped)
+    return replace(found, unique=_passed(frozenset(groups), outputs))
+
+
+def _passed(unique: frozenset[str] | None, outputs: Sequence[Node]) -> frozenset[str] | None:
+    """The columns in which no two rows are equal, as they are called above."""
+    names = {_plain(each).id: each.id for each in outputs if _plain(each).kind == "AttributeReference"}
+    return None if unique is None or not unique <= names.keys() else frozenset(names[each] for each in unique)
 
 
 _JOINS = {
@@ -307,6 +347,7 @@ def _join(self: _Translation, node: Node) -> EngineRows:
     if kind not in _JOINS:
         raise NotListed(f"it contains a join of the type {kind}")
     left, right = (self.rows(node_of(node.fields[side])) for side in ("left", "right"))
+    self.answers.chosen()
     columns = {**left.columns, **right.columns}
     on = Text(("true",))
     if node.fields["condition"] is not None:
@@ -351,7 +392,11 @@ def _expand(self: _Translation, node: Node) -> EngineRows:
     names, branches = [self.new_name() for _ in outputs], list[Text]()
     # The engine reads the rows below once.
     below = self.new_name()
+    facts = [set[tuple[str, str] | None]() for _ in outputs]
     for projection in projections:
+        for found, each in zip(facts, nodes_in(projection), strict=True):
+            if each.kind != "Literal" or each.fields["value"] is not None:
+                found.add(_value(each, self.scope(rows)).fact)
         values = [expression(each, self.scope(rows)) for each in nodes_in(projection)]
         if [each.type for each in values] != [each.type for each in outputs]:
             raise NotListed("the branches of a grouping have different types")
@@ -359,7 +404,8 @@ def _expand(self: _Translation, node: Node) -> EngineRows:
         branches.append(sql(f"SELECT ? FROM {below}", listed(items)))
     text = sql(f"WITH {below} AS MATERIALIZED (?) ?", rows.text, listed(branches, " UNION ALL "))
     columns = {
-        each.id: EngineColumn(Typed(Text((name,)), each.type)) for name, each in zip(names, outputs, strict=True)
+        each.id: EngineColumn(Typed(Text((name,)), each.type), found.pop() if len(found) == 1 else None)
+        for name, each, found in zip(names, outputs, facts, strict=True)
     }
     return EngineRows(sql("SELECT * FROM (?)", text), columns)
 
@@ -369,35 +415,31 @@ def _group_limit(self: _Translation, node: Node) -> EngineRows:
     return self.below(node)
 
 
-_RANKS = {"RowNumber": "row_number()", "Rank": "rank()", "DenseRank": "dense_rank()"}
-
-
 def _window(self: _Translation, node: Node) -> EngineRows:
-    """Ranks, whose frame is always the same."""
     rows = self.below(node)
-    scope = self.scope(rows)
-    values = list(rows.columns.items())
+    scope, values = self.scope(rows), list(rows.columns.items())
     for each in nodes_in(node.fields["windowExpressions"]):
-        called = node_of(node_of(each.fields["child"]).fields["windowFunction"])
-        spec = node_of(node_of(each.fields["child"]).fields["windowSpec"])
-        if each.kind != "Alias" or called.kind.removesuffix("$") not in _RANKS:
+        called = node_of(each.fields["child"]) if each.kind == "Alias" else each
+        if called.kind != "WindowExpression":
             raise NotListed(f"it contains the window function {called.kind}")
-        parts = [expression(part, scope) for part in nodes_in(spec.fields["partitionSpec"])]
-        if any(part.type in FLOATS for part in parts):
-            raise NotListed("it has windows by a floating-point number")
-        order = [
-            sql(f"? {_way(key)}", expression(node_of(key.fields["child"]), scope))
-            for key in nodes_in(spec.fields["orderSpec"])
-        ]
-        partition = sql("PARTITION BY ? ", listed([part.text for part in parts])) if parts else Text(())
-        over = sql(f"{_RANKS[called.kind.removesuffix('$')]} OVER (?ORDER BY ?)", partition, listed(order))
-        values.append((each.id, EngineColumn(cast(over, "int"))))
-    return self.named(sql("(?)", rows.text), values)
+        spec = node_of(called.fields["windowSpec"])
+        by = {part.id for part in (*_parts(spec), *_ordered(spec)) if part.kind == "AttributeReference"}
+        function, total = node_of(called.fields["windowFunction"]), rows.unique_by(by)
+        found = window(function, spec, scope, total=total)
+        if function.kind == "RowNumber" and not total:
+            self.answers.numbers |= set() if self.answers.several else {each.id}
+            self.answers.several = True
+        values.append((each.id, EngineColumn(found)))
+    named = self.named(sql("(?)", rows.text), values)
+    return replace(named, unique=rows.unique)
 
 
-def _way(key: Node) -> str:
-    """The direction of a SortOrder."""
-    return f"{_DIRECTIONS[text_of(key.fields['direction'])]} {_NULLS[text_of(key.fields['nullOrdering'])]}"
+def _parts(spec: Node) -> tuple[Node, ...]:
+    return nodes_in(spec.fields["partitionSpec"])
+
+
+def _ordered(spec: Node) -> Iterator[Node]:
+    return (node_of(each.fields["child"]) for each in nodes_in(spec.fields["orderSpec"]))
 
 
 def _output(node: Node) -> tuple[Node, ...]:

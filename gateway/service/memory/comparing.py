@@ -15,8 +15,10 @@ def difference(query: EngineQuery, found: Iterable[Row], wanted: Iterable[Row]) 
     """What differs between the engine's rows and Spark's; None if nothing does that can be told.
 
     Rows of a query with several right answers (a LIMIT among equal rows) are only counted, and compared by what orders
-    them.
+    them, as far as all right answers have that in common.
     """
+    if not query.counted:
+        return None
     ours, sparks = [tuple(map(_comparable, row)) for row in found], [tuple(map(_comparable, row)) for row in wanted]
     if len(ours) != len(sparks):
         return f"{len(ours)} rows instead of {len(sparks)}"
@@ -28,7 +30,8 @@ def difference(query: EngineQuery, found: Iterable[Row], wanted: Iterable[Row]) 
 
 
 def _keys(query: EngineQuery, row: tuple[object, ...]) -> tuple[object, ...]:
-    return tuple(row[each] for each in query.order)
+    """What orders a row, where -0.0 and 0.0 are equal."""
+    return tuple("0.0" if row[each] == "-0.0" else row[each] for each in query.order)
 
 
 def _comparable(value: Value) -> object:

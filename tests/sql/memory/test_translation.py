@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
 import pytest
 from engine_answers import RELATION, SOURCE, SOURCES, answer, engine_with, plain
-from memory_corpus import QUERIES, REFUSED, TABLE
+from memory_corpus import QUERIES, REFUSED, SEVERAL, TABLE
 from record_memory import recorded_queries
 
 from gateway.service.memory.comparing import difference
-from sql.memory import engine_aggregates, scalars, translation
-from sql.memory.engine_texts import NotListed
+from sql.memory import engine_aggregates, scalars, translation, windows
+from sql.memory.casts import cast
+from sql.memory.engine_texts import NotListed, sql
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import ViewSource, is_whole, translated
 from sql.proof import plan_json
@@ -87,6 +88,32 @@ def test_what_is_not_listed_is_refused_with_its_reason(query: str, reason: str) 
         translated(plan_of(query), SOURCES)
 
 
+@pytest.mark.parametrize(
+    ("start", "counted", "order"),
+    [
+        ("SELECT shop, n FROM (SELECT shop, n, row_number()", True, ()),
+        ("SELECT shop, count(*) AS c FROM (SELECT shop FROM sales LIMIT", False, ()),
+        ("SELECT shop, n FROM (SELECT shop, n FROM sales ORDER BY n LIMIT", True, ()),
+        ("SELECT shop, count(*) AS c FROM sales GROUP BY shop ORDER BY c DESC, shop LIMIT", True, (1, 0)),
+    ],
+)
+def test_of_several_right_answers_only_what_they_share_is_compared(
+    start: str, counted: bool, order: tuple[int, ...]
+) -> None:
+    query = next(each for each in QUERIES if each.startswith(start))
+    found = translated(plan_of(query), SOURCES)
+    assert (found.determined, found.counted, found.order) == (False, counted, order)
+    rows = recorded_queries()[query].rows
+    assert (difference(found, rows[1:], rows) is None) is not counted
+
+
+@pytest.mark.parametrize("query", SEVERAL)
+def test_the_first_of_several_values_is_sparks(engine: duckdb.DuckDBPyConnection, query: str) -> None:
+    found = translated(plan_of(query), SOURCES)
+    with pytest.raises(duckdb.Error, match="several values"):
+        answer(engine, found, plain(found))
+
+
 def test_a_column_that_is_not_in_memory_is_refused_where_it_is_used() -> None:
     source = ViewSource("v", {name: each for name, each in SOURCE.columns.items() if name != "amount"})
     query = "SELECT count(*) FROM sales"
@@ -111,15 +138,38 @@ def test_a_view_is_whole_if_only_its_own_conditions_choose_rows() -> None:
 
 # Faults that a translation could have: each must be seen in the answer of one of the queries at least.
 FAULTS = {
-    "NULLs last": (translation, "_NULLS", {"NullsFirst$": "NULLS LAST", "NullsLast$": "NULLS FIRST"}),
-    "the other direction": (translation, "_DIRECTIONS", {"Ascending$": "DESC", "Descending$": "ASC"}),
+    "NULLs last": (windows, "_NULLS", {"NullsFirst$": "NULLS LAST", "NullsLast$": "NULLS FIRST"}),
+    "the other direction": (windows, "_DIRECTIONS", {"Ascending$": "DESC", "Descending$": "ASC"}),
     "outer joins as inner ones": (
         translation,
         "_JOINS",
         {**translation._JOINS, "LeftOuter": "JOIN", "FullOuter": "JOIN"},
     ),
     "semi joins as joins": (translation, "_JOINS", {**translation._JOINS, "LeftSemi": "JOIN"}),
-    "rank is dense": (translation, "_RANKS", {**translation._RANKS, "Rank": "dense_rank()", "DenseRank": "rank()"}),
+    "rank is dense": (
+        windows,
+        "_FUNCTIONS",
+        {
+            **windows._FUNCTIONS,
+            "Rank": windows._FUNCTIONS["DenseRank"],
+            "DenseRank": windows._FUNCTIONS["Rank"],
+        },
+    ),
+    "a later row as an earlier one": (
+        windows,
+        "_FUNCTIONS",
+        {
+            **windows._FUNCTIONS,
+            "Lag": (*windows._FUNCTIONS["Lag"][:2], partial(windows._beside, "lead", "inputOffset")),
+        },
+    ),
+    "frames end with their partition": (
+        windows,
+        "_BOUNDS",
+        {**windows._BOUNDS, "CurrentRow$": windows._BOUNDS["UnboundedFollowing$"]},
+    ),
+    "months as numbers": (scalars, "_PATTERN_PIECES", {**scalars._PATTERN_PIECES, "MMM": "%m"}),
+    "twelve hours as a day": (scalars, "_PATTERN_PIECES", {**scalars._PATTERN_PIECES, "h": "%-H"}),
 }
 
 
@@ -138,9 +188,29 @@ FAULTS |= {
     "trims the other side": _writer(scalars, "StringTrimLeft", scalars._trimmed("rtrim")),
     "averages of whole numbers as sums": _writer(engine_aggregates, "Average", engine_aggregates._sum),
     "counts all": _writer(
-        engine_aggregates, "Count", lambda node, scope, over, distinct: scalars.cast(over("count(*)"), "bigint")
+        engine_aggregates, "Count", lambda node, scope, over, distinct: cast(over("count(*)"), "bigint")
     ),
     "the least": _writer(engine_aggregates, "Max", engine_aggregates._extreme("min")),
+    "seconds rounded down": _writer(
+        scalars,
+        "UnixTimestamp",
+        lambda node, scope: cast(
+            sql(
+                "CAST(floor(epoch_us(CAST(? AS TIMESTAMP)) / 1000000) AS BIGINT)",
+                *scalars._operands(node, scope, "timeExp"),
+            ),
+            "bigint",
+        ),
+    ),
+    "decimals cut off": _writer(
+        scalars,
+        "Cast",
+        lambda node, scope: (
+            cast(sql("floor(?)", scalars.expression(node.fields["child"], scope)), node.type)
+            if node.type == "decimal(20,0)"
+            else scalars._cast(node, scope)
+        ),
+    ),
     "a remainder as a quotient": _writer(scalars, "Remainder", scalars._whole_division("//")),
 }
 
