@@ -183,6 +183,8 @@ class CreateClauses:
     duplicate: bool = False
     security: Security | None = None
     """None: never said; the rows are those that the gateway's account was shown, for every reader."""
+    immutable: str | None = None
+    """IMMUTABLE WHERE: the condition of the rows that no refresh computes again."""
 
 
 # --- statements that the gateway executes itself ---------------------------------------------------------
@@ -267,6 +269,13 @@ class DropSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class SetImmutable:
+    """SET IMMUTABLE WHERE, or without a condition UNSET IMMUTABLE and DROP IMMUTABLE."""
+
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaceWith:
     """`swap`: the two views exchange their names; otherwise the other one takes this one's, and this one is dropped."""
 
@@ -322,6 +331,7 @@ Change = (
     | UnsetProperties
     | SetRefreshing
     | DropSchedule
+    | SetImmutable
     | ReplaceWith
     | SetOwner
     | SetComment

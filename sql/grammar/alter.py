@@ -19,6 +19,7 @@ from sql.statement import (
     Rename,
     ReplaceWith,
     SetComment,
+    SetImmutable,
     SetOwner,
     SetProperties,
     SetRefreshing,
@@ -78,6 +79,8 @@ def _set(grammar: Grammar) -> Change:
     if grammar.accept("OWNER"):
         grammar.accept("TO")
         return _owner(grammar)
+    if grammar.accept("IMMUTABLE", "WHERE"):
+        return SetImmutable(grammar.expect_condition())
     if grammar.accept("SECURITY"):
         return SetSecurity(security.security(grammar))
     if grammar.accept("AUTHORIZATION"):
@@ -93,7 +96,7 @@ def _set(grammar: Grammar) -> Change:
     grammar.accept("OPTIONS")
     if not grammar.sees("("):
         raise grammar.problem(
-            "(properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE, GRACE PERIOD or IN MEMORY after SET"
+            "(properties), TBLPROPERTIES, OWNER, SECURITY, IMMUTABLE, WHEN STALE, GRACE PERIOD or IN MEMORY after SET"
         )
     return _known_properties(grammar, place, property_list.pairs(grammar, free=False, bare=True))
 
@@ -110,7 +113,9 @@ def _known_properties(grammar: Grammar, place: int, pairs: tuple[tuple[str, str]
     return SetProperties(pairs)
 
 
-def _unset(grammar: Grammar) -> UnsetProperties:
+def _unset(grammar: Grammar) -> Change:
+    if grammar.accept("IMMUTABLE"):
+        return SetImmutable(None)
     if grammar.accept("IN", "MEMORY"):
         return UnsetProperties((view_properties.IN_MEMORY,), if_exists=True)
     grammar.accept_any("TBLPROPERTIES", "PROPERTIES")
@@ -190,6 +195,7 @@ _CHANGES: tuple[tuple[tuple[str, ...], Callable[[Grammar], Change]], ...] = (
     (("ADD", "TRIGGER", "ON", "UPDATE"), _on_update),
     (("ALTER", "TRIGGER", "ON", "UPDATE"), _on_update),
     (("DROP", "SCHEDULE"), lambda _: DropSchedule()),
+    (("DROP", "IMMUTABLE"), lambda _: SetImmutable(None)),
     (("TARGET", "LAG"), _target_lag),
     (("TARGET_LAG",), _target_lag),
 )

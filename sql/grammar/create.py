@@ -344,6 +344,7 @@ _CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
     ),
     (("LOCATION",), "location", _set("location", _location)),
     (("SECURITY",), "security", _set("security", security.security)),
+    (("IMMUTABLE", "WHERE"), "immutable rows", _set("immutable", Grammar.expect_condition)),
     (("KEY",), "keys", _key),
     (("DUPLICATE", "KEY"), "keys", _duplicate_key),
     (("TABLESPACE",), "tablespace", _tablespace),

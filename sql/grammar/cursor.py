@@ -103,6 +103,20 @@ class Grammar(Cursor):
             raise self.problem("a comma or ) after the column")
         return names
 
+    def expect_condition(self) -> str:
+        """The text between a bracket and the one that closes it, without comments at its ends."""
+        if not self.accept("("):
+            raise self.problem("(condition)")
+        start, end, depth = self.position, self.position, 1
+        while (piece := self.take()) is not None:
+            depth += {"(": 1, ")": -1}.get(piece.text, 0)
+            if not depth:
+                break
+            end = piece.end
+        if depth or end == start:
+            raise self.problem("a condition and )")
+        return self.text[start:end]
+
     def expect_string(self, what: str) -> str:
         """The value of a string literal."""
         value = self.string()

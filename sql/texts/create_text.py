@@ -76,6 +76,8 @@ def _clause_lines(clauses: CreateClauses) -> Iterator[str]:
         yield f"{'DUPLICATE ' if clauses.duplicate else ''}KEY ({_names(clauses.keys)})"
     if clauses.security is not None:
         yield f"SECURITY {clauses.security}"
+    if clauses.immutable is not None:
+        yield f"IMMUTABLE WHERE ({clauses.immutable})"
 
 
 def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:

@@ -343,6 +343,12 @@ def keys_without(keys: Iterable[PartitionKey], condition: str) -> str:
     return f"SELECT {KEY} FROM {_inline(keys)} AS partitions({KEY}) WHERE NOT coalesce({condition}, false)"
 
 
+def keys_meeting(keys: Iterable[PartitionKey], layout: StorageLayout, condition: str) -> str:
+    """Rows of the keys for which a condition on the view's column is true. The storage's partitions hold the column."""
+    column = f"CAST({KEY} AS {layout.kind}) AS {quote(layout.column)}"
+    return f"SELECT {KEY} FROM (SELECT {KEY}, {column} FROM {_inline(keys)} AS partitions({KEY})) WHERE {condition}"
+
+
 def _inline(values: Iterable[PartitionKey]) -> str:
     rows = ("(CAST(NULL AS STRING))" if value is None else f"({safe_literal(value)})" for value in values)
     return f"VALUES {', '.join(rows)}"
@@ -369,6 +375,29 @@ def partly_recomputed(
         f"(SELECT * FROM ({stored}) AS freshgate_stored WHERE {others}) UNION ALL "
         f"(SELECT * FROM ({recomputed}) AS freshgate_again({_listed(columns)}) WHERE {selected(touched, layout)})"
     )
+
+
+def past_rows(
+    storage: TableName, columns: Sequence[str], hidden: Sequence[str], shown: Shown, layout: StorageLayout
+) -> str:
+    """The query for the rows of a version that readers see, with the `hidden` columns; they stay shown."""
+    written = "".join(f", true AS {quote(name)}" if name == SHOWN_COLUMN else f", {quote(name)}" for name in hidden)
+    stored = shown_rows(storage, (*columns, *hidden), shown, layout)
+    return f"SELECT {_listed(columns)}{written} FROM ({stored}) AS freshgate_past"
+
+
+def rows_meeting(rows: RowsQuery, columns: Sequence[str], condition: str) -> RowsQuery:
+    """Those of the rows for which the condition on `columns` is true."""
+    listed = _listed((*columns, *rows.hidden))
+    query = f"SELECT {listed} FROM ({rows.query}) AS freshgate_rows({listed}) WHERE {condition}"
+    return replace(rows, query=query)
+
+
+def with_past(stored: str, rows: RowsQuery, columns: Sequence[str], past: str) -> RowsQuery:
+    """The rows without those that meet the condition `past`, which is never NULL, and those of the query `stored` that
+    do."""
+    kept = rows_meeting(replace(rows, query=stored), columns, past).query
+    return replace(rows, query=f"({kept}) UNION ALL ({rows_meeting(rows, columns, f'NOT {past}').query})")
 
 
 def rows_of_definition(definition: TableName, columns: Sequence[str]) -> str:

@@ -476,3 +476,48 @@ def test_answers_of_every_type_stay_what_they_were(sales: Database) -> None:
     sales.run(FILL.format(first=100, count=5))
     assert_equal(sales, "v", definition)
     assert sales.rows("DESCRIBE v") == before
+
+
+PAST = {
+    "grouped": ("", "SELECT day, count(*) AS n, sum(qty) AS s FROM days GROUP BY day HAVING count(*) > 1"),
+    "plain": ("", "SELECT day, id, qty FROM days WHERE qty >= 0"),
+    "windows": ("", "SELECT day, id, rank() OVER (PARTITION BY day ORDER BY id) AS r FROM days"),
+    "parts": ("PARTITION BY (day)", "SELECT day, item, count(*) AS n FROM days GROUP BY day, item"),
+}
+"""Clauses and definitions of views whose rows before 2024-02-02 are immutable."""
+
+
+def test_immutable_rows_are_copied_and_the_others_computed(database: Database) -> None:
+    """Refreshes by rows, completely and by partitions, also if the old rows of the base table have gone."""
+    past = "day < DATE'2024-02-02'"
+    database.run(DAYS, *(FILL_DAY.format(day=f"2024-02-0{day}", first=day, last=day + 9) for day in (1, 2, 3)))
+    kept, old = {}, FILL_DAY.format(day="2024-02-01", first=50, last=60)
+    for view, (clause, definition) in PAST.items():
+        method = "REFRESH INCREMENTAL FALLBACK IMMUTABLE WHERE"
+        database.run(f"CREATE MATERIALIZED VIEW {view} {clause} {method} ({past}) AS {definition}")
+        kept[view] = database.rows(f"SELECT * FROM {view} WHERE {past}")
+
+    def check(how: dict[str, str]) -> None:
+        for view, (_, definition) in PAST.items():
+            assert database.rows(f"SELECT * FROM {view} WHERE {past}") == kept[view], view
+            wanted = database.rows(f"SELECT * FROM ({definition}) WHERE NOT {past}")
+            assert database.rows(f"SELECT * FROM {view} WHERE NOT {past}") == wanted, view
+        found = routes(database)
+        assert {view: found[view][0] for view in how} == how
+
+    database.run(old, FILL_DAY.format(day="2024-02-03", first=50, last=60))
+    check({"grouped": "INCREMENTAL", "plain": "INCREMENTAL", "parts": "INCREMENTAL"})
+    database.run(
+        "ALTER TABLE days DROP PARTITION (day = DATE'2024-02-01')",
+        "ALTER TABLE days DROP PARTITION (day = DATE'2024-02-03')",
+    )
+    check({"parts": "PARTIAL"})
+    database.run(old)
+    check({"grouped": "INCREMENTAL", "plain": "INCREMENTAL", "parts": "NOT_REFRESH"})
+    for view in PAST:
+        database.run(f"REFRESH MATERIALIZED VIEW {view}")
+    check({**dict.fromkeys(PAST, "COMPLETE"), "parts": "PARTIAL"})
+    said = [row[0] for row in rows(database.cursor, "EXPLAIN REFRESH MATERIALIZED VIEW plain")]
+    assert any(line.startswith("immutable: rows of version ") and past in line for line in said)
+    database.run("ALTER MATERIALIZED VIEW grouped DROP IMMUTABLE")
+    assert_equal(database, "grouped", PAST["grouped"][1])

@@ -303,6 +303,7 @@ EVERY_CLAUSE = CreateClauses(
     keys=("k",),
     duplicate=True,
     security=Security.INVOKER,
+    immutable="day < current_date()",
 )
 
 

@@ -269,6 +269,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
         **({} if version.contents.basis is None else {"basis": written_basis(version.contents.basis)}),
         **({} if version.files is None else {"files": astuple(version.files)}),
         **({"read_as": [version.read_as, version.narrowed]} if version.read_as else {}),
+        **({"computed_at": version.computed_at} if version.computed_at != version.started_at else {}),
     }
     return {
         # In pieces: json.dumps would hold the interpreter's lock, and so block the event loop, until it is done.
@@ -446,6 +447,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
         ),
         read_as=read_as,
         narrowed=narrowed,
+        computed_at=record.get("computed_at", record["started_at"]),
         files=Fold(*files) if (files := record.get("files")) else None,
         contents=Contents(
             read_snapshot(followed) if (followed := record.get("followed")) else None,
@@ -523,6 +525,7 @@ def _read_clauses(record: dict[str, Any]) -> CreateClauses:
         duplicate=record["duplicate"],
         # Earlier releases did not write it.
         security=(security := record.get("security")) and Security(security),
+        immutable=record.get("immutable"),
     )
 
 

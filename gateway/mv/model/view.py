@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.mv.model.contents import NEVER_BUILT, Contents
 from gateway.mv.model.marks import Fold
+from sql.definition import immutable
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, Trigger, WhenStale
@@ -135,6 +136,9 @@ class Version:
     """Whether Spark planned the definition otherwise for that user than for the gateway's account."""
     files: Fold | None = None
     """The files of all rows that it shows, when it was published; None if an earlier release published it."""
+    computed_at: int = 0
+    """When the last refresh began that has made the whole view up to date: which rows are immutable is decided as of
+    then. Later refreshes have copied rows, or have written single partitions."""
 
     @property
     def partitions(self) -> int:
@@ -152,7 +156,7 @@ class Version:
     @classmethod
     def whole(cls, number: int, started_at: int, published_at: int, views: Mapping[str, int], **rest: Any) -> Version:
         """A version that wrote everything it shows, or shows nothing."""
-        parts = {"manifest": Manifest(number), "shown": Shown.only(number), **rest}
+        parts = {"manifest": Manifest(number), "shown": Shown.only(number), "computed_at": started_at, **rest}
         return cls(number, started_at, published_at, views, **parts)
 
 
@@ -470,8 +474,22 @@ class MaterializedView:
 
     @property
     def deciding(self) -> tuple[object, ...]:
-        """The properties that decide which rows a refresh writes, and into which partitions."""
-        return view_properties.partition_window(self.properties), view_properties.session_settings(self.properties)
+        """What decides which rows a refresh writes, and into which partitions."""
+        own = view_properties.partition_window(self.properties), view_properties.session_settings(self.properties)
+        return *own, self.clauses.immutable
+
+    @property
+    def past(self) -> str:
+        """The condition of the rows that a refresh copies from the current version; empty if it copies none."""
+        condition = self.clauses.immutable
+        return immutable.at(condition, self.current.computed_at) if condition is not None and self.complete else ""
+
+    @property
+    def by_partitions(self) -> bool:
+        """Whether each of its partitions is immutable as a whole, or not at all, as its key tells; and so stays where
+        it is."""
+        own = {self.layout.column.lower()}
+        return bool(self.past) and self.layout.holds_column and immutable.columns(self.clauses.immutable or "") == own
 
     @property
     def when_stale(self) -> WhenStale:

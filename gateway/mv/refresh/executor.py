@@ -165,6 +165,13 @@ class Executor:
         if not view.refreshed_as:
             return False
         narrowed = await self._narrowed(view)
+        if (narrowed or view.current.narrowed) and view.past:
+            raise RefreshFailed(
+                f"The materialized view {view.name} has immutable rows, and cannot be refreshed: Spark shows its owner "
+                f"{view.refreshed_as} other rows of what it reads than the gateway's account, so all rows must be "
+                f"computed again. ALTER MATERIALIZED VIEW {view.name} DROP IMMUTABLE allows that.",
+                sqlstate="0A000",
+            )
         if narrowed and view.complete and view.method_for(cause) is Method.INCREMENTAL:
             raise RefreshFailed(
                 f"The materialized view {view.name} cannot be refreshed by rows: Spark shows its owner "
@@ -343,5 +350,13 @@ async def _committed(plan: RefreshPlan, session: SqlSession) -> RefreshPlan:
 
 
 def _mending(entry: Entry, cause: Cause) -> Cause:
-    """The cause of a refresh that uses no stored row, if the stored rows are damaged."""
+    """The cause of a refresh that uses no stored row, if the stored rows are damaged. Raises RefreshFailed if some of
+    these may not be computed again."""
+    if entry.damage and entry.view.past:
+        raise RefreshFailed(
+            f"The materialized view {entry.view.name} is damaged ({entry.damage}), and its immutable rows are not "
+            f"computed again by themselves. Restore its files, or use ALTER MATERIALIZED VIEW {entry.view.name} DROP "
+            f"IMMUTABLE, after which a refresh computes all rows from the base tables of today.",
+            sqlstate="58030",
+        )
     return replace(cause, complete=True, partitions=(), mends=entry.damage) if entry.damage else cause

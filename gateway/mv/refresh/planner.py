@@ -111,6 +111,8 @@ class RefreshPlan:
     """Tables whose caches Spark refreshes first."""
     write: tuple[Step, ...]
     source: RowSource
+    past: str = ""
+    """As `MaterializedView.past`; empty if it copies no immutable rows."""
     route: str = ""
     """Which methods were considered, and why this one was chosen."""
     snapshot: str = ""
@@ -161,11 +163,12 @@ def plan_refresh(
     chosen: Selection = ALL,
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
+    kept: frozenset[PartitionKey] = frozenset(),
     source: RowSource = PLAINLY,
-    route: str = "",
 ) -> RefreshPlan:
-    """`renewed` are tables whose old state Spark may have cached. `known` are partitions that the view will have: all
-    known ones if all but some are written, or if refresh_partition_num divides the work.
+    """`kept` are those of the partitions not to be written that are left out by the condition of immutable rows, and so
+    need not be named. `renewed` are tables whose old state Spark may have cached. `known` are partitions that the view
+    will have: all known ones if all but some are written, or if refresh_partition_num divides the work.
     """
     write = []
     if habits.caches_listings:
@@ -179,12 +182,14 @@ def plan_refresh(
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} below LOCATION"))
+    # The first version of a new view has the number that is already the current one.
+    past = "" if isinstance(source, Copied) or version == view.current.number else view.past
     written = _written(view, chosen, known, left)
-    batches = list(_batches(view, chosen, written))
+    batches = list(_batches(view, replace(chosen, keys=chosen.keys - kept) if chosen.all_but else chosen, written))
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
-            view.definition if exact is None or exact.rows is None else exact.rows,
+            _rows(view, source, past, in_place=view.by_partitions and not chosen.everything),
             version,
             view.clauses.clustering,
             view.columns,
@@ -199,7 +204,22 @@ def plan_refresh(
         write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
     mode = mode if isinstance(source, Recomputed) else RefreshMode.INCREMENTAL
-    return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write), source, route)
+    return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write), source, past)
+
+
+def _rows(view: MaterializedView, source: RowSource, past: str, *, in_place: bool) -> TableName | maintenance.RowsQuery:
+    """What the INSERT reads: immutable rows as the current version has them, unless they stay `in_place`, and the
+    source's other rows."""
+    exact = source.exact
+    rows = view.definition if exact is None or exact.rows is None else exact.rows
+    if not past:
+        return rows
+    if isinstance(rows, TableName):
+        rows = maintenance.RowsQuery(maintenance.rows_of_definition(rows, view.columns))
+    if in_place or (isinstance(source, Merged) and source.appends):
+        return maintenance.rows_meeting(rows, view.columns, f"NOT {past}")
+    stored = maintenance.past_rows(view.storage, view.columns, rows.hidden, view.current.shown, view.layout)
+    return maintenance.with_past(stored, rows, view.columns, past)
 
 
 def _written(

@@ -139,7 +139,10 @@ class Proposer:
         left = await self._left(view, session)
         named = await self._called(view, inspection, cause.partitions, session) if single else None
         shown = await self.shown(view) if view.layout.partitioned else frozenset[PartitionKey]()
-        extent = await in_thread(size, extent_of, view, found, keys.of, named, shown)
+        past = await self._past(view, shown.union(keys.of.values()), session)
+        if past:
+            keys = Keys({values: key for values, key in keys.of.items() if key not in past})
+        extent = await in_thread(size, extent_of, view, found, keys.of, named, shown, past)
         chosen = extent.chosen
         if not chosen.all_but and not chosen.keys and not left:
             return RefreshProposal(view, None, inspection, keys, single)
@@ -162,9 +165,10 @@ class Proposer:
             chosen=chosen,
             known=known,
             left=left,
+            kept=extent.kept,
             source=route.source,
-            route=route.why,
         )
+        plan = replace(plan, route=route.why)
         if not await self._is_short(plan):
             why = f"{plan.reason}; too many partitions to name them in a view"
             source = await self._whole(view, inspection, session, plainly=plainly)
@@ -181,7 +185,7 @@ class Proposer:
         if view.current.shown.versions == 1 or view.layout.partitioned:
             return None
         route, why = self._routes.copied(view), "its rows are in many versions"
-        return plan_refresh(view, version, why, self._habits, source=route.source, route=route.why)
+        return replace(plan_refresh(view, version, why, self._habits, source=route.source), route=route.why)
 
     async def _is_short(self, plan: RefreshPlan) -> bool:
         """Whether the metastore accepts a public view that names so many replaced partitions."""
@@ -296,6 +300,18 @@ class Proposer:
                 if within:
                     found.update(dict.fromkeys(by_value[value], key))
         return Keys(found)
+
+    async def _past(
+        self, view: MaterializedView, keys: frozenset[PartitionKey], session: SqlSession
+    ) -> frozenset[PartitionKey]:
+        """Those of the partitions all of whose rows are immutable, as far as their keys tell."""
+        if not view.by_partitions:
+            return frozenset()
+        past: set[PartitionKey] = set()
+        for some in _together(await in_thread(len(keys), many.in_order, keys, lambda key: key or "")):
+            answer = await session.run(maintenance.keys_meeting(some, view.layout, view.past))
+            past.update(row[0] for row in answer.rows)
+        return frozenset(past)
 
     async def _left(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
         """The shown partitions that are now outside partition_sync_limit."""

@@ -24,7 +24,7 @@ from gateway.mv.model.view import Cause, Leftover, Manifest, MaterializedView, T
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import ServiceSessions, SqlSession
-from gateway.mv.refresh.planner import Recomputed, RefreshPlan
+from gateway.mv.refresh.planner import Copied, Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import Start
 from gateway.mv.refresh.proposal import RefreshProposal
 from gateway.mv.refresh.runs import Run
@@ -112,8 +112,12 @@ class Publication:
             contents = contents.doubtful(plan.version)
         previous = run.entry.view.current.number
         version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
-        version = replace(version, read_as=proposal.view.refreshed_as, narrowed=proposal.narrowed)
-        replaces = plan.chosen.everything and isinstance(plan.source, Recomputed)
+        current = run.entry.view.current
+        computed_at = current.computed_at if proposal.partly or isinstance(plan.source, Copied) else start.at
+        version = replace(
+            version, read_as=proposal.view.refreshed_as, narrowed=proposal.narrowed, computed_at=computed_at
+        )
+        replaces = plan.chosen.everything and isinstance(plan.source, Recomputed) and not plan.past
         began = self._storages.now()
         files = await self._storages.mark(run.entry, version.shown, alone=replaces)
         if run.entry.damage and not replaces:

@@ -6,7 +6,7 @@ Tests: `test_proposal`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gateway.errors import RefreshFailed, StatementFailed
@@ -51,6 +51,8 @@ class Extent:
     """What it must write so that the whole view is up to date."""
     shown: int = 0
     """How many partitions the view has; 0 if that does not matter."""
+    kept: frozenset[PartitionKey] = frozenset()
+    """The immutable partitions among these, if all but these are written."""
 
     @property
     def covers(self) -> bool:
@@ -72,12 +74,15 @@ def extent_of(
     found: Drift,
     keys: Mapping[PartitionValues, PartitionKey],
     named: frozenset[PartitionKey] | None,
-    shown: Collection[PartitionKey],
+    shown: frozenset[PartitionKey],
+    past: frozenset[PartitionKey] = frozenset(),
 ) -> Extent:
-    """`named`: the partitions that were asked for, if any were."""
+    """`named`: the partitions that were asked for, if any were. `past`: those that are immutable as a whole."""
     outdated = selection(view, found, keys)
-    chosen = outdated if named is None else Selection(named, all_but=False)
-    return Extent(chosen, outdated, len({*shown, *chosen.keys}))
+    kept = past & shown if outdated.all_but else frozenset[PartitionKey]()
+    outdated = replace(outdated, keys=outdated.keys | kept if outdated.all_but else outdated.keys - past)
+    chosen = outdated if named is None else Selection(named - past, all_but=False)
+    return Extent(chosen, outdated, len({*shown, *chosen.keys}), kept)
 
 
 class Routes:
@@ -212,7 +217,7 @@ def _check_possible(view: MaterializedView, cause: Cause, found: Drift, extent: 
     # The definition means something else, all was asked for, or some of the view was never built.
     if (cause.complete and not cause.partitions) or not view.complete or found.wholly:
         raise NotIncremental(Reason.HISTORY_GONE, "everything must be recomputed")
-    if not extent.covers or (extent.chosen.all_but and not extent.chosen.everything):
+    if not extent.covers or (extent.chosen.all_but and extent.chosen.keys != extent.kept):
         raise NotIncremental(Reason.HISTORY_GONE, "its partitions contain different states of the base tables")
 
 

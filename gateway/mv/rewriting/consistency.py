@@ -21,6 +21,7 @@ from sql.names import TableName
 from sql.statement import Consistency
 
 STALE = "the view is not fresh"
+PAST = "its immutable rows may differ from what its definition gives today; only rewrite_consistency OFF allows that"
 _ENOUGH = {
     Consistency.CHECKED: {Freshness.FRESH},
     Consistency.STRICT: {Freshness.FRESH},
@@ -72,7 +73,7 @@ class Standing:
         if entry is None or self._quarantine.reason(view_id) is not None:
             return False
         level = view_properties.consistency(entry.view.properties) or Consistency.CHECKED
-        if entry.damage or not entry.view.complete:
+        if entry.damage or not entry.view.complete or not _answers(entry.view, level):
             return False
         return self._catalog.freshness(view_id) in _ENOUGH[level]
 
@@ -86,6 +87,8 @@ class Standing:
     async def _objection(self, entry: Entry, came: float) -> str | None:
         view_id, level = entry.view.id, await self.level(entry.view)
         await self._catalog.writes.ask([view_id])
+        if not _answers(entry.view, level):
+            return PAST
         looked = await self._look(view_id, level, came)
         if entry.damage:
             return f"the view is damaged: {entry.damage}"
@@ -123,3 +126,8 @@ class Standing:
         self._cheap = {each: kept for each, kept in self._cheap.items() if self._catalog.find(each) is not None}
         self._cheap[view.id] = view.current, cheap
         return cheap
+
+
+def _answers(view: MaterializedView, level: Consistency) -> bool:
+    """Whether the rows of the view are those of its definition, apart from changes since, or need not be."""
+    return view.clauses.immutable is None or level is Consistency.OFF

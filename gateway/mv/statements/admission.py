@@ -6,11 +6,13 @@ import json
 import re
 
 from gateway.errors import DefinitionRefused
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation
+from sql.definition import immutable
 from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, OPTIMIZED, SAMPLE, UNSEEDED
 from sql.grammar import view_properties
 from sql.names import TableName
-from sql.statement import CreateClauses, CreateMaterializedView, Security
+from sql.statement import CreateClauses, CreateMaterializedView, Security, WhenStale
 from sql.texts.storage_layout import PARTITION_COLUMN, VERSION_COLUMN
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
@@ -90,6 +92,34 @@ def check_open(view: TableName, clauses: CreateClauses, catalog: str) -> None:
                 f"The materialized view {view} is stored USING {clauses.file_format}, in a table that other engines "
                 f"read. It cannot have {what}. Omit one of the two.",
                 sqlstate="0A000",
+            )
+
+
+def check_condition(view: TableName, condition: str | None) -> None:
+    """Refuses a condition of immutable rows that may change other than to true as time passes."""
+    try:
+        if condition is not None:
+            immutable.check(condition)
+    except immutable.NoPast as reason:
+        raise DefinitionRefused(
+            f"The rows of materialized view {view} cannot be immutable by this condition: {reason}.", sqlstate="22023"
+        ) from reason
+
+
+def check_immutable(view: MaterializedView) -> None:
+    """Refuses also what would show readers the definition's rows in place of immutable ones."""
+    check_condition(view.name, view.clauses.immutable)
+    if view.clauses.immutable is None:
+        return
+    for given, words in (
+        (view.when_stale is WhenStale.INLINE, "WHEN STALE INLINE"),
+        (view.security is Security.INVOKER, "SECURITY INVOKER"),
+    ):
+        if given:
+            raise DefinitionRefused(
+                f"The materialized view {view.name} cannot have both IMMUTABLE WHERE and {words}: with that, readers "
+                f"get rows of its definition, which immutable rows may differ from. Leave out one of them.",
+                sqlstate="42613",
             )
 
 

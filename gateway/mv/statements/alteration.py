@@ -22,6 +22,8 @@ from gateway.mv.model.contents import Contents
 from gateway.mv.model.layout import storage_layout
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.statements import admission
+from gateway.mv.statements.drafting import check_past
 from gateway.mv.statements.free_names import Names
 from gateway.mv.statements.renaming import Renaming, show_properties
 from gateway.mv.statements.rights import Caller, Rights, log_change
@@ -38,6 +40,7 @@ from sql.statement import (
     ReplaceWith,
     Security,
     SetComment,
+    SetImmutable,
     SetOwner,
     SetProperties,
     SetRefreshers,
@@ -132,6 +135,9 @@ class ViewSettings:
                 self._jobs.check(after.name, after.clauses.refreshing)
                 after = self._jobs.changed(after)
             _check_partitioning(before, after)
+            admission.check_immutable(after)
+            if after.clauses.immutable not in (None, before.clauses.immutable):
+                await check_past(after, session)
             # First what Spark may refuse: because of a reserved property, or for lack of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await show_properties(before.properties, after, session)
@@ -139,9 +145,10 @@ class ViewSettings:
                 await self._name_owner(after)
             properties = {**stored.write_settings(after), **stored.write_job(after)}
             rewritten = after.layout.partitioned and after.deciding != before.deciding
+            rewritten = rewritten or after.clauses.immutable != before.clauses.immutable
             if rewritten:
-                # Partitions outside the old limit were never written, and under other settings rows may belong to
-                # other partitions: nothing of the version counts as observed.
+                # Partitions outside the old limit were never written, under other settings rows may belong to other
+                # partitions, and immutable rows may be old: nothing of the version counts as observed.
                 after = replace(after, current=replace(after.current, contents=Contents()))
                 properties |= await stored.version_written(after.current, after.versions_reserved)
             try:
@@ -232,6 +239,8 @@ def changed(view: MaterializedView, change: Change, *, runs_as_owner: bool = Fal
         case DropSchedule():
             method = view.clauses.refreshing.method
             return replace(view, clauses=replace(view.clauses, refreshing=Refreshing(method)))
+        case SetImmutable(condition):
+            return replace(view, clauses=replace(view.clauses, immutable=condition))
         case SetOwner(owner):
             return replace(view, owner=owner, refreshed_as=owner if view.refreshed_as else "")
         case SetComment(comment):

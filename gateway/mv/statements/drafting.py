@@ -32,6 +32,7 @@ from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.statements import admission
 from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VERSIONS_RESERVED
+from sql.definition import immutable
 from sql.definition.determinism import nondeterministic
 from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
@@ -158,6 +159,7 @@ class Drafting:
         sources = await self._relations.sources_of(await definition_reads(statement.query, caller.namespace))
         self._check_sources(name, sources)
         admission.check_clauses(name, statement.clauses, relation)
+        admission.check_condition(name, statement.clauses.immutable)
         self._jobs.check(name, statement.clauses.refreshing)
         below = await self._relations.texts(sources.tables)
         found = await in_thread(len(statement.query) + len(plan), nondeterministic, statement.query, plan, below)
@@ -211,6 +213,8 @@ class Drafting:
             refreshed_as=caller.user if self._runs_as_owner and security is Security.DEFINER else "",
             refreshers=frozenset() if replaced is None else replaced.refreshers,
         )
+        admission.check_immutable(view)
+        await check_past(view, caller.session)
         if view.clauses.file_format in open_rows.FORMATS:
             return await self._open(view, caller)
         return await self._partitioned(view, stored_view, caller)
@@ -318,6 +322,21 @@ class Drafting:
             len(definition.view_text) + len(plan), nondeterministic, definition.view_text, plan, below
         )
         admission.refuse_nondeterministic(statement, name, found)
+
+
+async def check_past(view: MaterializedView, session: SqlSession) -> None:
+    """Checks that the condition of immutable rows is one on the view's columns. Raises DefinitionRefused."""
+    if view.clauses.immutable is None:
+        return
+    try:
+        rows = maintenance.rows_of_definition(view.definition, view.columns)
+        await session.run(maintenance.query_types(f"{rows} WHERE {immutable.at(view.clauses.immutable, 0)}"))
+    except StatementFailed as error:
+        raise DefinitionRefused(
+            f"Spark does not accept the condition of IMMUTABLE WHERE of materialized view {view.name}, which must be "
+            f"one on its columns ({', '.join(view.columns)}): {error}",
+            sqlstate=error.sqlstate,
+        ) from error
 
 
 def _not_taken(name: TableName, error: StatementFailed, reason: str) -> StatementFailed:

@@ -93,6 +93,7 @@ class Explaining:
             "when stale": when_stale.value,
             "grace period": f"{view_properties.grace_seconds(properties):g} seconds",
             "stored as": clauses.file_format or "parquet",
+            **({"immutable": f"rows with {clauses.immutable}"} if clauses.immutable else {}),
             "built": "by the first refresh" if clauses.deferred else "at once",
         }
         return info.explain_create(name, facts, plan)

@@ -316,6 +316,7 @@ def _layout(clauses: CreateClauses) -> dict[str, str | None]:
         if distribution
         else None,
         "Clustered By": ", ".join(clustering.distributed) if clustering else None,
+        "Immutable Where": clauses.immutable,
     }
 
 
@@ -364,6 +365,8 @@ def plan_lines(proposal: RefreshProposal, present: Iterable[tuple[int, Partition
     if plan is None:
         return ["method: NOT_REFRESH, because nothing that the view shows has changed"]
     lines = [f"method: {plan.method}, because {plan.reason}", *([f"route: {plan.route}"] if plan.route else [])]
+    if plan.past:
+        lines.append(f"immutable: rows of version {plan.view.current.number} with {plan.past} stay as they are")
     if names := proposal.first_names():
         more = len(plan.written) - len(names)
         lines.append(f"partitions: {', '.join(names)}{f' and {more} more' if more else ''}")

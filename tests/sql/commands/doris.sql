@@ -255,7 +255,7 @@ ALTER MATERIALIZED VIEW mv SET ("nobody_knows" = "1");
 ALTER MATERIALIZED VIEW mv SET ("grace_period" = "soon");
 --> SyntaxProblem valid grace_period: a number of seconds, 0 or more; found 'soon' (line 1, column 33)
 ALTER MATERIALIZED VIEW mv SET;
---> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE, GRACE PERIOD or IN MEMORY after SET, found the end of the statement (line 1, column 31)
+--> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, SECURITY, IMMUTABLE, WHEN STALE, GRACE PERIOD or IN MEMORY after SET, found the end of the statement (line 1, column 31)
 DROP MATERIALIZED VIEW IF EXISTS mv ON db.t;
 --> DropMaterializedView name=mv if_exists=True
 SHOW CREATE MATERIALIZED VIEW db.mv;

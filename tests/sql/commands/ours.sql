@@ -161,3 +161,24 @@ ALTER MATERIALIZED VIEW mv REFRESH INCREMENTAL TARGET LAG DOWNSTREAM;
 --> AlterMaterializedView name=mv change=SetRefreshing method='INCREMENTAL' trigger='LAG'
 ALTER MATERIALIZED VIEW mv ALTER TRIGGER ON UPDATE AT MOST EVERY INTERVAL '1' HOUR;
 --> AlterMaterializedView name=mv change=SetRefreshing trigger='COMMIT' at_most=3600
+-- Snowflake's clause.
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE (day < current_date() - INTERVAL 30 DAYS) PARTITION BY (day) AS SELECT day FROM t;
+--> CreateMaterializedView name=mv query='SELECT day FROM t' partitioning(column='day' follows=True) immutable='day < current_date() - INTERVAL 30 DAYS'
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE ( (n) < (3) /* c */ ) AS SELECT n FROM t;
+--> CreateMaterializedView name=mv query='SELECT n FROM t' immutable='(n) < (3)'
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE n < 3 AS SELECT n FROM t;
+--> SyntaxProblem expected (condition), found n (line 1, column 45)
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE () AS SELECT n FROM t;
+--> SyntaxProblem expected a condition and ), found AS (line 1, column 48)
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE (n < 3 AS SELECT n FROM t;
+--> SyntaxProblem expected a condition and ), found the end of the statement (line 1, column 70)
+CREATE MATERIALIZED VIEW mv IMMUTABLE WHERE (n < 3) IMMUTABLE WHERE (n < 4) AS SELECT n FROM t;
+--> SyntaxProblem expected IMMUTABLE WHERE only once, found IMMUTABLE (line 1, column 53)
+ALTER MATERIALIZED VIEW mv SET IMMUTABLE WHERE (day < DATE'2024-01-01');
+--> AlterMaterializedView name=mv change=SetImmutable condition="day < DATE'2024-01-01'"
+ALTER MATERIALIZED VIEW mv SET IMMUTABLE;
+--> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, SECURITY, IMMUTABLE, WHEN STALE, GRACE PERIOD or IN MEMORY after SET, found IMMUTABLE (line 1, column 32)
+ALTER MATERIALIZED VIEW mv UNSET IMMUTABLE;
+--> AlterMaterializedView name=mv change=SetImmutable
+ALTER MATERIALIZED VIEW IF EXISTS mv DROP IMMUTABLE;
+--> AlterMaterializedView name=mv change=SetImmutable if_exists=True

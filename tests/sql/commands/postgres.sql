@@ -70,7 +70,7 @@ ALTER MATERIALIZED VIEW foo SET (fillfactor = 70, autovacuum_enabled = false);
 ALTER MATERIALIZED VIEW foo RESET (fillfactor, autovacuum_enabled);
 --> AlterMaterializedView name=foo change=UnsetProperties keys=fillfactor,autovacuum_enabled if_exists=True
 ALTER MATERIALIZED VIEW foo SET TABLESPACE fast;
---> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, SECURITY, WHEN STALE, GRACE PERIOD or IN MEMORY after SET, found TABLESPACE (line 1, column 33)
+--> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, SECURITY, IMMUTABLE, WHEN STALE, GRACE PERIOD or IN MEMORY after SET, found TABLESPACE (line 1, column 33)
 ALTER MATERIALIZED VIEW foo CLUSTER ON i;
 --> SyntaxProblem CLUSTER is not supported: the layout cannot be altered; use CREATE OR REPLACE (line 1, column 29)
 COMMENT ON MATERIALIZED VIEW s.mv IS 'what it''s for';
