@@ -50,8 +50,8 @@ class Stage:
         plan = SimpleNamespace(source=source, chosen=ALL, inserts=True)
         before = Inspection({"s.t": SEEN}, {})
         view = view_of(Version.whole(1, 1, 1, {}))
-        written = self.executor._written
-        read = await written(view, cast(Any, plan), before, cast(Any, self), self.write, lambda: self.disturbed)
+        took = await self.executor._write(view, cast(Any, plan), self.write())
+        read = await self.executor._read(view, cast(Any, plan), before, took, lambda: self.disturbed)
         self.after = read.after
         return read.basis
 

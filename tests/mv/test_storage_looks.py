@@ -39,6 +39,8 @@ class Stores(Warehouse):
         self.stored: dict[str, dict[str, int]] = {}
         """By directory of a version, the files with the hash of each."""
         self.listings = 0
+        self.listed: list[str] = []
+        """By the last statement."""
 
     def answer(self, sql: str, namespace: Namespace) -> Any:
         if found := re.match(r"INSERT \w+ `\w+`\.`\w+`\.`(\w+)` .* CAST\((\d+) AS BIGINT\)", sql):
@@ -49,6 +51,7 @@ class Stores(Warehouse):
             return Answer([(self.plan(_place(found[1], found[2])),)])
         if places := DIRECTORY.findall(sql):
             self.listings += 1
+            self.listed = places
             # One statement also lists the files of base tables.
             others = super().answer(sql, namespace).rows if "`file:/w/" in sql else []
             return Answer([*self.folded(places), *others])
@@ -183,6 +186,18 @@ async def test_a_look_is_shared_and_not_repeated(stage: Stage) -> None:
     await asyncio.gather(*(stage.house.views.storages.look(entry, oldest) for _ in range(20)))
     await stage.house.views.storages.look(entry, oldest)
     assert stage.warehouse.listings == before + 1
+
+
+@staged
+async def test_a_look_after_a_refresh_by_rows_does_not_list_what_was_dropped_since(stage: Stage) -> None:
+    """One directory that is missing would fail the statement that lists all, so that each was listed alone."""
+    files, table, number = stage.house.views.storages._files, stage.view.storage.table, stage.view.current.number
+    new = Shown.only(number + 1)
+    stage.warehouse.stored[_place(table, str(new.number))] = {"part-0": 7}
+    found, _ = await files.of(stage.view, new, stage.view.current.shown)
+    del stage.warehouse.stored[_place(table, str(number))]
+    assert await files.of(stage.view, new) == [found]
+    assert stage.warehouse.listed == [_place(table, str(new.number))]
 
 
 @staged

@@ -69,8 +69,10 @@ class StoredFiles:
         if not set(roots) <= set(guessed):
             listed = await self._listings.files(roots, expected)
         folds = await in_thread(len(listed) + sum(map(len, explained)), _folds, explained, listed)
-        numbers, files = frozenset(each.number for each in shown), sum(fold.count for fold in folds)
-        self._remember(view.storage, _Listed(numbers, _above(roots) or (known.above if known else ""), roots, files))
+        # Only the first contents will be looked at again: the files of those that it replaces will be dropped.
+        first = await in_thread(len(explained[0]), _roots, explained[:1])
+        above = _above(roots) or (known.above if known else "")
+        self._remember(view.storage, _Listed(frozenset({shown[0].number}), above, first, folds[0].count))
         return folds
 
     async def _explained(self, view: MaterializedView, shown: Sequence[Shown]) -> list[Set[str]]:

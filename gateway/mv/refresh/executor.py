@@ -31,7 +31,7 @@ from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import RefreshProposal
 from gateway.mv.refresh.proposer import Proposer
-from gateway.mv.refresh.publication import Publication, Unfit
+from gateway.mv.refresh.publication import Laid, Publication, Unfit
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.writing import RefreshRoom, Writer
@@ -201,43 +201,51 @@ class Executor:
         await self._plan_task(run, proposal, plan)
         run(f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
-        write = partial(self._writer.write, run, plan, room)
         disturbed = partial(entry.ledger.written_since, start.contains)
-        read = await self._written(view, plan, proposal.inspection, room.reader, write, disturbed)
+        took = await self._write(view, plan, self._writer.write(run, plan, room))
         plan = await _committed(plan, room.reader)
-        present, proposal = await self._proposer.present(view), replace(proposal, after=read.after)
-        written = await self._publication.written(run, start, proposal, plan, present, read.basis)
+        # The base tables and the stored files are looked at side by side.
+        read, laid = await both(
+            self._read(view, plan, proposal.inspection, took, disturbed), self._laid(run.entry, view, plan)
+        )
+        proposal = replace(proposal, after=read.after)
+        written = await self._publication.written(run, start, proposal, plan, laid, read.basis)
         await self._publication.publish(written, room.session)
 
-    async def _written(
+    async def _laid(self, entry: Entry, view: MaterializedView, plan: RefreshPlan) -> Laid:
+        return await self._publication.laid(entry, plan, await self._proposer.present(view))
+
+    async def _write(self, view: MaterializedView, plan: RefreshPlan, write: Coroutine[object, object, None]) -> int:
+        """Writes the rows. Returns the milliseconds that it took. Raises Unfit if Spark refuses a statement that the
+        definition does not consist of."""
+        began = time.monotonic()
+        try:
+            await write
+        except StatementFailed as error:
+            exact = None if isinstance(plan.source, Copied) else plan.source.exact
+            if exact is None or not error.sqlstate.startswith(REFUSED):
+                raise
+            self._increments.give_up(view, error)
+            raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
+        return int((time.monotonic() - began) * 1000)
+
+    async def _read(
         self,
         view: MaterializedView,
         plan: RefreshPlan,
         inspection: Inspection,
-        session: SqlSession,
-        write: Callable[[], Coroutine[object, object, None]],
+        took: int,
         disturbed: Callable[[], bool],
     ) -> RowsRead:
-        """Writes the rows. `disturbed`: whether anything was written to the base tables since the inspection. Raises
-        Unfit if a version that is computed from changed rows is not what it must be."""
+        """What is known of the rows that were written. `disturbed`: whether anything was written to the base tables
+        since the inspection. Raises Unfit if a version that is computed from changed rows is not what it must be."""
         source, exact, known = plan.source, plan.source.exact, view.current.contents.basis
         if isinstance(source, Copied):
-            await write()
             return RowsRead(known and replace(known, same_as=view.current.number))
         if exact is None:
-            await write()
             if not plan.inserts:
                 return RowsRead(known)
             return RowsRead(after=await self._proposer.look_anew(view) if disturbed() else None)
-        began = time.monotonic()
-        try:
-            await write()
-        except StatementFailed as error:
-            if not error.sqlstate.startswith(REFUSED):
-                raise
-            self._increments.give_up(view, error)
-            raise Unfit(f"Spark refuses a statement of the refresh of {view.name} by rows: {error}") from error
-        took = int((time.monotonic() - began) * 1000)
         before = known or NO_BASIS
         async with beside(self._publication.check()):
             copies, looks = not isinstance(source, Recomputed), disturbed()
@@ -327,9 +335,9 @@ class Executor:
         plainly: bool = False,
     ) -> tuple[RefreshPlan, RowsRead]:
         plan = await self._proposer.first(view, inspection, session, plainly=plainly)
-        write = partial(self._writer.write_first, plan, progress, session)
-        read = await self._written(view, plan, inspection, session, write, disturbed)
-        return await _committed(plan, session), read
+        took = await self._write(view, plan, self._writer.write_first(plan, progress, session))
+        plan = await _committed(plan, session)
+        return plan, await self._read(view, plan, inspection, took, disturbed)
 
 
 async def _committed(plan: RefreshPlan, session: SqlSession) -> RefreshPlan:

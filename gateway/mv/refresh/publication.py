@@ -20,6 +20,7 @@ from gateway.mv.concurrency import beside
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.contents import NEVER_BUILT, Basis, Contents
+from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, Leftover, Manifest, MaterializedView, Task, TaskStatus, Version
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
@@ -54,6 +55,19 @@ class Unpublished:
     @property
     def entry(self) -> Entry:
         return self.run.entry
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Where the rows of a version that is written lie, with all that it shows."""
+
+    manifest: Manifest
+    shown: Shown
+    files: Fold | None
+    listed: float
+    """As `Unpublished.listed`."""
+    alone: bool
+    """Whether no row of the current version is shown as well, or was used."""
 
 
 class Unfit(RefreshFailed):
@@ -91,38 +105,31 @@ class Publication:
         """Checks that this gateway may publish, so that `publish` need not if it follows at once. Raises Superseded."""
         await self._fence.check()
 
+    async def laid(self, entry: Entry, plan: RefreshPlan, present: Sequence[tuple[int, PartitionKey]]) -> Laid:
+        """Lists the files of the plan's version, after all its rows were written. Raises what Spark raises."""
+        manifest, shown = await in_thread(len(present), lambda: (plan.manifest, plan.shown(present)))
+        alone = plan.chosen.everything and isinstance(plan.source, Recomputed) and not plan.past
+        began = self._storages.now()
+        return Laid(manifest, shown, await self._storages.mark(entry, shown, alone=alone), began, alone)
+
     async def written(
-        self,
-        run: Run,
-        start: Start,
-        proposal: RefreshProposal,
-        plan: RefreshPlan,
-        present: Sequence[tuple[int, PartitionKey]],
-        basis: Basis | None,
+        self, run: Run, start: Start, proposal: RefreshProposal, plan: RefreshPlan, laid: Laid, basis: Basis | None
     ) -> Unpublished:
-        """The plan's version, after all its rows were written; `present` are the partitions of the storage table.
-        Raises what Spark raises, and Unfit if stored rows that it shows as well, or was computed from, are damaged."""
-
-        def parts() -> tuple[Manifest, Shown, Contents]:
-            return plan.manifest, plan.shown(present), proposal.contents(plan.version, basis)
-
-        at = self._now_ms()
-        manifest, shown, contents = await in_thread(proposal.partitions + len(present), parts)
+        """The plan's version. Raises Unfit if stored rows that it shows as well, or was computed from, are damaged."""
+        at, current = self._now_ms(), run.entry.view.current
+        contents = await in_thread(proposal.partitions, proposal.contents, plan.version, basis)
         if run.entry.ledger.removed_since(start.contains):
             contents = contents.doubtful(plan.version)
-        previous = run.entry.view.current.number
-        version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
-        current = run.entry.view.current
+        version = Version(
+            plan.version, start.at, at, start.views, plan.method, laid.manifest, laid.shown, contents, current.number
+        )
         computed_at = current.computed_at if proposal.partly or isinstance(plan.source, Copied) else start.at
         version = replace(
             version, read_as=proposal.view.refreshed_as, narrowed=proposal.narrowed, computed_at=computed_at
         )
-        replaces = plan.chosen.everything and isinstance(plan.source, Recomputed) and not plan.past
-        began = self._storages.now()
-        files = await self._storages.mark(run.entry, version.shown, alone=replaces)
-        if run.entry.damage and not replaces:
+        if run.entry.damage and not laid.alone:
             raise Unfit(f"The stored rows of {proposal.view.name}, which its refresh has used, are damaged.")
-        return Unpublished(run, start, proposal, replace(version, files=files), began)
+        return Unpublished(run, start, proposal, replace(version, files=laid.files), laid.listed)
 
     async def publish(self, written: Unpublished, session: SqlSession) -> None:
         """Publishes the version. Raises what Spark raises, and RefreshFailed if the view has changed since the refresh
