@@ -18,8 +18,6 @@ ROWS_SUFFIX = "__rows"
 """What follows a view's id in the name of its table of rows."""
 TAG = "freshgate-version"
 """What a commit says of itself: the version of the view whose rows it has written."""
-STATE = "refresh-state"
-"""As TAG: the states of the base tables, as Iceberg's draft of materialized views wants them."""
 PROPERTY = "spark.sql.iceberg.snapshot-property."
 """Settings that begin with this are noted in the snapshots that the session makes."""
 CENTURY_MS = 100 * 365 * 86_400_000
@@ -68,10 +66,9 @@ class OpenRows:
         """Drops the table with its files, which some catalogs keep otherwise."""
         return f"DROP TABLE IF EXISTS {self.table.quoted} PURGE"
 
-    def settings(self, version: int, state: str) -> dict[str, str]:
-        """The settings of a session that writes a version; `state`: the text for STATE, or nothing."""
-        noted = {TAG: str(version), **({STATE: state} if state else {})}
-        return {**STATIC, **{PROPERTY + name: value for name, value in noted.items()}}
+    def settings(self, version: int) -> dict[str, str]:
+        """The settings of a session that writes a version."""
+        return {**STATIC, PROPERTY + TAG: str(version)}
 
     def insert(self, columns: Iterable[str], relation: str, order: str, *, appends: bool) -> str:
         """Writes rows of a relation: instead of all that are there, or in addition to them."""

@@ -44,6 +44,10 @@ class Lake(Warehouse):
         self.made = 0
         self.tag: int | None = None
         self.modes: list[str] = []
+        self.left = -1
+        """How many statements succeed before one fails; -1: all do."""
+        self.late = False
+        """Whether the one that fails is carried out all the same."""
         self.mode = ""
 
     def commit(self, operation: str, tag: int | None) -> None:
@@ -52,6 +56,16 @@ class Lake(Warehouse):
         self.commits[number], self.head = (self.head, operation, tag), number
 
     def answer(self, sql: str, namespace: Namespace) -> Any:
+        fails = self.left == 0
+        self.left -= self.left >= 0
+        if fails and not self.late:
+            raise StatementFailed("no", "XX000")
+        answer = self.carried_out(sql, namespace)
+        if fails:
+            raise StatementFailed("no, or so it seems", "XX000")
+        return answer
+
+    def carried_out(self, sql: str, namespace: Namespace) -> Any:
         self.note(sql)
         if sql.endswith("cache-enabled`"):
             return Answer([("", self.cached)])
@@ -194,6 +208,33 @@ async def test_other_engines_do_not_go_on_seeing_what_was_not_published(stage: S
     await stage.sweep()
     assert str(stage.lake.head) == published == stage.snapshot
     assert published in map(str, stage.lake.commits)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_whatever_fails_the_view_and_its_table_agree_in_the_end(late: bool) -> None:
+    @staged
+    async def work(stage: Stage) -> None:
+        reached = 0
+        for left in range(40):
+            stage.lake.left, stage.lake.late = left, late
+            try:
+                await stage.refresh()
+            except FreshgateError:
+                reached = left
+            finally:
+                stage.lake.left = -1
+            assert stage.snapshot in map(str, stage.lake.commits), "what readers see was expired"
+            assert stage.snapshot in stage.lake.shown("s.m")
+            await stage.sweep()
+            await stage.refresh()
+            assert not await stage.look()
+            assert str(stage.lake.head) == stage.snapshot
+            await stage.sweep()
+            assert [str(each) for each in stage.lake.commits] == [stage.snapshot]
+            assert stage.lake.mode == "dynamic"
+        assert reached > 5, "no step of a refresh has failed"
+
+    work()
 
 
 @staged

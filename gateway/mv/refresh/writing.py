@@ -89,7 +89,7 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
     """Runs the plan's statements, and yields each when it is done. Raises what Spark raises."""
     progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
     rows = plan.view.layout.open
-    settings = rows.settings(plan.version, "") if rows is not None else {}
+    settings = rows.settings(plan.version) if rows is not None else {}
     async with with_settings(session, settings, maintenance.STAGED):
         async for step in _run(plan, progress, session):
             yield step
