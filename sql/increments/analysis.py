@@ -16,7 +16,7 @@ from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
 from sql.increments.expansion import SparkView, Views, expanded
 from sql.increments.grouping import Grouping, GroupingReader
 from sql.increments.outline import Branch, Groups, Kind, Outline, StoredKey
-from sql.increments.reasons import Reason
+from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.scopes import FromScope, Place, RelationReader
 from sql.increments.states import States, Types, label, questions, subtractable, value_text
 from sql.increments.templates import Aggregate, Key, KeyHole, Template, TemplateReader
@@ -170,7 +170,13 @@ class OutlineDraft:
         aggregates = draft.aggregates
         subtracts = all(subtractable(each, types) for each in aggregates)
         states = States(types, subtracts)
-        own = {each: states.add(each) for each in aggregates}
+        try:
+            own = {each: states.add(each) for each in aggregates}
+        except NotIncremental as reason:
+            whole = replace(self._plain, kind=Kind.GROUPS, groups=self._groups_of(draft))
+            if not whole.regroups:
+                raise reason from None
+            return whole
         visible: dict[str, int] = {}
         columns: dict[int, str] = {}
         if draft.having is None:
@@ -179,13 +185,16 @@ class OutlineDraft:
                 if state is not None and state.number >= 0 and state.number not in columns:
                     visible[column], columns[state.number] = state.number, column
         stored = tuple(replace(each, column=columns.get(each.number, each.column)) for each in states.all())
-        keys = tuple(self._stored_keys(draft))
-        pieces = self._written.pieces
+        groups = replace(self._groups_of(draft), states=stored, visible=visible, finals=states.finals)
+        return replace(self._plain, kind=Kind.GROUPS, groups=groups, subtracts=subtracts)
+
+    def _groups_of(self, draft: GroupsDraft) -> Groups:
+        """The groups without states."""
+        keys, grouping, pieces = tuple(self._stored_keys(draft)), draft.grouping, self._written.pieces
         body = (pieces[draft.body.start].start, pieces[draft.body.end - 1].end)
         text = grouping.text if grouping is not None else ""
         sets = grouping is not None and not grouping.plain
-        groups = Groups(body, keys, text, sets, draft.items, draft.having, stored, visible, states.finals)
-        return replace(self._plain, kind=Kind.GROUPS, groups=groups, subtracts=subtracts)
+        return Groups(body, keys, text, sets, draft.items, draft.having, (), {}, {})
 
     def _stored_keys(self, draft: GroupsDraft) -> Iterator[StoredKey]:
         for number, key in enumerate(draft.grouping.keys if draft.grouping is not None else ()):

@@ -63,6 +63,7 @@ class Groups:
     items: tuple[Template, ...]
     having: Template | None
     states: tuple[AggregateState, ...]
+    """Empty if an aggregate does not follow from states: touched groups are always computed from all their rows."""
     visible: Mapping[str, int]
     """The columns of the view that are themselves states, with the number of the state."""
     finals: Mapping[Aggregate, str]
@@ -101,6 +102,11 @@ class Outline:
             *(state.column for state in groups.states if state.column not in groups.visible),
             *((SHOWN,) if groups.having is not None else ()),
         )
+
+    @property
+    def regroups(self) -> bool:
+        """Whether some of its groups can be computed alone, by their keys."""
+        return self.groups is not None and bool(self.groups.keys) and not self.groups.sets
 
     @property
     def adds_floats(self) -> bool:

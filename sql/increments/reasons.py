@@ -20,8 +20,6 @@ class Reason(StrEnum):
     LATE_FILE = "LATE_FILE"
     """A file appeared with a time before the last refresh."""
     TOO_MANY_FILES = "TOO_MANY_FILES"
-    FEED_NOT_ENABLED = "FEED_NOT_ENABLED"
-    """Rows of a Delta table were updated or deleted, and it has no change data feed."""
     HISTORY_GONE = "HISTORY_GONE"
     """The state that the view contains is no longer known, or the table's history since then is gone."""
     BASE_REPLACED = "BASE_REPLACED"

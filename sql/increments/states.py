@@ -106,7 +106,7 @@ def value_text(argument: str) -> str:
 def questions(aggregate: Aggregate) -> list[str]:
     """The expressions whose types decide the states."""
     function = function_of(aggregate)
-    if function in COUNTS:
+    if function in COUNTS or aggregate.verbatim:
         return []
     if function == "avg":
         argument = aggregate.arguments[0]
@@ -119,6 +119,8 @@ def questions(aggregate: Aggregate) -> list[str]:
 def subtractable(aggregate: Aggregate, types: Types) -> bool:
     """Whether removed rows can be subtracted."""
     function = function_of(aggregate)
+    if aggregate.verbatim:
+        return False
     if function in COUNTS:
         return True
     if function == "sum":
@@ -146,6 +148,8 @@ class States:
         """The state that is the aggregate's value itself; None if the value is computed of several."""
         function = function_of(aggregate)
         own: AggregateState | None = None
+        if aggregate.verbatim:
+            raise refuse(aggregate.verbatim, Reason.FUNCTION_NOT_MERGEABLE)
         if function in COUNTS:
             own = self._state(aggregate.text, "coalesce(sum({}), 0)", "bigint", exact=True, counts=True)
             final = _column(own)

@@ -16,6 +16,7 @@ from sql.increments.written import Span, Written, refuse
 from sql.query.aggregates import MERGED, ORDERED
 from sql.scan import identifier
 
+_OF_SETS = frozenset({"grouping", "grouping_id"})
 _AFTER_CALLS = frozenset({"over", "filter", "within", "ignore", "respect"})
 
 
@@ -33,10 +34,12 @@ class Aggregate:
     tail: str = ""
     """` FILTER (WHERE ...)`, or nothing."""
     ignores_nulls: bool = False
+    verbatim: str = ""
+    """The call as it is written, if its result does not follow from states; it has no arguments then."""
 
     @property
     def text(self) -> str:
-        return self.of(self.function, *self.arguments)
+        return self.verbatim or self.of(self.function, *self.arguments)
 
     def of(self, function: str, *arguments: str) -> str:
         """Another function of the same rows."""
@@ -223,8 +226,6 @@ class TemplateReader:
         written = self._written
         self.seen.add(place)
         name = written.word(place)
-        if name not in MERGED:
-            raise refuse(name or written.pieces[place].text, Reason.FUNCTION_NOT_MERGEABLE)
         close = written.partner[place + 1]
         inside = Span(place + 2, close)
         arguments = written.split(inside) if inside.start < inside.end else ()
@@ -232,29 +233,34 @@ class TemplateReader:
             raise refuse(f"the call of {name} is not understood")
         if any(inside.holds(each) for each in self._aggregates):
             raise refuse(f"an aggregate within {name}")
-        if (first := written.word(inside.start)) in ("distinct", "all"):
-            raise refuse(f"{name} with {first.upper()}", Reason.FUNCTION_NOT_MERGEABLE)
         end, ignores, tail = self._tail(name, close + 1)
         self._check_columns(Span(place, end), name)
         texts = tuple(map(written.slice, arguments))
-        if name == "any_value" and len(texts) == 2:
-            if texts[1].lower() not in ("true", "false"):
-                raise refuse("any_value", Reason.FUNCTION_NOT_MERGEABLE)
+        if name == "any_value" and len(texts) == 2 and texts[1].lower() in ("true", "false"):
             ignores, texts = ignores or texts[1].lower() == "true", texts[:1]
-        if not texts or (len(texts) != (2 if name in ORDERED else 1) and name != "count"):
-            raise refuse(f"{name} with {len(texts)} arguments", Reason.FUNCTION_NOT_MERGEABLE)
-        return (Aggregate(name, texts, tail, ignores),), end
+        counted = bool(texts) and (len(texts) == (2 if name in ORDERED else 1) or name == "count")
+        if name in MERGED and counted and tail is not None and written.word(inside.start) not in ("distinct", "all"):
+            return (Aggregate(name, texts, tail, ignores),), end
+        if name in _OF_SETS:
+            raise refuse(name, Reason.FUNCTION_NOT_MERGEABLE)
+        return (Aggregate(name, (), verbatim=written.slice(Span(place, end))),), end
 
-    def _tail(self, name: str, place: int) -> tuple[int, bool, str]:
-        """What follows the arguments: the place after it, whether it ignores NULLs, and the filter's text."""
+    def _tail(self, name: str, place: int) -> tuple[int, bool, str | None]:
+        """What follows the arguments: the place after it, whether it ignores NULLs, and the filter's text; None if it
+        is anything else."""
         written = self._written
-        tail, ignores = "", False
+        tail: str | None = ""
+        ignores = False
         while (word := written.word(place)) in _AFTER_CALLS:
             if word == "filter" and written.symbol(place + 1) == "(" and not tail:
                 end = written.partner[place + 1] + 1
-                tail, place = f" {written.slice(Span(place, end))}", end
+                tail, place = tail if tail is None else f" {written.slice(Span(place, end))}", end
             elif word == "ignore" and name == "any_value" and not ignores:
                 ignores, place = True, place + 2
+            elif word == "within" and written.symbol(place + 2) == "(":
+                tail, place = None, written.partner[place + 2] + 1
+            elif word in ("ignore", "respect"):
+                tail, place = None, place + 2
             else:
                 raise refuse(f"{name} with {word.upper()}", Reason.FUNCTION_NOT_MERGEABLE)
         return place, ignores, tail

@@ -86,6 +86,51 @@ def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
     return f"SELECT {_LISTED([*visible, *hidden, *shown])} FROM ({summed}) AS `freshgate_groups`"
 
 
+def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
+    """ROWS: the rows of the view after terms of which some remove rows. `stored`: a query of all stored rows. A removed
+    row may be one of the added ones; of equal rows, as many are left as the numbers say."""
+    added = [rows(outline, term) for term in terms if not term.removes]
+    removed = " UNION ALL ".join(f"({rows(outline, term)})" for term in terms if term.removes)
+    names = _LISTED(map(quote, outline.columns))
+    gone = f"SELECT * FROM ({removed}) AS `freshgate_removed`({names})"
+    whole = " UNION ALL ".join(f"({text})" for text in (stored, *added))
+    some = f"SELECT * FROM ({whole}) AS `freshgate_rows`({names})"
+    others, touched = (_half_joined(some, gone, outline.columns, kind) for kind in ("ANTI", "SEMI"))
+    return f"({others}) UNION ALL (({touched}) EXCEPT ALL ({gone}))"
+
+
+def touched(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
+    """GROUPS: the keys of all groups of which the terms have rows, by their names while states are merged."""
+    groups = _groups(outline)
+    items = _LISTED(f"{key.text} AS {quote(key.name(number))}" for number, key in enumerate(groups.keys))
+    bodies = (outline.spliced(*groups.body, _edits(outline, _sources(outline, term))) for term in terms)
+    texts = " UNION ALL ".join(f"(SELECT {items} {body})" for body in bodies)
+    return f"SELECT DISTINCT * FROM ({texts}) AS `freshgate_keys`"
+
+
+def regrouped(outline: Outline, stored: str, terms: Sequence[ChangeTerm], sources: Mapping[int, str]) -> str:
+    """GROUPS: the view's columns and the hidden ones, of which only groups that the terms touch are computed from all
+    rows of the base tables, and the others are as they are stored. `sources`: the new states of all places."""
+    groups, keys = _groups(outline), touched(outline, terms)
+    columns = [key.column for key in groups.keys]
+    listed = _LISTED(map(quote, (*outline.columns, *outline.hidden)))
+    names = [key.name(number) for number, key in enumerate(groups.keys)]
+    others = _half_joined(f"SELECT {listed} FROM ({stored}) AS `freshgate_stored`", keys, columns, "ANTI", names)
+    again = _half_joined(complete(outline, sources), keys, columns, "SEMI", names)
+    return f"({others}) UNION ALL ({again})"
+
+
+def _half_joined(left: str, right: str, columns: Sequence[str], kind: str, names: Sequence[str] = ()) -> str:
+    """The rows of `left` that have (SEMI), or do not have (ANTI) an equal one among the few of `right`; also NULLs are
+    equal. `names`: the columns of `right`, if they have other names."""
+    pairs = zip(columns, names or columns, strict=True)
+    equal = " AND ".join(f"`freshgate_l`.{quote(mine)} <=> `freshgate_r`.{quote(its)}" for mine, its in pairs)
+    return (
+        f"SELECT /*+ BROADCAST(freshgate_r) */ `freshgate_l`.* FROM ({left}) AS `freshgate_l` "
+        f"LEFT {kind} JOIN ({right}) AS `freshgate_r` ON {equal}"
+    )
+
+
 # --- rows ----------------------------------------------------------------------------------------------
 
 

@@ -106,7 +106,8 @@ def values_of(pairs: str | None, columns: Sequence[str]) -> Values | None:
 _FILE_ACTIONS = (
     "add STRUCT<path: STRING, size: BIGINT, dataChange: BOOLEAN, partitionValues: MAP<STRING, STRING>, "
     "deletionVector: STRUCT<storageType: STRING>>, "
-    "remove STRUCT<path: STRING, dataChange: BOOLEAN, deletionVector: STRUCT<storageType: STRING>>, "
+    "remove STRUCT<path: STRING, dataChange: BOOLEAN, partitionValues: MAP<STRING, STRING>, size: BIGINT, "
+    "deletionVector: STRUCT<storageType: STRING>>, "
     "cdc STRUCT<path: STRING>, metaData STRUCT<id: STRING>, protocol STRUCT<minReaderVersion: INT>"
 )
 _UNIQUE_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -121,8 +122,9 @@ def actions(location: str, first: int, last: int, rows: int) -> str:
     The columns: whether the row is that for all commits; their number; whether they set columns or properties; the
     file's path (percent-encoded); the versions that added it with new rows, removed its rows, removed it, and have it
     in the change data feed; its bytes; whether it has been added or removed with some of its rows deleted; its
-    partition's values as JSON; whether as many commits added its rows as removed them. A commit that only moves rows,
-    such as OPTIMIZE, says so (`dataChange`).
+    partition's values as JSON; whether as many commits added its rows as removed them; the first versions that added it
+    with new rows, removed its rows, and added it. A commit that only moves rows, such as OPTIMIZE, says so
+    (`dataChange`).
     """
     names = ",".join(f"{version:020}" for version in range(first, last + 1))
     source = f"text.{identifier_of(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
@@ -130,9 +132,10 @@ def actions(location: str, first: int, last: int, rows: int) -> str:
         "SELECT grouping(path) = 1, count(DISTINCT version), "
         "coalesce(bool_or(action.metaData IS NOT NULL OR action.protocol IS NOT NULL), false), path, "
         "max(added) AS came, max(removed) AS went, max(IF(action.remove IS NOT NULL, version, NULL)), "
-        "max(IF(action.cdc IS NOT NULL, version, NULL)) AS feeds, max(action.add.size), "
+        "max(IF(action.cdc IS NOT NULL, version, NULL)) AS feeds, max(coalesce(action.add.size, action.remove.size)), "
         "bool_or(action.add.deletionVector IS NOT NULL OR action.remove.deletionVector IS NOT NULL), "
-        "max(to_json(action.add.partitionValues)), count(added) = count(removed) "
+        "max(to_json(coalesce(action.add.partitionValues, action.remove.partitionValues))), "
+        "count(added) = count(removed), min(added), min(removed), min(IF(action.add IS NOT NULL, version, NULL)) "
         "FROM (SELECT *, coalesce(action.add.path, action.remove.path, action.cdc.path) AS path, "
         "IF(coalesce(action.add.dataChange, action.add IS NOT NULL), version, NULL) AS added, "
         "IF(coalesce(action.remove.dataChange, action.remove IS NOT NULL), version, NULL) AS removed "
@@ -161,6 +164,12 @@ def files(location: str, columns: Iterable[str], names: Sequence[str]) -> str:
     directory are not opened. The schema is that of all the files."""
     options = f"'pathGlobFilter' = {safe_literal('{' + ','.join(names) + '}')}, 'mergeSchema' = 'true'"
     return f"{select(columns)} FROM parquet.{identifier_of(plain_path(location))} WITH ({options})"
+
+
+def single_files(location: str, columns: Iterable[str], names: Sequence[str]) -> str:
+    """As `files`, for few. Fails if one of them is gone, as those may be that the table no longer has."""
+    root, items = plain_path(location), select(columns)
+    return " UNION ALL ".join(f"{items} FROM parquet.{identifier_of(f'{root}/{name}')}" for name in names)
 
 
 def is_unique(name: str) -> bool:

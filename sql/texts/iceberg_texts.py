@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from sql.names import TableName
-from sql.texts.additions import select
+from sql.texts.additions import rows_at, select
 from sql.texts.literals import safe_literal
 from sql.texts.observation import VERSION_CLAUSE, identifier_of, plain_path
 
@@ -99,6 +99,62 @@ def appended(table: TableName, columns: Iterable[str], first: str, last: str) ->
     return (
         f"{select(columns)} FROM {table.quoted} "
         f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}')"
+    )
+
+
+def chain(table: TableName) -> str:
+    """The snapshots: id, id of the parent, operation, and the number of delete files that each one has."""
+    return (
+        "SELECT snapshot_id, parent_id, operation, CAST(summary['total-delete-files'] AS BIGINT) "
+        f"FROM {metadata_table(table, 'snapshots')}"
+    )
+
+
+def changelog(table: TableName, columns: Iterable[str], first: str, last: str, kind: str) -> str:
+    """The rows of data files that snapshots after `first` up to `last` have added (INSERT) or removed (DELETE), apart
+    from those of compactions. Fails if one of these snapshots has delete files."""
+    # Iceberg takes a plain comparison with the kind for one with a column of the table, and fails.
+    return (
+        f"{select(columns)} FROM {metadata_table(table, 'changes')} "
+        f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}') "
+        f"WHERE substr(_change_type, 1, 1) = {safe_literal(kind[0])}"
+    )
+
+
+def differing_files(table: TableName, first: str, last: str, rows: int) -> str:
+    """At most `rows` rows of the files that only one of two snapshots has: whether it is the later one, the kind of the
+    file (0: data, 1: deleted positions, 2: deleted values), its path, its bytes."""
+    sides = (
+        f"SELECT {number} AS side, content, file_path, coalesce(content_offset, 0) AS place, "
+        f"file_size_in_bytes AS size FROM {metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}"
+        for number, snapshot in enumerate((first, last))
+    )
+    return (
+        f"SELECT max(side) = 1, content, file_path, max(size) FROM ({' UNION ALL '.join(sides)}) "
+        f"GROUP BY content, file_path, place HAVING count(DISTINCT side) = 1 ORDER BY content DESC LIMIT {rows}"
+    )
+
+
+def rows_of_files(table: TableName, columns: Iterable[str], snapshot: str, paths: Iterable[str]) -> str:
+    """The rows that a snapshot has of these data files. Spark opens all files of the snapshot."""
+    listed = ", ".join(map(safe_literal, paths))
+    return f"{rows_at(table, columns, snapshot)} WHERE `_file` IN ({listed})"
+
+
+def rows_deleted_elsewhere(
+    table: TableName, columns: Iterable[str], snapshot: str, other: str, without: Iterable[str]
+) -> str:
+    """The rows of a snapshot whose positions delete files of another snapshot name; not those of the data files
+    `without`, which the other one does not have."""
+    named = list(columns)
+    listed = ", ".join(map(safe_literal, without))
+    others = f" WHERE `_file` NOT IN ({listed})" if listed else ""
+    rows = rows_at(table, [*named, "_file", "_pos"], snapshot)
+    deleted = f"SELECT file_path, pos FROM {metadata_table(table, 'position_deletes')} VERSION AS OF {int(other)}"
+    return (
+        f"{select(named)} FROM ({rows}{others}) AS `freshgate_old` "
+        f"LEFT SEMI JOIN ({deleted}) AS `freshgate_gone`(`file`, `place`) "
+        "ON `freshgate_old`.`_file` = `freshgate_gone`.`file` AND `freshgate_old`.`_pos` = `freshgate_gone`.`place`"
     )
 
 

@@ -123,8 +123,7 @@ def test_the_change_data_feed_of_delta(lake: Lake) -> None:
     ):
         lake.run(write)
         lake.expect("INCREMENTAL", grouped | second)
-    lake.expect("INCREMENTAL", kept)
-    lake.expect("COMPLETE", filtered | extreme)
+    lake.expect("INCREMENTAL", kept | filtered | extreme)
     lake.run(insert(name, 200, 10))
     lake.expect("INCREMENTAL", made)
     lake.run(f"DELETE FROM {name}")
@@ -133,12 +132,12 @@ def test_the_change_data_feed_of_delta(lake: Lake) -> None:
 
 def test_delta_without_its_feed(lake: Lake) -> None:
     name = table(lake, "delta")
-    made = views(lake, name, grouped=GROUPS, filtered=FILTER)
+    made = views(lake, name, grouped=GROUPS, filtered=FILTER, extreme=EXTREME)
     lake.run(insert(name, 100, 10))
     lake.run(f"OPTIMIZE {name}")
     lake.expect("INCREMENTAL", made)
-    lake.run(f"DELETE FROM {name} WHERE id < 5")
-    lake.expect("COMPLETE", made, "FEED_NOT_ENABLED")
+    lake.run(f"DELETE FROM {name} WHERE id < 5", f"UPDATE {name} SET qty = 9 WHERE id % 7 = 0")
+    lake.expect("INCREMENTAL", made)
     lake.run(f"ALTER TABLE {name} ADD COLUMNS (more STRING)", f"INSERT INTO {name} VALUES (1, 'x', 9, 1.0, 'm')")
     lake.expect("COMPLETE", made)
 
@@ -177,14 +176,24 @@ def test_files_of_delta_with_other_columns(lake: Lake, tmp_path: Path) -> None:
     lake.expect("INCREMENTAL", made)
 
 
-def test_iceberg(lake: Lake) -> None:
-    name = table(lake, "iceberg")
-    made = views(lake, name, filtered=FILTER, kept=HAVING)
+MODES = ", ".join(f"'write.{action}.mode' = 'merge-on-read'" for action in ("delete", "update", "merge"))
+
+
+@pytest.mark.parametrize(
+    "more", sampled(["", f"TBLPROPERTIES ({MODES})"], {"merge on read"}, ["copy", "merge on read"])
+)
+def test_iceberg(lake: Lake, more: str) -> None:
+    name = table(lake, "iceberg", more)
+    made = views(lake, name, filtered=FILTER, kept=HAVING, extreme=EXTREME)
     for first in (100, 200):
         lake.run(insert(name, first, 10), insert(name, first + 50, 5))
         lake.expect("INCREMENTAL", made)
-    lake.run(f"DELETE FROM {name} WHERE id % 2 = 0")
-    lake.expect("COMPLETE", made, "ROWS_REMOVED")
+    lake.run(f"DELETE FROM {name} WHERE id % 2 = 0", f"UPDATE {name} SET qty = 1, item = 'i9' WHERE id % 9 = 1")
+    lake.expect("INCREMENTAL", made)
+    lake.run(f"DELETE FROM {name} WHERE item IS NULL")
+    explained = rows(lake.through, f"EXPLAIN REFRESH MATERIALIZED VIEW {lake.name}.extreme INCREMENTAL")
+    assert "1 groups are computed again" in str(explained)
+    lake.expect("INCREMENTAL", made)
 
 
 def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:

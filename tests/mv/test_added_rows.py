@@ -18,7 +18,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.formats import hive
 from gateway.mv.formats.delta_log import log_of
 from gateway.mv.formats.files import change_of
-from gateway.mv.formats.table_format import LISTED_MAX, Change
+from gateway.mv.formats.table_format import FILES_MAX, LISTED_MAX, Change
 from gateway.mv.formats.young_files import (
     EVER,
     SETTLED_MS,
@@ -367,10 +367,11 @@ def test_a_mark_of_a_hive_table_holds_only_if_nothing_has_appeared() -> None:
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 PART = f"part-0-{UUID}.c000.snappy.parquet"
+OLD = PART.replace("part-0", "part-1")
 
 
 def commits(number: int = 2, *, described: bool = False) -> tuple[Any, ...]:
-    return (True, number, described, *[None] * 9)
+    return (True, number, described, *[None] * 12)
 
 
 def file(
@@ -378,7 +379,8 @@ def file(
 ) -> tuple[Any, ...]:
     values = json.dumps(more["values"]) if "values" in more else "{}"
     vector, balanced = more.get("vector", False), more.get("balanced", False)
-    return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, vector, values, balanced)
+    first = more.get("first_added", added), more.get("first_removed", removed), more.get("first_there", added)
+    return (False, 1, False, path, added, removed, gone, more.get("feeds"), 10, vector, values, balanced, *first)
 
 
 class Delta(ObservedTables):
@@ -438,18 +440,21 @@ def test_commits_without_rows() -> None:
 
 
 def test_files_that_moved_are_read_where_they_were() -> None:
-    """A file that OPTIMIZE has replaced since is not in the last version."""
-    other = PART.replace("part-0", "part-1")
-    change = Delta(commits(), file(), file(other, 4, None, 5)).change()
+    """A file that OPTIMIZE has replaced since is not in the last version: if it is gone, a query by its path fails."""
+    rows = [commits(), file(), file(OLD, 4, None, 5)]
+    change = Delta(*rows).change()
     assert change.added is not None
-    direct, at = change.added.split(" UNION ALL ")
-    assert PART in direct
-    assert f"VERSION AS OF 4 WHERE _metadata.file_name IN ('{other}')" in at
+    assert change.added.split(" UNION ALL ") == [
+        delta_texts.files("file:/w/d", ["id", "day"], [PART]),
+        delta_texts.single_files("file:/w/d", ["id", "day"], [OLD]),
+    ]
+    many = [file(f"part-{number}-{UUID}", 4, None, 5) for number in range(60)]
+    assert "VERSION AS OF 4 WHERE _metadata.file_name IN ('" in (Delta(*rows, *many).change().added or "")
 
 
 def test_a_file_that_was_added_again() -> None:
     found = log_of([commits(), file(PART, 5, None, 4)])
-    assert found.added[0].gone is None
+    assert found.changed[0].gone is None
 
 
 def test_partitioned_and_mapped_delta() -> None:
@@ -471,13 +476,62 @@ def test_filters_on_partitions() -> None:
     assert delta_texts.partition_filters(kinds, [*values, None]) == []
 
 
-@pytest.mark.parametrize("rows", [[file(removed=5)], [file(vector=True)], [file(None, None, 5, 5)]])
-def test_updates_and_deletes(rows: list[tuple[Any, ...]]) -> None:
-    assert Delta(commits(), *rows).reason() is Reason.FEED_NOT_ENABLED
-    change = Delta(commits(), *rows, **FEED).change()
-    assert change.added is not None
-    assert change.removed is not None
-    assert "table_changes('`spark_catalog`.`s`.`d`', 4, 5)" in change.removed
+def test_updates_and_deletes_in_the_feed() -> None:
+    for row in (file(OLD, None, 5, 5), file(vector=True), file(None, None, 5, 5)):
+        change = Delta(commits(), row, **FEED).change()
+        assert change.added is not None
+        assert change.removed is not None
+        assert "table_changes('`spark_catalog`.`s`.`d`', 4, 5)" in change.removed
+
+
+def test_files_that_were_written_anew() -> None:
+    change = Delta(commits(), file(), file(OLD, None, 5, 5)).change()
+    assert change.added == delta_texts.files("file:/w/d", ["id", "day"], [PART])
+    assert change.removed == delta_texts.single_files("file:/w/d", ["id", "day"], [OLD])
+    assert change.bytes == 20
+    # Came and left again.
+    assert Delta(commits(), file(added=4, removed=5, gone=5)).change().removed is None
+    # A compaction made it, whose rows were removed.
+    moved = Delta(commits(), file(OLD, None, 5, 5, first_there=4), file(), values={}).change(partition_columns=("day",))
+    assert f"VERSION AS OF 4 WHERE _metadata.file_name IN ('{OLD}')" in (moved.removed or "")
+
+
+@pytest.mark.parametrize(
+    ("row", "added", "removed"),
+    [
+        # Rows of an old file were deleted.
+        (file(OLD, 4, 4, 4, vector=True), 5, 3),
+        # Twice.
+        (file(OLD, 5, 5, 5, vector=True, first_added=4, first_removed=4, first_there=4), 5, 3),
+        # And then the rest.
+        (file(OLD, 4, 5, 5, vector=True, first_removed=4, first_there=4), None, 3),
+        # And then the rest was moved.
+        (file(OLD, 4, 4, 5, vector=True), 4, 3),
+        # Rows of a new file were deleted.
+        (file(OLD, 5, 5, 5, vector=True, first_added=4, first_there=4), 5, None),
+        # A file that came with another file's rows.
+        (file(OLD, 5, 5, 5, vector=True, first_there=4), 5, 4),
+    ],
+)
+def test_deletion_vectors(row: tuple[Any, ...], added: int | None, removed: int | None) -> None:
+    """The rows after them, and those before."""
+    change = Delta(commits(), row).change()
+    for found, version in ((change.added, added), (change.removed, removed)):
+        expected = None if version is None else f"VERSION AS OF {version} WHERE _metadata.file_name IN ('{OLD}')"
+        assert (found or "").endswith(expected or "")
+        assert (found is None) == (version is None)
+
+
+def test_earlier_versions_that_cannot_be_read() -> None:
+    spark = Delta(commits(), file(OLD, 4, 4, 4, vector=True))
+    spark.fail("VERSION AS OF 3 WHERE false")
+    assert spark.reason() is Reason.HISTORY_GONE
+
+
+def test_changed_rows_in_very_many_versions() -> None:
+    names = (f"part-{number}-{UUID}.parquet" for number in range(40))
+    rows = [file(name, None, number + 5, number + 5, first_there=number + 4) for number, name in enumerate(names)]
+    assert Delta(commits(), *rows).reason(partition_columns=("day",)) is Reason.TOO_MANY_FILES
 
 
 WRITE, OPTIMIZE = ("WRITE", None), ("OPTIMIZE", None)
@@ -538,8 +592,9 @@ def test_rows_that_came_and_left_again() -> None:
     assert "passing" not in (Delta(commits(), passing, file()).change().added or "passing")
     fed = Delta(commits(), passing, file(), **FEED).change()
     assert fed.removed is not None, "the feed has them among the added rows, too"
-    for doubtful in ({"vector": True}, {"feeds": 5}):
-        assert Delta(commits(), file("p", 5, 4, 4, balanced=True, **doubtful)).reason() is Reason.FEED_NOT_ENABLED
+    other = Delta(commits(), file(OLD, 5, 4, 4, balanced=True, vector=True)).change()
+    assert other.added is not None
+    assert other.removed is not None
 
 
 def test_the_feed_of_appends() -> None:
@@ -584,14 +639,17 @@ def iceberg(current: str, *history: tuple[Any, ...], schemas: tuple[Any, Any] = 
     spark.say("metadata_log_entries", ("file:/w/i/v0.json",), ("file:/w/i/v1.json",))
     spark.say("FROM text.*v1.json", schemas)
     spark.say("current-snapshot-id", ("current-snapshot-id", current))
-    spark.say(r"\.snapshots", *history)
+    spark.say(r"\.snapshots", *((*each, 0)[:4] for each in history))
     return spark
+
+
+ROWS = ["id", "day"]
 
 
 def test_appends_to_iceberg() -> None:
     history = [(1, None, "append"), (2, 1, "append"), (3, 2, "replace")]
     change = iceberg("3", *history).since(ICEBERG, Mark("i", "1"))
-    assert change.added == iceberg_texts.appended(ICEBERG, ["id", "day"], "1", "3")
+    assert change.added == iceberg_texts.appended(ICEBERG, ROWS, "1", "3")
     assert change.before.endswith("VERSION AS OF 1")
     assert iceberg("3", *history).since(ICEBERG, Mark("i", "2")).added is None
     assert iceberg("3", *history).since(ICEBERG, Mark("i", "3")).added is None
@@ -600,18 +658,63 @@ def test_appends_to_iceberg() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "history", "reason"),
-    [
-        ("2", [(1, None, "append"), (2, 1, "overwrite")], Reason.ROWS_REMOVED),
-        ("2", [(1, None, "append"), (2, 1, "delete")], Reason.ROWS_REMOVED),
-        ("0", [(0, None, "append"), (1, 0, "append")], Reason.ROWS_REMOVED),
-        ("2", [(2, 1, "append")], Reason.HISTORY_GONE),
-        ("3", [(1, None, "append"), (3, 2, "append")], Reason.HISTORY_GONE),
-        ("none", [], Reason.HISTORY_GONE),
-    ],
+    ("current", "history"),
+    [("2", [(2, 1, "append")]), ("3", [(3, 2, "append")]), ("2", [(1, None, "append")]), ("none", [])],
 )
-def test_iceberg_histories_that_say_no_more(current: str, history: list[tuple[Any, ...]], reason: Reason) -> None:
-    assert iceberg(current, *history).refusal(ICEBERG, Mark("i", "1")) is reason
+def test_iceberg_histories_that_say_no_more(current: str, history: list[tuple[Any, ...]]) -> None:
+    reason = iceberg(current, *history).refusal(ICEBERG, Mark("i", "1"))
+    assert reason is (Reason.ROWS_REMOVED if current == "none" else Reason.HISTORY_GONE)
+
+
+@pytest.mark.parametrize("operation", ["overwrite", "delete"])
+def test_iceberg_files_that_were_written_anew(operation: str) -> None:
+    """The changelog leaves out compactions, and refuses delete files, also those that are gone again."""
+    history = [(1, None, "append"), (2, 1, operation), (3, 2, "replace"), (4, 3, operation)]
+    change = iceberg("4", *history).since(ICEBERG, Mark("i", "1"))
+    assert change.added == iceberg_texts.changelog(ICEBERG, ROWS, "1", "4", "INSERT")
+    assert change.removed == iceberg_texts.changelog(ICEBERG, ROWS, "1", "4", "DELETE")
+    for place in range(4):
+        some = [(*each, int(number == place)) for number, each in enumerate(history)]
+        spark = iceberg("4", *some)
+        spark.say(r"HAVING count\(DISTINCT side\)", (True, 0, "f", 7))
+        found = spark.since(ICEBERG, Mark("i", "1"))
+        assert "changes" not in (found.added or "changes")
+        assert (found.removed, found.bytes) == (None, 14)
+        assert (found.added or "").count("VERSION AS OF 2 ") == (found.added or "").count("VERSION AS OF 4 ") == 1
+
+
+def by_files(*files: tuple[Any, ...], current: str = "2") -> ObservedTables:
+    spark = iceberg(current, (1, None, "append"), (2, 1, "delete", 1), (3, 1, "append"))
+    spark.say(r"HAVING count\(DISTINCT side\)", *files)
+    return spark
+
+
+def test_iceberg_positions_that_were_deleted() -> None:
+    change = by_files((True, 1, "d", 5)).since(ICEBERG, Mark("i", "1"))
+    assert change.added is None
+    assert change.removed == iceberg_texts.rows_deleted_elsewhere(ICEBERG, ROWS, "1", "2", [])
+    both = by_files((True, 1, "d", 5), (True, 0, "new", 5), (False, 0, "old", 5), (False, 1, "e", 5))
+    change = both.since(ICEBERG, Mark("i", "1"))
+    for text, snapshot, other, own in ((change.added, "2", "1", "new"), (change.removed, "1", "2", "old")):
+        parts = (
+            iceberg_texts.rows_of_files(ICEBERG, ROWS, snapshot, [own]),
+            iceberg_texts.rows_deleted_elsewhere(ICEBERG, ROWS, snapshot, other, [own]),
+        )
+        assert text == " UNION ALL ".join(parts)
+
+
+def test_iceberg_tables_that_were_rolled_back() -> None:
+    """No snapshot leads to the other one."""
+    change = by_files((False, 0, "old", 5), current="3").since(ICEBERG, Mark("i", "2"))
+    assert change.removed == iceberg_texts.rows_of_files(ICEBERG, ROWS, "2", ["old"])
+
+
+def test_iceberg_files_that_say_no_more() -> None:
+    assert by_files((True, 2, "d", 5)).refusal(ICEBERG, Mark("i", "1")) is Reason.ROWS_REMOVED
+    many = ((True, 0, f"f{number}", 1) for number in range(FILES_MAX + 1))
+    assert by_files(*many).refusal(ICEBERG, Mark("i", "1")) is Reason.TOO_MANY_FILES
+    hidden = look(ICEBERG, columns=(("id", INT), ("_pos", INT)))
+    assert by_files((True, 0, "f", 5)).refusal(ICEBERG, Mark("i", "1"), hidden) is Reason.PROVIDER
 
 
 @pytest.mark.parametrize("schemas", [(2, 1), (None, None)])

@@ -44,6 +44,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 DELTA = "delta"
 COMMITS_MAX = 1_000
+SINGLE_MAX = 50
+"""How many files that the table no longer has are read by their paths."""
+VERSIONS_MAX = 32
+"""In how many versions of a table one refresh looks for changed rows."""
 FEED = "delta.enableChangeDataFeed"
 MAPPING = "delta.columnMapping.mode"
 _ADDED, _REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -185,21 +189,30 @@ class DeltaTables(TableFormat):
             return Change(now, before=before)
         if not feed:
             found = found.net
-        if not found.appends and not feed:
-            raise NotIncremental(Reason.FEED_NOT_ENABLED, f"rows of {table} were updated or deleted, and {FEED} is off")
         needed, earlier = await both(
             self._asking(lambda session: _has(session, relation, found.needed)),
-            self._asking(lambda session: _has(session, relation, found.before, mark.position)),
+            self._asking(
+                lambda session: _has(session, relation, found.before, mark.position, removes=not found.appends)
+            ),
         )
-        if not needed:
+        if not needed or not (earlier or found.appends or feed):
             raise NotIncremental(Reason.HISTORY_GONE, f"files of {table} with changed rows were deleted by VACUUM")
-        before, size = before if earlier else "", sum(file.bytes for file in found.added)
+        before, size = before if earlier else "", sum(file.bytes for file in found.changed)
         if feed:
             plus, minus = (delta_texts.feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
             return Change(now, plus, None if found.appends else minus, before, size)
         mapped = not await self._asking(lambda session: _has_property(session, table, MAPPING, "none", absent=True))
-        added = await self._asking(lambda session: _added_rows(session, relation, found.added, last, mapped=mapped))
-        return Change(now, added, None, before, size)
+        came = [(file, last if file.gone is None else file.gone - 1) for file in found.files if file.plus is not None]
+        went = [(file, file.minus if file.moved_in else first - 1) for file in found.files if file.minus is not None]
+        added, removed = await both(
+            self._rows(relation, came, mapped=mapped), self._rows(relation, went, mapped=mapped)
+        )
+        return Change(now, added, removed, before, size)
+
+    async def _rows(self, relation: Relation, files: Sequence[tuple[DeltaFile, int]], *, mapped: bool) -> str | None:
+        if not files:
+            return None
+        return await self._asking(lambda session: _rows_of(session, relation, files, mapped=mapped))
 
     async def _asking(self, ask: Callable[[SqlSession], Coroutine[None, None, T]]) -> T:
         async with self._tools.listings.session() as session:
@@ -329,10 +342,12 @@ async def _log(session: SqlSession, table: TableName, relation: Relation, first:
     return found
 
 
-async def _has(session: SqlSession, relation: Relation, files: Sequence[DeltaFile], version: str = "") -> bool:
-    """Whether these files are there, of which there are none if nothing was removed; and, if so, whether the version
-    can be read."""
-    if not files:
+async def _has(
+    session: SqlSession, relation: Relation, files: Sequence[DeltaFile], version: str = "", *, removes: bool = False
+) -> bool:
+    """Whether these files are there, of which there are none if nothing was removed; and whether the version can be
+    read, if there are files or if `removes`."""
+    if not files and not removes:
         return True
     table = relation.name if version else None
     try:
@@ -343,33 +358,38 @@ async def _has(session: SqlSession, relation: Relation, files: Sequence[DeltaFil
     return True
 
 
-async def _added_rows(
-    session: SqlSession, relation: Relation, files: Sequence[DeltaFile], last: int, *, mapped: bool
+async def _rows_of(
+    session: SqlSession, relation: Relation, files: Sequence[tuple[DeltaFile, int]], *, mapped: bool
 ) -> str:
-    """The query for the rows of added files. A file that the last version no longer has, because its rows were moved,
-    is read in the latest version that has it."""
+    """The query for the rows of files, each with a version that has it. Those of which no row is deleted are read
+    themselves where the table has no columns that are not in its files; the others through the table."""
     table = relation.name
     if len(files) > FILES_MAX:
         raise NotIncremental(Reason.TOO_MANY_FILES, f"{table} has {len(files)} new files")
     columns, by = columns_of(relation), relation.partition_columns
     queries, direct = list[str](), set[str]()
-    if not by and not mapped:
-        direct = {file.path for file in files if file.gone is None and additions.is_plain(file.path)}
-    if direct:
-        query = delta_texts.files(relation.location, columns, sorted(direct))
+    plain = [file for file, _ in files if not file.vector and additions.is_plain(file.path)]
+    here = sorted(file.path for file in plain if file.gone is None)
+    gone = sorted(file.path for file in plain if file.gone is not None)
+    for names, text in ((here, delta_texts.files), (gone, delta_texts.single_files)):
+        if by or mapped or not names or (names is gone and len(gone) > SINGLE_MAX):
+            continue
+        query = text(relation.location, columns, names)
         # Delta leaves out columns that a DataFrame does not have; files of other writers may have narrower ones.
         if why := await difference(session, relation, query):
             log.info("%s; they are read through the table", why)
-            direct = set()
         else:
             queries.append(query)
+            direct.update(names)
     through: dict[int, list[DeltaFile]] = {}
-    for file in files:
+    for file, version in files:
         if file.path in direct:
             continue
         if not delta_texts.is_unique(file.name):
             raise NotIncremental(Reason.PROVIDER, f"{table} has a new file whose name may not be unique: {file.path}")
-        through.setdefault(last if file.gone is None else file.gone - 1, []).append(file)
+        through.setdefault(version, []).append(file)
+    if len(through) > VERSIONS_MAX:
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"changed rows of {table} are in {len(through)} versions of it")
     kinds = {} if mapped else {name: kind for name, kind in relation.columns if name in by}
     for version, read in sorted(through.items()):
         filters = delta_texts.partition_filters(kinds, [file.values for file in read])

@@ -38,6 +38,12 @@ class DeltaFile:
     """The values of its partition, if it was added, by the columns' physical names."""
     balanced: bool = False
     """Whether as many commits added its rows as removed them."""
+    plus: int | None = None
+    """The version that added the rows that it has had since; None: its rows were there before, or were removed."""
+    minus: int | None = None
+    """A version with the rows that it had before they were removed; None: it had none, or has them still."""
+    moved_in: bool = False
+    """Whether it came after the first version, with rows of other files."""
 
     @property
     def name(self) -> str:
@@ -54,8 +60,9 @@ class DeltaLog:
     files: tuple[DeltaFile, ...]
 
     @property
-    def added(self) -> list[DeltaFile]:
-        return [file for file in self.files if file.added]
+    def changed(self) -> list[DeltaFile]:
+        """The files whose rows came or went."""
+        return [file for file in self.files if file.added or file.removed]
 
     @property
     def appends(self) -> bool:
@@ -78,6 +85,8 @@ class DeltaLog:
         """The files that have the changed rows and that VACUUM may have deleted."""
         if self.appends:
             return first_gone(file for file in self.files if file.added)
+        if not any(file.feeds for file in self.files):
+            return first_gone(file for file in self.files if file.plus is not None or file.minus is not None)
         feeding = [file for file in self.files if file.feeds][:PROBED_MAX]
         return feeding + first_gone(file for file in self.files if file.added or file.removed)
 
@@ -95,27 +104,34 @@ def first_gone(files: Iterable[DeltaFile]) -> list[DeltaFile]:
 def log_of(rows: Iterable[Sequence[Any]]) -> DeltaLog:
     """Reads the answer to `delta_actions`."""
     commits, described, files = 0, False, list[DeltaFile]()
-    for summed, versions, metadata, path, added, removed, gone, feeds, size, vector, values, balanced in rows:
+    for summed, versions, metadata, *told in rows:
         if summed:
             commits, described = int(versions), bool(metadata)
-            continue
-        # A file that was removed may have been added again, with other rows deleted.
-        left = None if gone is None or (added is not None and int(added) >= int(gone)) else int(gone)
-        partition = None if values is None else json.loads(values)
-        files.append(
-            DeltaFile(
-                unquote(str(path)),
-                added is not None,
-                removed is not None,
-                left,
-                feeds is not None,
-                int(size or 0),
-                bool(vector),
-                partition,
-                bool(balanced) and (added is not None or removed is not None),
-            )
-        )
+        else:
+            files.append(_file(*told))
     return DeltaLog(commits, described, tuple(files))
+
+
+def _file(path: str, added: Any, removed: Any, gone: Any, feeds: Any, size: Any, *more: Any) -> DeltaFile:
+    vector, values, balanced, first_added, first_removed, first_there = more
+    # A file that was removed may have been added again, with other rows deleted; both in one commit.
+    left = None if gone is None or (added is not None and int(added) >= int(gone)) else int(gone)
+    stays = added is not None and (removed is None or int(added) >= int(removed))
+    had = first_removed is not None and (first_added is None or int(first_removed) <= int(first_added))
+    return DeltaFile(
+        unquote(str(path)),
+        added is not None,
+        removed is not None,
+        left,
+        feeds is not None,
+        int(size or 0),
+        bool(vector),
+        None if values is None else json.loads(values),
+        bool(balanced) and (added is not None or removed is not None),
+        int(added) if stays else None,
+        int(first_removed) - 1 if had else None,
+        had and first_there is not None and int(first_there) < int(first_removed),
+    )
 
 
 async def keeps_columns(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from gateway.errors import StatementFailed
 from gateway.loops import in_thread
 from gateway.mv.formats.file_schemas import difference
 from gateway.mv.formats.table_format import (
+    FILES_MAX,
     Change,
     Moment,
     TableFormat,
@@ -204,19 +205,83 @@ async def _change(session: SqlSession, relation: Relation, mark: Mark) -> Change
     before = additions.rows_at(table, columns, mark.position)
     if position == mark.position:
         return Change(now, before=before)
-    history = {str(row[0]): row for row in (await session.run(iceberg_texts.history(table))).rows}
-    appends, at = 0, position
-    while at != mark.position:
-        if at not in history:
-            if at == "None" and mark.position in history:
-                raise NotIncremental(Reason.ROWS_REMOVED, f"{table} was rolled back to an earlier snapshot")
-            raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
-        _, parent, operation = history[at]
-        if operation not in {"append", "replace"}:
-            raise NotIncremental(Reason.ROWS_REMOVED, f"rows of {table} were replaced or deleted ({operation})")
-        appends, at = appends + (operation == "append"), str(parent)
-    if mark.position not in history:
+    if position == iceberg_texts.NO_SNAPSHOT:
+        raise NotIncremental(Reason.ROWS_REMOVED, f"{table} was rolled back to the state without a snapshot")
+    history = {str(row[0]): _Commit(*row[1:]) for row in (await session.run(iceberg_texts.chain(table))).rows}
+    if not {mark.position, position} <= history.keys():
         raise NotIncremental(Reason.HISTORY_GONE, f"{table} no longer has the snapshot that the view contains")
     await _check_schema(session, relation, position)
-    added = iceberg_texts.appended(table, columns, mark.position, position) if appends else None
-    return Change(now, added, None, before)
+    steps = _steps(history, mark.position, position)
+    operations = {step.operation for step in steps.values()}
+    # Of several mentions of a table in one statement, Spark gives all the options of the first.
+    if steps and operations <= {"append", "replace"}:
+        added = iceberg_texts.appended(table, columns, mark.position, position) if "append" in operations else None
+        return Change(now, added, None, before)
+    if steps and all(step.delete_files == 0 for step in (history[mark.position], *steps.values())):
+        plus, minus = (
+            iceberg_texts.changelog(table, columns, mark.position, position, kind) for kind in ("INSERT", "DELETE")
+        )
+        return Change(now, plus, minus, before)
+    stretches = [*_stretches(steps, mark.position)] if steps else [(mark.position, position)]
+    found = [await _by_files(session, relation, first, last) for first, last in stretches]
+    plus, minus = (" UNION ALL ".join(filter(None, texts)) for texts in zip(*(each[:2] for each in found), strict=True))
+    return Change(now, plus or None, minus or None, before, sum(size for *_, size in found))
+
+
+_OF_FILES = frozenset({"_file", "_pos"})
+"""Iceberg's columns for the file of a row and its position there."""
+
+
+class _Commit(NamedTuple):
+    parent: object
+    operation: str
+    delete_files: int | None
+
+
+def _steps(history: Mapping[str, _Commit], first: str, last: str) -> dict[str, _Commit]:
+    """The snapshots after `first` up to `last`, in order; none if `first` is not an ancestor of `last`."""
+    found: dict[str, _Commit] = {}
+    at = last
+    while at != first:
+        if at not in history:
+            return {}
+        found[at] = history[at]
+        at = str(history[at].parent)
+    return dict(reversed(found.items()))
+
+
+def _stretches(steps: Mapping[str, _Commit], first: str) -> Iterator[tuple[str, str]]:
+    """The pairs of snapshots between which rows have changed: compactions end one."""
+    start = last = first
+    for snapshot, commit in steps.items():
+        if commit.operation == "replace":
+            if last != start:
+                yield start, last
+            start = snapshot
+        last = snapshot
+    if last != start:
+        yield start, last
+
+
+async def _by_files(session: SqlSession, relation: Relation, first: str, last: str) -> tuple[str, str, int]:
+    """The queries for added and for removed rows, empty if there are none, by the files that only one of two snapshots
+    has; and the bytes of these files."""
+    table, columns = relation.name, columns_of(relation)
+    if hidden := next((column for column in columns if column.lower() in _OF_FILES), None):
+        raise NotIncremental(Reason.PROVIDER, f"{table} has a column {hidden}")
+    for snapshot in (first, last):
+        await _check_schema(session, relation, snapshot)
+    rows = (await session.run(iceberg_texts.differing_files(table, first, last, FILES_MAX + 1))).rows
+    if len(rows) > FILES_MAX:
+        raise NotIncremental(Reason.TOO_MANY_FILES, f"more than {FILES_MAX} files of {table} have changed")
+    if any(kind > 1 for _, kind, *_ in rows):
+        raise NotIncremental(Reason.ROWS_REMOVED, f"rows of {table} were deleted by their values (equality deletes)")
+    texts: list[str] = []
+    for later, snapshot, other in ((True, last, first), (False, first, last)):
+        own = [path for side, kind, path, _ in rows if side is later and kind == 0]
+        parts = [iceberg_texts.rows_of_files(table, columns, snapshot, own)] if own else []
+        # Positions that only the other snapshot deletes.
+        if any(side is not later and kind == 1 for side, kind, *_ in rows):
+            parts.append(iceberg_texts.rows_deleted_elsewhere(table, columns, snapshot, other, own))
+        texts.append(" UNION ALL ".join(parts))
+    return texts[0], texts[1], sum(size for *_, size in rows)

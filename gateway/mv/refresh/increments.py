@@ -45,6 +45,8 @@ from sql.texts.maintenance import RowsQuery
 
 FROM_BYTES = 64 * 2**20
 """Of base tables from which on AUTO considers refreshes by rows: for smaller tables a complete refresh is as fast."""
+AGAIN_MAX = 100_000
+"""How many groups are computed again at most. Spark sends their keys to each of its tasks."""
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
@@ -55,6 +57,8 @@ REFUSED = "42"
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
+_NOT_COMPARED = ("map", "variant", "collat", "geography", "geometry")
+"""Words in the types of columns by which Spark cannot compare rows, or not by their bytes."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
@@ -353,9 +357,19 @@ class Increments:
         now = self._rows_now(view, outline, marks, inspection)
         summands = tuple(_pinned(outline, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
-        rows, appends = _rows(view, outline, analysed.hidden, summands)
+        again = await _counted(outline, summands, session) if _regroups(outline, summands) else 0
+        if outline.kind is Kind.ROWS and _removes(summands):
+            await self._check_comparable(view)
+        rows, appends = _rows(view, outline, analysed.hidden, summands, now)
         whole = 0 if view.views else self._bytes_of(tables.values())
-        return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole)
+        return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again)
+
+    async def _check_comparable(self, view: MaterializedView) -> None:
+        """Raises NotIncremental unless removed rows can be found among the stored ones."""
+        stored = await self._metastore.relation(view.storage)
+        for name, kind in stored.columns if stored is not None else ():
+            if any(word in kind.lower() for word in _NOT_COMPARED):
+                raise NotIncremental(Reason.ROWS_REMOVED, f"the column {name} cannot be compared with removed rows")
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
         """The bytes of all of these tables; 0 if they are not known without asking."""
@@ -372,7 +386,7 @@ class Increments:
         if basis is None or not {base for base, _ in self._bases(view, outline)} <= basis.marks.keys():
             raise NotIncremental(Reason.HISTORY_GONE, "it is not known exactly what the current version has read")
         if outline.kind is Kind.GROUPS and basis.states != outline.signature:
-            raise NotIncremental(Reason.STATES_MISSING, "the current version has no states of its groups to merge with")
+            raise NotIncremental(Reason.STATES_MISSING, "the current version has no keys or states of its groups")
         return basis
 
     def _bases(self, view: MaterializedView, outline: Outline) -> Iterable[tuple[str, TableName]]:
@@ -468,18 +482,46 @@ def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
     return maintenance.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
 
 
+def _removes(summands: Iterable[ChangeTerm]) -> bool:
+    return any(term.removes for term in summands)
+
+
+def _regroups(outline: Outline, summands: Sequence[ChangeTerm]) -> bool:
+    """Whether the touched groups must be computed from all their rows."""
+    groups = outline.groups
+    return groups is not None and (not groups.states or (_removes(summands) and not outline.subtracts))
+
+
+async def _counted(outline: Outline, summands: Sequence[ChangeTerm], session: SqlSession) -> int:
+    """The number of touched groups."""
+    if not outline.regroups:
+        raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
+    counted = f"SELECT count(*) FROM ({texts.touched(outline, summands)})"
+    found = int((await session.run(counted)).rows[0][0])
+    if found > AGAIN_MAX:
+        raise NotIncremental(Reason.DEARER, f"{found} groups have changed and would have to be computed again")
+    return found
+
+
 def _rows(
-    view: MaterializedView, outline: Outline, hidden: Mapping[str, str], summands: Sequence[ChangeTerm]
+    view: MaterializedView,
+    outline: Outline,
+    hidden: Mapping[str, str],
+    summands: Sequence[ChangeTerm],
+    now: Mapping[TableName, str],
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
-    belongs to one version."""
+    belongs to one version. `now`: the queries for the rows of the base tables."""
     shown, stored = view.current.shown, _stored(view, hidden)
+    if _regroups(outline, summands):
+        sources = {place.number: now[place.table] for place in outline.places}
+        return RowsQuery(texts.regrouped(outline, stored, summands, sources), tuple(hidden)), False
     if outline.kind is Kind.GROUPS:
-        if any(term.removes for term in summands) and not outline.subtracts:
-            raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
         return RowsQuery(texts.merged(outline, stored, summands), tuple(hidden)), False
-    if any(term.removes for term in summands):
-        raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
+    if _removes(summands):
+        if view.layout.partitioned:
+            raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
+        return RowsQuery(texts.subtracted(outline, stored, summands)), False
     added = texts.appended(outline, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return RowsQuery(added), True

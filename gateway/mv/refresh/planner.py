@@ -72,6 +72,8 @@ class Merged:
     """Of the files with changed rows, as far as they are known."""
     whole_bytes: int = 0
     """Of the base tables; 0: unknown."""
+    again: int = 0
+    """How many groups are computed from all rows of the base tables; the others are kept or merged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,8 @@ class Routes:
             return Route(partly, f"{touched}, because {reason}")
         keyed = await self._keys.keyed(view, inspection)
         merged = replace(merged, exact=replace(merged.exact, keyed=keyed))
-        return Route(merged, _estimates(view, merged, extent))
+        again = f"{merged.again} groups are computed again" if merged.again else ""
+        return Route(merged, "; ".join(filter(None, (again, _estimates(view, merged, extent)))))
 
     async def _touched(
         self, view: MaterializedView, found: Drift, inspection: Inspection, session: SqlSession

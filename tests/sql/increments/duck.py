@@ -95,6 +95,7 @@ def outline_of(definition: Definition) -> Outline:
 
 def translated(text: str, keys: str) -> str:
     text = text.replace("`", '"').replace("grouping_id()", f"grouping({keys})").replace("LEFT SEMI", "SEMI")
+    text = text.replace(" <=> ", " IS NOT DISTINCT FROM ")
     text = re.sub(r"count_if\(([^()]*)\)", r"count(CASE WHEN \1 THEN 1 END)", text)  # of no rows it is NULL in DuckDB
     return re.sub(r"any_value\((.*?), true\)", r"any_value(\1)", text.replace("LEFT ANTI", "ANTI"))
 
@@ -185,7 +186,8 @@ def play(
             else _Groups(duck, definition, outline, stored)
         )
         for step in steps:
-            added, before, removed = duck.change(step, removes=outline.subtracts or outline.kind is Kind.ROWS)
+            removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
+            added, before, removed = duck.change(step, removes=removes)
             try:
                 change = terms(outline, added, before, removed)
             except NotIncremental:
@@ -201,26 +203,25 @@ def play(
 
 
 class _Rows:
-    """A view whose rows are kept here, so that rows can be removed too."""
+    """A view whose rows are stored in a table."""
 
     def __init__(self, duck: Duck, definition: Definition, outline: Outline) -> None:
         self._duck, self._definition, self._outline = duck, definition, outline
+        self._columns = ", ".join(f'"{column}"' for column in definition.columns)
         self.complete()
 
     def complete(self) -> None:
-        self._rows = counted(self._duck.query(self._definition.text))
+        self._duck.store(f"SELECT * FROM ({self._definition.text}) AS d({self._columns})", "")
 
     def merge(self, change: Sequence[ChangeTerm]) -> None:
-        kept = [term for term in change if not term.removes]
-        if kept:
-            self._rows.update(counted(self._duck.query(texts.appended(self._outline, kept))))
-        for term in change:
-            if term.removes:
-                self._rows.subtract(counted(self._duck.query(texts.rows(self._outline, term))))
-        assert min(self._rows.values(), default=0) >= 0
+        stored = "SELECT * FROM stored"
+        if any(term.removes for term in change):
+            self._duck.store(texts.subtracted(self._outline, stored, change), "")
+        elif change:
+            self._duck.store(f"({stored}) UNION ALL ({texts.appended(self._outline, change)})", "")
 
     def shown(self) -> Iterable[Row]:
-        return self._rows.elements()
+        return self._duck.query("SELECT * FROM stored")
 
 
 class _Groups:
@@ -235,7 +236,14 @@ class _Groups:
         self._duck.store(texts.complete(self._outline), self._definition.keys)
 
     def merge(self, change: Sequence[ChangeTerm]) -> None:
-        self._removed |= any(term.removes for term in change)
+        removes = any(term.removes for term in change)
+        groups = self._outline.groups
+        assert groups is not None
+        if change and (not groups.states or (removes and not self._outline.subtracts)):
+            stored, keys = self._stored(self._outline), self._definition.keys
+            self._duck.store(texts.regrouped(self._outline, stored, change, {}), keys)
+            return
+        self._removed |= removes
         self._duck.store(texts.merged(self._outline, self._stored(self._outline), change), self._definition.keys)
         if not self._removed:
             fresh = self._duck.query(texts.complete(self._outline), self._definition.keys)

@@ -67,6 +67,11 @@ _OTHER = [
     *("sum(p.f)", "avg(p.f)", "min(p.v)", "max(p.b)", "bool_and(p.v > 1)", "bool_or(p.v > 1)", "bit_or(p.v)"),
     *("max(p.v) - min(p.v)", "max_by(p.v + 1, p.v)", "bit_xor(p.v)", "min_by(p.v, p.v) FILTER (WHERE p.a > 0)"),
 ]
+WHOLE = [
+    *("count(DISTINCT p.v)", "sum(DISTINCT p.v)", "count(DISTINCT p.b) FILTER (WHERE p.a > 0)", "stddev_pop(p.v)"),
+    *("median(p.v)", "count(DISTINCT p.v) - min(p.v)", "count(ALL p.v)"),
+]
+"""Aggregates that are computed from all rows of a group."""
 _HAVING = ["count(*) > 1", "sum(p.v) > 2", "max(p.v) IS NOT NULL", "m0 IS NOT NULL AND count(*) < 4"]
 
 
@@ -102,7 +107,10 @@ def aggregations(draw: st.DrawFn, *, exact: bool | None = None, sets: bool | Non
     """Groups, perhaps one of all rows, perhaps with totals or HAVING."""
     keys = draw(st.lists(st.sampled_from(_KEYS), min_size=1 if sets else 0, max_size=2, unique=True))
     only_exact = draw(st.booleans()) if exact is None else exact
-    measures = draw(st.lists(st.sampled_from(EXACT if only_exact else EXACT + _OTHER), min_size=1, max_size=3))
+    listed = EXACT if only_exact else EXACT + _OTHER
+    if keys and not only_exact and not sets and draw(st.integers(0, 2)) == 0:
+        listed, sets = listed + WHOLE * 2, False
+    measures = draw(st.lists(st.sampled_from(listed), min_size=1, max_size=3))
     shown = draw(st.lists(st.sampled_from(keys), unique=True)) if keys else []
     items = [*(f"{key} AS k{number}" for number, key in enumerate(shown))]
     items += [f"{each} AS m{number}" for number, each in enumerate(measures)]
@@ -110,11 +118,11 @@ def aggregations(draw: st.DrawFn, *, exact: bool | None = None, sets: bool | Non
     columns = tuple(item.rpartition(" ")[2] for item in items)
     totals = bool(keys) and (draw(st.booleans()) if sets is None else sets)
     having = draw(st.sampled_from(["", *(_HAVING[2:] if not only_exact else _HAVING[:2])]))
-    listed = ", ".join(keys)
+    by = ", ".join(keys)
     if keys:
-        text += f" GROUP BY {draw(st.sampled_from(['ROLLUP', 'CUBE']))}({listed})" if totals else f" GROUP BY {listed}"
+        text += f" GROUP BY {draw(st.sampled_from(['ROLLUP', 'CUBE']))}({by})" if totals else f" GROUP BY {by}"
     checked = f"{text} HAVING {f'({having}) AND ' if having else ''}count(*) > 0" if totals else ""
-    return Definition(f"{text} HAVING {having}" if having else text, columns, listed if totals else "", checked)
+    return Definition(f"{text} HAVING {having}" if having else text, columns, by if totals else "", checked)
 
 
 @st.composite

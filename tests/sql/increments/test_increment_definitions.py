@@ -326,7 +326,11 @@ REFUSED = [
     ("SELECT a, count(t.*) FROM t GROUP BY a", OPERATOR, "star"),
     ("SELECT struct(*) FROM t", OPERATOR, "star"),
     ("SELECT max(struct(*)) FROM t", OPERATOR, "star"),
-    ("SELECT a, max(v) RESPECT NULLS FROM t GROUP BY a", None, ""),
+    ("SELECT a, max(v) OVER (PARTITION BY a) FROM t GROUP BY a", None, ""),
+    ("SELECT a, count(DISTINCT v) FROM t GROUP BY ROLLUP(a)", FUNCTION, "count"),
+    ("SELECT a, count(DISTINCT x.v) FROM t GROUP BY a", OPERATOR, "within count"),
+    ("SELECT a, count(DISTINCT mine(v)) FROM t GROUP BY a", FUNCTION, "mine"),
+    ("SELECT a, max(count(v)) FROM t GROUP BY a", None, ""),
     ("SELECT a, count(*) FROM t GROUP BY (a, b)", OPERATOR, "tuple"),
     ("SELECT a AS x, max(transform(arr, y -> y + x)) FROM t GROUP BY a", OPERATOR, "x within max"),
     ("SELECT a, transform(arr, a -> a + 1), count(*) FROM t GROUP BY a, arr", OPERATOR, "lambda"),
@@ -468,13 +472,37 @@ def test_types_forbid_what_cannot_be_merged() -> None:
             outline_of(query, named=False, ansi=ansi, **types)
         return caught.value
 
-    grouped = "SELECT b, sum(w) FROM t GROUP BY b"
-    assert refused(grouped, ansi=False).reason is FUNCTION
-    assert "collation" in refused(grouped, t0="string collate UTF8_LCASE").detail
-    assert refused("SELECT a, max(b) FROM t GROUP BY a", t1="string collate UTF8_LCASE").reason is FUNCTION
+    assert refused("SELECT sum(w) FROM t", ansi=False).reason is FUNCTION
+    assert "collation" in refused("SELECT b, sum(w) FROM t GROUP BY b", t0="string collate UTF8_LCASE").detail
+    assert refused("SELECT max(b) FROM t", t0="string collate UTF8_LCASE").reason is FUNCTION
     assert refused("SELECT DISTINCT a FROM t", t0="map<int,int>").reason is OPERATOR
     assert refused("SELECT avg(w) FROM t", t0="decimal(20,2)", t1="decimal(24,6)").reason is FUNCTION
     assert refused("SELECT sum(w) FROM t", t0="interval day to second").reason is FUNCTION
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            "count(DISTINCT v)",
+            "count(DISTINCT v, w) FILTER (WHERE w > 1)",
+            "sum(ALL v)",
+            "stddev(v)",
+            "collect_set(v)",
+        ),
+        *("percentile_cont(0.5) WITHIN GROUP (ORDER BY v DESC)", "approx_count_distinct(v)", "max(v) RESPECT NULLS"),
+        *("percentile_disc(0.5) WITHIN GROUP (ORDER BY v) FILTER (WHERE w > 1)", "percentile(v, 0.5, 2)", "sum(s)"),
+    ],
+)
+def test_groups_that_are_computed_from_all_their_rows(call: str) -> None:
+    """Their aggregates stand in the texts as they are written, and nothing but keys is stored for them."""
+    text = f"SELECT upper(b), {call} + 1 FROM t GROUP BY upper(b) HAVING {call} > 2"
+    outline = outline_of(text, "c0 c1", t1="struct<x:int>")
+    groups = outline.groups
+    assert groups is not None
+    assert (groups.states, outline.subtracts, outline.regroups) == ((), False, True)
+    assert outline.hidden == ("freshgate_k0", "freshgate_shown")
+    assert f"THEN {call} + 1 END AS `c1`" in texts.complete(outline)
 
 
 def test_names_of_columns_that_are_refused() -> None:

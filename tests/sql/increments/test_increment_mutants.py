@@ -134,3 +134,55 @@ def test_parts_of_a_union_that_are_read_with_each_other() -> None:
         return replace(outline, places=tuple(replace(place, beside=frozenset()) for place in outline.places))
 
     found(selections().filter(lambda selected: "other.both" in selected.text), change=beside)
+
+
+EXTREME = Definition("SELECT p.a AS k0, min(p.v) AS m0 FROM t AS p GROUP BY p.a", ("k0", "m0"))
+PLAIN = Definition("SELECT p.a AS c0 FROM t AS p", ("c0",))
+
+
+def test_groups_of_removed_rows_that_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    touched = texts.touched
+
+    def of_added(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
+        return touched(outline, [term for term in terms if not term.removes] or terms)
+
+    monkeypatch.setattr(texts, "touched", of_added)
+    found(st.just(EXTREME))
+
+
+def test_groups_that_are_touched_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_half_joined", _changed(texts._half_joined, lambda text: text.replace("ANTI", "SEMI")))
+    found(st.just(EXTREME))
+
+
+def test_the_group_of_null_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_half_joined", _changed(texts._half_joined, lambda text: text.replace("<=>", "=")))
+    found(st.just(EXTREME))
+
+
+def test_all_equal_rows_are_removed_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        texts, "subtracted", _changed(texts.subtracted, lambda text: text.replace("EXCEPT ALL", "EXCEPT"))
+    )
+    found(st.just(PLAIN))
+
+
+def test_only_stored_rows_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another term may have added them."""
+
+    def first(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
+        removed = [term for term in terms if term.removes]
+        added = texts.appended(
+            outline, [term for term in terms if not term.removes] or [replace(removed[0], removes=False)]
+        )
+        nothing = "" if any(not term.removes for term in terms) else " WHERE false"
+        return f"({subtracted(outline, stored, removed)}) UNION ALL (SELECT * FROM ({added}) AS x{nothing})"
+
+    subtracted = texts.subtracted
+    monkeypatch.setattr(texts, "subtracted", first)
+    text = "SELECT p.a AS c0 FROM t AS p JOIN u AS q ON p.a = q.a"
+    found(st.just(Definition(text, ("c0",))))
+
+
+def _changed(made: Callable[..., str], change: Callable[[str], str]) -> Callable[..., str]:
+    return lambda *arguments: change(made(*arguments))
