@@ -37,6 +37,27 @@ Meaning: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Touch:
+    """Which rows of the preserved side of a LEFT join change with rows of the other side: those that fulfil its
+    condition with one of them."""
+
+    place: int
+    """The number of the mention whose rows these are."""
+    table: TableName
+    preserved: str
+    other: str
+    """The names by which the condition refers to both sides."""
+    condition: str
+
+    def rows(self, preserved: str, changed: str) -> str:
+        """The rows of the query `preserved` that change with those of the query `changed`."""
+        return (
+            f"SELECT {quote(self.preserved)}.* FROM ({preserved}) AS {quote(self.preserved)} "
+            f"LEFT SEMI JOIN ({changed}) AS {quote(self.other)} ON {self.condition}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """One mention of a table in the definition."""
 
@@ -57,6 +78,8 @@ class Place:
     """What a star above it means; empty if there is none."""
     beside: frozenset[int] = frozenset()
     """The numbers of the places in other parts of a UNION ALL below FROM, whose rows never meet its own."""
+    touch: Touch | None = None
+    """If it does not grow, what its rows change, as far as that is known."""
 
     def edit(self, source: str | None) -> Edit:
         """Replaces the mention by a query, or by the table's full name."""
@@ -87,10 +110,18 @@ class Mention:
     arms: Mapping[int, int]
     """The parts that it belongs to, by the number of the UNION ALL."""
     starred: bool = False
+    touches: FromItem | None = None
+    """The preserved side of its join."""
+    name: str = ""
+    condition: str = ""
 
-    def place(self, number: int, beside: frozenset[int]) -> Place:
-        columns = self.columns if self.starred else ()
-        return Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns, beside)
+    def place(self, number: int, beside: frozenset[int], ordered: Sequence[Mention]) -> Place:
+        columns, touch = self.columns if self.starred else (), None
+        if self.touches is not None and self.touches.mentions[0].grows:
+            at = ordered.index(self.touches.mentions[0])
+            touch = Touch(at, ordered[at].table, self.touches.name, self.name, self.condition)
+        found = Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns, beside)
+        return replace(found, touch=touch)
 
     def is_beside(self, other: Mention) -> bool:
         """Whether they stand in different parts of a UNION ALL."""
@@ -159,7 +190,7 @@ class RelationReader:
     def finish(self) -> tuple[Place, ...]:
         """All places. Each table of the tree must be one."""
         ordered = sorted(self.mentions, key=lambda each: each.start)
-        return tuple(mention.place(number, _beside(mention, ordered)) for number, mention in enumerate(ordered))
+        return tuple(each.place(number, _beside(each, ordered), ordered) for number, each in enumerate(ordered))
 
     # --- SELECT
 
@@ -207,6 +238,8 @@ class RelationReader:
             self._add(scope, _lateral(join.this))
             return
         relation = self._relation(join.this, branch, grows and right)
+        if left and not right and grows and on is not None and relation.plain:
+            self._touch(scope, relation, on)
         if not left:
             for mention in scope.mentions:
                 mention.grows = False
@@ -218,6 +251,20 @@ class RelationReader:
             scope.names = scope.names.beside(relation.scope)
         if not half:
             scope.note(relation)
+
+    def _touch(self, scope: FromScope, relation: FromItem, on: exp.Expr) -> None:
+        """Notes which rows the relation's own change, if its condition names one other table."""
+        named = list(on.find_all(exp.Column))
+        owners = [_owners(column, [*scope.items, relation]) for column in named]
+        items = {id(found[0]): found[0] for found in owners if len(found) == 1 and found[0] is not relation}
+        mention = relation.mentions[0]
+        span = self._written.condition(self._written.place_of[mention.start])
+        if any(len(found) != 1 for found in owners) or len(items) != 1 or span is None:
+            return
+        (preserved,) = items.values()
+        places = {self._written.place(column.parts[0]) for column in named}
+        if preserved.plain and places == {place for place in self._written.columns if span.holds(place)}:
+            mention.touches, mention.name, mention.condition = preserved, relation.name, self._written.slice(span)
 
     def _condition(self, node: exp.Expr, branch: int) -> None:
         """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
@@ -333,6 +380,14 @@ class RelationReader:
             if each.plain and (not parts or each.name == parts[0].name.lower()):
                 each.mentions[0].starred = True
         return names
+
+
+def _owners(column: exp.Column, items: Sequence[FromItem]) -> list[FromItem]:
+    """The relations that a column may be of."""
+    parts = [part.name.lower() for part in column.parts]
+    if len(parts) > 1:
+        return [item for item in items if item.name == parts[0]]
+    return [item for item in items if parts[0] in map(str.lower, item.columns)]
 
 
 def _is_cross(join: exp.Join) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sql.increments.outline import Outline
 from sql.increments.reasons import NotIncremental, Reason
@@ -26,29 +27,41 @@ class ChangeTerm:
     """The numbers of the places that are read without rows."""
 
 
-def terms(outline: Outline, added: Texts, before: Texts, removed: Texts) -> tuple[ChangeTerm, ...]:
+def terms(
+    outline: Outline, added: Texts, before: Texts, removed: Texts, now: Texts = MappingProxyType({})
+) -> tuple[ChangeTerm, ...]:
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
     right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
-    changed table, needed where several places of a branch changed; empty if it can no longer be read. Raises
-    NotIncremental."""
+    changed table, needed where several places of a branch changed; empty if it can no longer be read. `now`: the new
+    state of each table. On the null side of a LEFT join, the rows of the preserved side that change with it are joined
+    with its new state, and removed as they were joined with its old one. Raises NotIncremental."""
     changed = added.keys() | removed.keys()
     found: list[ChangeTerm] = []
     for branch in range(len(outline.branches)):
         places = [place for place in outline.places if place.branch == branch and place.table in changed]
-        if fixed := next((place for place in places if not place.grows), None):
+        if fixed := next((place for place in places if not place.grows and place.touch is None), None):
             raise NotIncremental(Reason.NULL_SIDE_CHANGED, str(fixed.table))
-        found += _of_branch(branch, places, added, before, removed)
+        found += _of_branch(branch, places, added, before, removed, now)
     return tuple(found)
 
 
 def _of_branch(
-    branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts
+    branch: int, places: Sequence[Place], added: Texts, before: Texts, removed: Texts, now: Texts
 ) -> Iterator[ChangeTerm]:
     for at, place in enumerate(places):
         left = [each for each in places[:at] if each.number not in place.beside]
+        joined = [] if place.touch is None else [place]
         old = {each.number: before[each.table] for each in left}
-        if gone := next((each.table for each in left if not before[each.table]), None):
+        if gone := next((each.table for each in (*left, *joined) if not before[each.table]), None):
             raise NotIncremental(Reason.HISTORY_GONE, f"the earlier rows of {gone} cannot be read")
+        if place.touch is not None:
+            changed = " UNION ALL ".join(f"({rows[place.table]})" for rows in (added, removed) if place.table in rows)
+            preserved = old.get(place.touch.place) or now[place.touch.table]
+            rows = place.touch.rows(preserved, changed)
+            for state, removes in ((now, False), (before, True)):
+                sources = {**old, place.touch.place: rows, place.number: state[place.table]}
+                yield ChangeTerm(sources, branch, removes, place.beside)
+            continue
         for change, removes in ((added, False), (removed, True)):
             if place.table in change:
                 yield ChangeTerm({**old, place.number: change[place.table]}, branch, removes, place.beside)

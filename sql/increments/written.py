@@ -22,6 +22,10 @@ from sql.reading.parsing import Doubt
 from sql.scan import Lexeme
 
 _OPENING = {"(": ")", "[": "]"}
+_AFTER_JOIN_WORDS = (
+    "join inner cross full natural semi anti where group having order union lateral limit window on using"
+)
+_AFTER_JOINS = frozenset(_AFTER_JOIN_WORDS.split())
 _LIKE = frozenset({"like", "ilike", "rlike", "regexp"})
 
 
@@ -147,6 +151,23 @@ class Written:
                 found.append(Span(start, place))
                 start = place + 1
         return (*found, Span(start, span.end))
+
+    def condition(self, place: int) -> Span | None:
+        """What follows the ON behind the table whose name begins at the place, up to what can follow a join."""
+        while place < len(self.pieces) and self.word(place) != "on":
+            if self._ends_join(place):
+                return None
+            place += 1
+        start = end = place + 1
+        while end < len(self.pieces) and not self._ends_join(end):
+            end = self.partner.get(end, end) + 1
+        return Span(start, end) if start < end else None
+
+    def _ends_join(self, place: int) -> bool:
+        word, after = self.word(place), self.word(place + 1)
+        if word in ("left", "right"):
+            return after in ("join", "outer", "semi", "anti")
+        return word in _AFTER_JOINS or self.symbol(place) in (",", ")", ";")
 
     def clauses(self, span: Span, select: exp.Select) -> Clauses:
         """The clauses of the SELECT that the span consists of."""

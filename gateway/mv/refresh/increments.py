@@ -345,16 +345,17 @@ class Increments:
             changed,
             lambda base: self._change(view, base, tables[base], inspection, basis.marks[base], sparing=sparing),
         )
+        marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
+        now = self._rows_now(view, outline, marks, inspection)
         summands = terms(
             outline,
             {tables[base]: change.added for base, change in changes.items() if change.added is not None},
             {tables[base]: change.before for base, change in changes.items()},
             {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
+            now,
         )
         if not summands:
             return None
-        marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
-        now = self._rows_now(view, outline, marks, inspection)
         summands = tuple(_pinned(outline, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
         again = await _counted(outline, summands, session) if _regroups(outline, summands) else 0

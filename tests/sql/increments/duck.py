@@ -189,10 +189,15 @@ def play(
             removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
             added, before, removed = duck.change(step, removes=removes)
             try:
-                change = terms(outline, added, before, removed)
+                now = {name(table): f"SELECT * FROM {table}" for table in TABLES}
+                change = terms(outline, added, before, removed, now)
             except NotIncremental:
                 fixed = {place.table for place in outline.places if not place.grows}
                 assert fixed & (added.keys() | removed.keys())
+                view.complete()
+                continue
+            groups = outline.kind is Kind.GROUPS
+            if groups and any(term.removes for term in change) and not outline.subtracts and not outline.regroups:
                 view.complete()
                 continue
             view.merge(change)

@@ -505,6 +505,37 @@ def test_groups_that_are_computed_from_all_their_rows(call: str) -> None:
     assert f"THEN {call} + 1 END AS `c1`" in texts.complete(outline)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", {1: (0, "p.a = q.a")}),
+        (
+            "SELECT t.a FROM t LEFT OUTER JOIN u ON v = c AND left(b, 2) = 'x' WHERE f > 1",
+            {1: (0, "v = c AND left(b, 2) = 'x'")},
+        ),
+        ("SELECT a FROM t p LEFT ANTI JOIN u ON p.a = u.a", {1: (0, "p.a = u.a")}),
+        (
+            "SELECT p.a FROM t p JOIN u q ON p.a = q.a LEFT JOIN small ON q.c = k LEFT JOIN u z ON z.a = p.v",
+            {2: (1, "q.c = k"), 3: (0, "z.a = p.v")},
+        ),
+        ("SELECT p.a FROM t p, u q LEFT JOIN small ON p.v = k", {2: (0, "p.v = k")}),
+        # It names two other tables, or none, or one that is not known, or no plain one.
+        ("SELECT p.a FROM t p JOIN u q ON p.a = q.a LEFT JOIN small ON q.a = k AND p.v > k", {}),
+        ("SELECT p.a FROM t p LEFT JOIN small ON k = 1", {}),
+        ("SELECT p.a FROM (SELECT a FROM t) p LEFT JOIN small ON k = p.a", {}),
+        ("SELECT p.a FROM t p LEFT JOIN (SELECT a FROM u) q ON q.a = p.a", {}),
+        ("SELECT p.a FROM t p LEFT JOIN u q USING (a)", {}),
+        # What is preserved there is not preserved after all.
+        ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a RIGHT JOIN small ON k = p.a", {}),
+        ("SELECT p.a FROM t p RIGHT JOIN u q ON p.a = q.a", {}),
+        ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a", {}),
+    ],
+)
+def test_what_changes_with_the_null_side(query: str, expected: dict[int, tuple[int, str]]) -> None:
+    places = outline_of(query, "a").places
+    assert {place.number: (place.touch.place, place.touch.condition) for place in places if place.touch} == expected
+
+
 def test_names_of_columns_that_are_refused() -> None:
     for columns in ("a freshgate_n", "a A", "a"):
         with pytest.raises(NotIncremental):
@@ -540,7 +571,7 @@ def test_places(query: str, expected: str) -> None:
 
 
 def test_a_change_of_the_null_side_is_refused() -> None:
-    outline = outline_of("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a", "a")
+    outline = outline_of("SELECT p.a FROM t p LEFT JOIN u q USING (a)", "a")
     with pytest.raises(NotIncremental) as caught:
         terms(outline, {name("u"): "SELECT 1"}, {}, {})
     assert caught.value.reason is Reason.NULL_SIDE_CHANGED
