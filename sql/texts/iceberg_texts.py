@@ -1,4 +1,7 @@
-"""Generates the statements that read the metadata of an Iceberg table, and the queries for rows that were added."""
+"""Generates the statements that read the metadata of an Iceberg table, and the queries for added and removed rows.
+
+Tests: `test_added_rows`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the commits of a Delta table did to its files, as far as a refresh by rows needs it."""
+"""What the commits of a Delta table did to its files, as far as a refresh by rows needs it.
+
+Tests: `test_added_rows`.
+"""
 
 from __future__ import annotations
 

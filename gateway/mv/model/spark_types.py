@@ -17,3 +17,22 @@ def sql_type(type_json: str) -> str:
             return "string"
         case name:
             return str(name)
+
+
+BINARY = "UTF8_BINARY"
+"""The collation that compares bytes."""
+_NOT_COMPARED = frozenset({"map", "variant", "geography", "geometry"})
+
+
+def is_compared(type_json: str) -> bool:
+    """Whether Spark compares values of the type by all that they consist of."""
+    return _is_compared(json.loads(type_json))
+
+
+def _is_compared(kind: object) -> bool:
+    if isinstance(kind, list):
+        return all(map(_is_compared, kind))
+    if not isinstance(kind, dict):
+        return True
+    plain = kind.get("name") not in _NOT_COMPARED and kind.get("collation", BINARY) == BINARY
+    return bool(plain) and all(map(_is_compared, kind.values()))

@@ -19,7 +19,7 @@ from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis
 from gateway.mv.model.marks import Mark
-from gateway.mv.model.spark_types import sql_type
+from gateway.mv.model.spark_types import BINARY, is_compared, sql_type
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
@@ -50,15 +50,11 @@ AGAIN_MAX = 100_000
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
-BINARY = "UTF8_BINARY"
-"""The collation that compares bytes."""
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
 """SQLSTATEs for files that are gone, for directories in which no file is left (UNABLE_TO_INFER_SCHEMA), and for tables
 that another program drops and creates again."""
-_NOT_COMPARED = ("map", "variant", "collat", "geography", "geometry")
-"""Words in the types of columns by which Spark cannot compare rows, or not by their bytes."""
 _PARSING = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.groupByOrdinal": "true",
@@ -369,7 +365,7 @@ class Increments:
         """Raises NotIncremental unless removed rows can be found among the stored ones."""
         stored = await self._metastore.relation(view.storage)
         for name, kind in stored.columns if stored is not None else ():
-            if any(word in kind.lower() for word in _NOT_COMPARED):
+            if not is_compared(kind):
                 raise NotIncremental(Reason.ROWS_REMOVED, f"the column {name} cannot be compared with removed rows")
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
