@@ -192,7 +192,7 @@ def test_iceberg(lake: Lake, more: str) -> None:
     lake.expect("INCREMENTAL", made)
     lake.run(f"DELETE FROM {name} WHERE item IS NULL")
     explained = rows(lake.through, f"EXPLAIN REFRESH MATERIALIZED VIEW {lake.name}.extreme INCREMENTAL")
-    assert "1 groups are computed again" in str(explained)
+    assert "groups are computed again" in str(explained)
     lake.expect("INCREMENTAL", made)
 
 
