@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from sql.proof.cases import is_widened
 from sql.proof.plan import Node, Plan, Scalar, Value
 from sql.proof.understood_classes import STATIC_INVOKE
 
@@ -183,7 +184,7 @@ def _other_columns(node: Node, used: set[str]) -> Iterator[Value]:
 def _cast(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
     child = node.fields["child"]
     yield "another type", replace(node, type="binary" if node.type == "string" else "string")
-    if isinstance(child, Node) and child.type != node.type:
+    if isinstance(child, Node) and child.type != node.type and not is_widened(child.type, node.type):
         yield "no cast", child
 
 
@@ -250,6 +251,13 @@ def _choice(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
     yield "the other choice", _with(node, trueValue=no, falseValue=yes)
 
 
+def _expand(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    copies = node.fields["projections"]
+    assert isinstance(copies, tuple)
+    yield "a copy dropped", _with(node, projections=copies[:-1])
+    yield "a copy twice", _with(node, projections=(*copies, copies[-1]))
+
+
 def _union(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
     children = node.fields["children"]
     assert isinstance(children, tuple)
@@ -274,4 +282,5 @@ _BY_KIND: Mapping[str, Callable[[Node, tuple[str, ...]], Iterator[tuple[str, Val
     "GlobalLimit": _limit,
     "If": _choice,
     "Union": _union,
+    "Expand": _expand,
 }

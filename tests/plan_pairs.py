@@ -37,6 +37,11 @@ VIEWS = {
     "serde": "SELECT g, count(*) AS c FROM h GROUP BY g",
     "padded": "SELECT c, w, v, g, sum(x) AS sx, max(c) AS mc, min(w) AS mw, count(*) AS n FROM p GROUP BY c, w, v, g",
     "padded_serde": "SELECT c, v, sum(x) AS sx FROM ph GROUP BY c, v",
+    "sorted": "SELECT g, k, x FROM t WHERE x > 0 ORDER BY x",
+    "ranked": "SELECT g, k, x, rank() OVER (PARTITION BY g ORDER BY x) AS r, sum(x) OVER (PARTITION BY g) AS s FROM t",
+    "stacked": "SELECT k, g FROM t WHERE x > 3 UNION ALL SELECT k, n FROM o",
+    "existing": """SELECT g, d, sum(x) AS sx FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k AND o.r > 1)
+                   GROUP BY g, d""",
     "plain": "SELECT CAST(c AS STRING) AS c, rtrim(w) AS w, k, sum(x) AS sx FROM p GROUP BY 1, 2, 3",
 }
 
@@ -536,7 +541,6 @@ PAIRS = (
         "a subquery",
         "SELECT x FROM t WHERE k = (SELECT max(k) FROM o)",
         "SELECT x FROM t WHERE k = (SELECT max(k) FROM o)",
-        "ScalarSubquery",
     ),
     Pair("EXISTS", "SELECT x FROM t WHERE k IN (SELECT k FROM o)", "SELECT x FROM t LEFT SEMI JOIN o ON t.k = o.k"),
     Pair(
@@ -619,12 +623,209 @@ PAIRS = (
         "SELECT k FROM t WHERE 3 < k AND (x = 1 OR g = 'b') AND y + x > 2",
         "SELECT k FROM t WHERE x + y > 2 AND (g = 'b' OR x = 1) AND k > 3",
     ),
+    Pair(
+        "ORDER BY of a definition",
+        "SELECT g, x FROM t WHERE x > 0 AND k = 1 ORDER BY g",
+        "SELECT g, x FROM (SELECT /*+ REPARTITION(1) */ * FROM sorted) WHERE k = 1 ORDER BY g",
+    ),
+    Pair(
+        "the order of a definition, which storage loses",
+        "SELECT g, x FROM t WHERE x > 0 ORDER BY x",
+        "SELECT g, x FROM (SELECT /*+ REPARTITION(1) */ * FROM sorted)",
+        "the order of rows differs",
+    ),
+    Pair(
+        "the branches of a union in another order",
+        "SELECT k, n AS g FROM o UNION ALL SELECT k, g FROM t WHERE x > 3",
+        "SELECT k, g FROM stacked",
+    ),
+    Pair(
+        "a branch of a union with its columns in another order",
+        "SELECT k, r FROM o UNION ALL SELECT k, x FROM t",
+        "SELECT x AS k, k AS r FROM t UNION ALL SELECT k, r FROM o",
+        VALUE,
+    ),
+    Pair(
+        "the values of two branches in other rows",
+        "SELECT k, r FROM o UNION ALL SELECT r, k FROM o",
+        "SELECT k, k AS r FROM o UNION ALL SELECT r AS k, r FROM o",
+        VALUE,
+    ),
+    Pair(
+        "another filter of a branch",
+        "SELECT k, n AS g FROM o UNION ALL SELECT k, g FROM t WHERE x > 2",
+        "SELECT k, g FROM stacked",
+        "tables",
+    ),
+    Pair(
+        "a rank in a view",
+        "SELECT g, x FROM (SELECT g, x, rank() OVER (PARTITION BY g ORDER BY x) r FROM t) WHERE r <= 2",
+        "SELECT g, x FROM ranked WHERE r <= 2",
+    ),
+    Pair(
+        "another rank",
+        "SELECT g, x FROM (SELECT g, x, dense_rank() OVER (PARTITION BY g ORDER BY x) r FROM t) WHERE r <= 2",
+        "SELECT g, x FROM ranked WHERE r <= 2",
+        "conditions differ",
+    ),
+    Pair(
+        "the first ranks of sums",
+        "SELECT g, s FROM (SELECT g, sum(x) s, rank() OVER (ORDER BY sum(x) DESC) r FROM t GROUP BY g) WHERE r <= 2",
+        "SELECT g, s FROM (SELECT g, sum(sx) s, rank() OVER (ORDER BY sum(sx) DESC) r FROM v GROUP BY g) WHERE r <= 2",
+    ),
+    Pair(
+        "CASE with decimals and 0",
+        """SELECT g, sum(CASE WHEN k = 1 THEN m ELSE 0 END) s, sum(if(k = 1, w, 0)) w, sum(if(k > 1, 0.00, q)) q FROM t
+           GROUP BY g""",
+        """SELECT g, CAST(sum(CASE WHEN k = 1 THEN sm ELSE 0 END) AS DECIMAL(22,2)) s,
+           CAST(sum(if(k = 1, sw, 0)) AS DECIMAL(38,2)) w, CAST(sum(if(k > 1, 0.00, sq)) AS DECIMAL(38,2)) q FROM v
+           GROUP BY g""",
+    ),
+    Pair(
+        "CASE with several results",
+        """SELECT g, sum(CASE k WHEN 1 THEN x WHEN 2 THEN 0 ELSE x END) s,
+           sum(CASE WHEN k = 1 THEN m WHEN k = 2 THEN NULL WHEN k = 3 THEN 0 END) m FROM t GROUP BY g""",
+        """SELECT g, sum(CASE k WHEN 1 THEN sx WHEN 2 THEN 0 ELSE sx END) s,
+           CAST(sum(CASE WHEN k = 1 THEN sm WHEN k = 2 THEN NULL WHEN k = 3 THEN 0 END) AS DECIMAL(22,2)) m FROM v
+           GROUP BY g""",
+    ),
+    Pair(
+        "CASE with 0 instead of NULL",
+        "SELECT g, CAST(sum(CASE WHEN k = 1 THEN m END) AS DECIMAL(22,2)) s FROM t GROUP BY g",
+        "SELECT g, CAST(sum(CASE WHEN k = 1 THEN sm ELSE 0 END) AS DECIMAL(22,2)) s FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "CASE with 1 instead of 0",
+        "SELECT g, sum(CASE WHEN k = 1 THEN m ELSE 1 END) s FROM t GROUP BY g",
+        "SELECT g, CAST(sum(CASE WHEN k = 1 THEN sm ELSE 1 END) AS DECIMAL(22,2)) s FROM v GROUP BY g",
+        GROUPS,
+    ),
+    Pair(
+        "CASE with another branch",
+        "SELECT g, sum(CASE k WHEN 1 THEN x WHEN 2 THEN 0 ELSE x END) s FROM t GROUP BY g",
+        "SELECT g, sum(CASE k WHEN 1 THEN sx WHEN 2 THEN sx ELSE 0 END) s FROM v GROUP BY g",
+        VALUE,
+    ),
+    Pair(
+        "CASE on a measure",
+        "SELECT g, sum(CASE WHEN x > 1 THEN m ELSE 0 END) s FROM t GROUP BY g",
+        "SELECT g, CAST(sum(CASE WHEN sx > 1 THEN sm ELSE 0 END) AS DECIMAL(22,2)) s FROM v GROUP BY g",
+        GROUPS,
+    ),
+    Pair(
+        "EXISTS over groups",
+        """SELECT g, sum(x) s, count(*) c FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k AND o.r > 1)
+           AND k NOT IN (SELECT r FROM o) GROUP BY g""",
+        """SELECT g, sum(sx) s, sum(c) c FROM v WHERE EXISTS (SELECT 1 FROM o WHERE o.k = v.k AND o.r > 1)
+           AND k NOT IN (SELECT r FROM o) GROUP BY g""",
+    ),
+    Pair(
+        "EXISTS in a view",
+        "SELECT g, sum(x) s FROM t WHERE k IN (SELECT k FROM o WHERE r > 1) GROUP BY g",
+        "SELECT g, sum(sx) s FROM existing GROUP BY g",
+    ),
+    Pair(
+        "EXISTS of the view's own table",
+        "SELECT g, sum(x) s FROM t WHERE NOT EXISTS (SELECT 1 FROM t u WHERE u.g = t.g AND u.k = 7) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE NOT EXISTS (SELECT 1 FROM t u WHERE u.g = v.g AND u.k = 7) GROUP BY g",
+    ),
+    Pair(
+        "NOT EXISTS is not NOT IN",
+        "SELECT g, sum(x) s FROM t WHERE k NOT IN (SELECT k FROM o) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.k = v.k) GROUP BY g",
+        "conditions differ",
+    ),
+    Pair(
+        "EXISTS is not NOT EXISTS",
+        "SELECT g, sum(x) s FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.k = v.k) GROUP BY g",
+        "conditions differ",
+    ),
+    Pair(
+        "EXISTS is no join",
+        "SELECT g, sum(x) s FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v JOIN o ON o.k = v.k GROUP BY g",
+        "differ",
+    ),
+    Pair(
+        "EXISTS of other rows",
+        "SELECT g, sum(x) s FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k AND o.r > 1) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE EXISTS (SELECT 1 FROM o WHERE o.k = v.k AND o.r > 2) GROUP BY g",
+        "conditions differ",
+    ),
+    Pair(
+        "EXISTS of a measure",
+        "SELECT g, sum(x) s FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.r = t.y) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE EXISTS (SELECT 1 FROM o WHERE o.r = v.sy) GROUP BY g",
+        GROUPS,
+    ),
+    Pair(
+        "values of subqueries",
+        """SELECT g, sum(x) s, (SELECT max(r) FROM o) m FROM t WHERE k > (SELECT min(k) FROM t) GROUP BY g
+           HAVING sum(x) > (SELECT avg(r) FROM o)""",
+        """SELECT g, sum(sx) s, (SELECT max(r) FROM o) m FROM v WHERE k > (SELECT min(k) FROM v) GROUP BY g
+           HAVING sum(sx) > (SELECT avg(r) FROM o)""",
+    ),
+    Pair(
+        "another value of a subquery",
+        "SELECT g, sum(x) s FROM t WHERE k > (SELECT min(k) FROM o) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE k > (SELECT max(k) FROM o) GROUP BY g",
+        "conditions differ",
+    ),
+    Pair(
+        "a value of a subquery over other rows",
+        "SELECT g, sum(x) s FROM t WHERE k > (SELECT min(k) FROM o WHERE r > 1) GROUP BY g",
+        "SELECT g, sum(sx) s FROM v WHERE k > (SELECT min(k) FROM o) GROUP BY g",
+        "conditions differ",
+    ),
+    Pair(
+        "several sets of keys",
+        """SELECT g, year(d) y, sum(x) s, sum(m) m, count(*) c, count(x) cx, min(x) mn, grouping_id() i, grouping(g) j,
+           count(DISTINCT k) dk, sum(CASE WHEN g = 'a' THEN x ELSE 0 END) ca
+           FROM t WHERE k > 1 GROUP BY GROUPING SETS ((g, year(d)), (g), ())""",
+        """SELECT g, year(d) y, sum(sx) s, CAST(sum(sm) AS DECIMAL(20,2)) m, sum(c) c, sum(cx) cx, min(mn) mn,
+           grouping_id() i, grouping(g) j, count(DISTINCT k) dk, sum(CASE WHEN g = 'a' THEN sx ELSE 0 END) ca
+           FROM v WHERE k > 1 GROUP BY GROUPING SETS ((g, year(d)), (g), ())""",
+    ),
+    Pair(
+        "CUBE with a join",
+        "SELECT o.n, t.g, sum(t.x) s FROM t JOIN o ON t.k = o.k GROUP BY CUBE (o.n, t.g) HAVING sum(t.x) > 3",
+        "SELECT o.n, v.g, sum(v.sx) s FROM v JOIN o ON v.k = o.k GROUP BY CUBE (o.n, v.g) HAVING sum(v.sx) > 3",
+    ),
+    Pair(
+        "ROLLUP is not CUBE",
+        "SELECT g, k, sum(x) s FROM t GROUP BY ROLLUP (g, k)",
+        "SELECT g, k, sum(sx) s FROM v GROUP BY CUBE (g, k)",
+        "differ",
+    ),
+    Pair(
+        "other sets of keys",
+        "SELECT g, sum(x) s FROM t GROUP BY GROUPING SETS ((g, k), ())",
+        "SELECT g, sum(sx) s FROM v GROUP BY GROUPING SETS ((g), ())",
+        "differ",
+    ),
+    Pair(
+        "rows of groups counted in several sets of keys",
+        "SELECT g, k, count(*) c FROM t GROUP BY ROLLUP (g, k)",
+        "SELECT g, k, count(*) c FROM v GROUP BY ROLLUP (g, k)",
+        GROUPS,
+    ),
+    Pair(
+        "averages of averages in several sets of keys",
+        "SELECT g, k, avg(x) a FROM t GROUP BY ROLLUP (g, k)",
+        "SELECT g, k, avg(ax) a FROM v GROUP BY ROLLUP (g, k)",
+        GROUPS,
+    ),
 )
 
 UNSTORABLE = {
-    "SELECT g, x FROM t ORDER BY x": "Sort",
     "SELECT g FROM t LIMIT 3": "Limit",
     "SELECT g, row_number() OVER (ORDER BY x) r FROM t": "Window",
+    "SELECT g, lag(x) OVER (ORDER BY x) r FROM t": "Window",
+    "SELECT g, sum(x) OVER (ORDER BY k ROWS UNBOUNDED PRECEDING) r FROM t": "Window",
+    "SELECT g, sum(f) OVER (PARTITION BY g) r FROM t": "Window",
+    "SELECT g, x FROM t ORDER BY x LIMIT 3": "Limit",
     "SELECT g FROM t TABLESAMPLE (3 ROWS)": "Limit",
     "SELECT g, collect_list(x) c FROM t GROUP BY g": "CollectList",
     "SELECT g, first(x) c FROM t GROUP BY g": "First",

@@ -98,7 +98,12 @@ ROW_CONDITIONS = (
 )
 """Conditions of a view and its queries, on columns other than keys."""
 KEY_CONDITIONS = {
-    "k": ("k = {1}", "k > {0}", "k IN ({0}, {2})", "k IS NULL", "k <=> NULL OR k < {2}", "coalesce(k, 7) <> {1}"),
+    "k": (
+        *("k = {1}", "k > {0}", "k IN ({0}, {2})", "k IS NULL", "k <=> NULL OR k < {2}", "coalesce(k, 7) <> {1}"),
+        *("k IN ( SELECT ok FROM o WHERE p > 1 )", "k NOT IN ( SELECT p FROM o WHERE p > {1} )"),
+        *("EXISTS (SELECT 1 FROM o WHERE ok = k AND n = 'u')", "NOT EXISTS (SELECT 1 FROM o WHERE p = k )"),
+        "k >= (SELECT min(ok) FROM o)",
+    ),
     "g": ("g = 'a'", "g LIKE 'a%'", "upper(g) = 'A'", "g IN ('a', 'b')", "length(g) > 0", "g IS NOT NULL"),
     "d": (
         "d >= DATE '2020-02-01'",
@@ -147,12 +152,15 @@ class Query:
     keys: tuple[str, ...]
     values: tuple[str, ...]
     having: str = ""
+    sets: str = ""
+    """ROLLUP or CUBE."""
 
     @property
     def sql(self) -> str:
         columns = [f"{each} AS c{place}" for place, each in enumerate((*self.keys, *self.values))]
         having = f" HAVING {self.having}" if self.having else ""
-        return f"SELECT {', '.join(columns)} FROM {self.source}{_where(self.where)}{_group(self.keys)}{having}"
+        groups = f"{_group(self.keys, self.sets)}{having}"
+        return f"SELECT {', '.join(columns)} FROM {self.source}{_where(self.where)}{groups}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +181,9 @@ def _where(conditions: tuple[str, ...]) -> str:
     return f" WHERE {' AND '.join(f'({each})' for each in conditions)}" if conditions else ""
 
 
-def _group(keys: tuple[str, ...]) -> str:
-    return f" GROUP BY {', '.join(keys)}" if keys else ""
+def _group(keys: tuple[str, ...], sets: str = "") -> str:
+    listed = f"{sets} ({', '.join(keys)})" if sets else ", ".join(keys)
+    return f" GROUP BY {listed}" if keys else ""
 
 
 def random_view(source: random.Random) -> View:
@@ -206,12 +215,40 @@ def random_trial(source: random.Random, view: View) -> Trial:
         tuple(each.aggregate for _, each in measures),
     )
     right = Query("{view}", conditions, keys, tuple(each.merged.format(m=f"m{place}") for place, each in measures))
+    query, right = _with_cases(source, view, query, right, measures)
+    if source.random() < 0.2:
+        sets = source.choice(("ROLLUP", "CUBE"))
+        query, right = replace(query, sets=sets), replace(right, sets=sets)
     if source.random() < 0.3 and keys:
         place = source.randrange(len(measures))
         query = replace(query, having=f"{query.values[place]} IS NOT NULL")
         right = replace(right, having=f"{right.values[place]} IS NOT NULL")
     wrong = tuple(_mutants(source, view, query, right, measures))
     return Trial(query.sql, right.sql, wrong)
+
+
+CASES = {
+    "sum(x)": "sum(CASE WHEN {p} THEN {m} ELSE 0 END)",
+    "sum(y)": "sum(CASE WHEN {p} THEN {m} ELSE 0 END)",
+    "sum(m)": "CAST(sum(CASE WHEN {p} THEN {m} ELSE 0 END) AS DECIMAL(22,2))",
+    "sum(w)": "CAST(sum(CASE WHEN {p} THEN {m} ELSE 0 END) AS DECIMAL(38,2))",
+}
+"""By sums, how groups compute the sum of those rows that meet a condition on keys, and 0 for the others."""
+
+
+def _with_cases(
+    source: random.Random, view: View, query: Query, right: Query, measures: list[tuple[int, Measure]]
+) -> tuple[Query, Query]:
+    """The pair with some sums of a CASE."""
+    mine, its = list(query.values), list(right.values)
+    for place, (number, measure) in enumerate(measures):
+        if measure.aggregate in CASES and source.random() < 0.3:
+            key = source.choice(view.keys)
+            condition = source.choice([each for each in KEY_CONDITIONS[key] if "SELECT" not in each]).format(0, 1, 2)
+            column = measure.aggregate.removeprefix("sum(").removesuffix(")")
+            mine[place] = f"sum(CASE WHEN {condition} THEN {column} ELSE 0 END)"
+            its[place] = CASES[measure.aggregate].format(p=condition, m=f"m{number}")
+    return replace(query, values=tuple(mine)), replace(right, values=tuple(its))
 
 
 def careless_trial(source: random.Random, view: View) -> Trial:
@@ -245,6 +282,12 @@ def _mutants(
         if measure.aggregate.startswith("count"):
             filtered = f"sum(m{column}) FILTER (WHERE {view.keys[0]} IS NOT NULL)"
             yield Wrong("another filter", valued(f"coalesce({filtered}, 0)").sql)
+    if right.sets and len(right.keys) > 1:
+        yield Wrong("other sets of keys", replace(right, sets="CUBE" if right.sets == "ROLLUP" else "ROLLUP").sql)
+    for one, other in ((" ELSE 0 ", " "), ("ELSE 0", "ELSE 1")):
+        changed = tuple(each.replace(one, other) for each in right.values)
+        if changed != right.values and not query.having:
+            yield Wrong("another ELSE", replace(right, values=changed).sql)
     if right.where:
         yield Wrong("a condition left out", replace(right, where=right.where[1:]).sql)
     added = source.choice(KEY_CONDITIONS[source.choice(view.keys)]).format(0, 1, 2)

@@ -15,6 +15,11 @@ EXCLUDED = (
     # Limits of parts of the rows.
     _OPTIMIZER + "LimitPushDown",
     _OPTIMIZER + "LimitPushDownThroughWindow",
+    # Keeps some rows of each rank before they are ranked, and the condition on the rank anyway.
+    _OPTIMIZER + "InferWindowGroupLimit",
+    # Several subqueries as columns of one.
+    _OPTIMIZER + "MergeScalarSubqueries",
+    _OPTIMIZER + "MergeSubplans",
     # List the files, and keep the conditions anyway.
     _FILES + "PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",

@@ -7,14 +7,25 @@ not understood proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
-from sql.proof.merging import merge, without_outer_join
+from sql.proof.merging import merge, merge_expanded, without_outer_join
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
-from sql.proof.terms import NotUnderstood, Term, bounded, column, conditions, in_order, literal, names_of, within
+from sql.proof.terms import (
+    ONLY_VALUE,
+    NotUnderstood,
+    Term,
+    bounded,
+    column,
+    conditions,
+    in_order,
+    literal,
+    names_of,
+    within,
+)
 from sql.proof.understood_classes import (
     AGGREGATE,
     CONSTANT,
@@ -22,6 +33,7 @@ from sql.proof.understood_classes import (
     NEWEST,
     ORDER_MATTERS,
     OUTER_JOINS,
+    RANKS,
     SCALAR,
     STATIC_CALLS,
     STATIC_INVOKE,
@@ -31,6 +43,7 @@ from sql.proof.understood_classes import (
 )
 
 Columns: TypeAlias = Mapping[str, Term]
+APPROXIMATE = frozenset({"float", "double"})
 TRUE = literal("Boolean", "true", "boolean")
 _SCAN = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation"
 
@@ -90,7 +103,7 @@ def _compared(query: Plan, rewritten: Plan) -> Proved | NotProved:
 def can_be_stored(definition: Plan) -> Proved | NotProved:
     """Whether a definition has one right answer, as a multiset of rows, so that a stored answer can take its place."""
     for node in nodes_of(definition.root):
-        if node.kind in ORDER_MATTERS:
+        if node.kind in ORDER_MATTERS or (node.kind == "WindowExpression" and not _is_determined(node)):
             return NotProved(f"the definition contains {node.kind}, whose answer depends on the order of rows")
     try:
         with bounded():
@@ -100,6 +113,32 @@ def can_be_stored(definition: Plan) -> Proved | NotProved:
     except RecursionError:
         return NotProved("it is nested too deeply")
     return Proved()
+
+
+def is_ordered(plan: Plan) -> bool:
+    """Whether its rows have an order anywhere, which stored ones lose."""
+    return any(node.kind == "Sort" for node in nodes_of(plan.root))
+
+
+def _is_determined(window: Node) -> bool:
+    """Whether the rows alone determine the function's value for each of them, however equal ones are ordered."""
+    function = _node(window.fields["windowFunction"])
+    if function.kind == "AggregateExpression":
+        function = _node(function.fields["aggregateFunction"])
+    if function.kind in RANKS:
+        return True
+    frame = _node(_node(window.fields["windowSpec"]).fields["frameSpecification"])
+    if frame.kind != "SpecifiedWindowFrame" or not (
+        _text(frame.fields["frameType"]) == "RangeFrame$" or _is_whole(frame)
+    ):
+        return False
+    return function.kind in {"Count", "Min", "Max"} or (function.kind == "Sum" and function.type not in APPROXIMATE)
+
+
+def _is_whole(frame: Node) -> bool:
+    """Whether it begins with the first row and ends with the last one."""
+    bounds = [_node(frame.fields[name]).kind for name in ("lower", "upper")]
+    return bounds == ["UnboundedPreceding$", "UnboundedFollowing$"]
 
 
 def _answer(plan: Plan) -> ProvedRows:
@@ -135,6 +174,8 @@ def _expression(node: Node, columns: Columns, aggregated: Columns | None = None)
         return columns[node.id]
     if node.kind == "Alias":
         return _expression(_node(node.fields["child"]), columns, aggregated)
+    if node.kind == "ScalarSubquery":
+        return _subquery(node)
     if node.kind == "SortOrder":
         way = _text(node.fields["direction"]), _text(node.fields["nullOrdering"])
         return Term("order", (_expression(_node(node.fields["child"]), columns),), way)
@@ -245,6 +286,10 @@ def _sort(node: Node) -> ProvedRows:
     return ProvedRows(rows.relations, rows.where, rows.output, order)
 
 
+def _shuffled(node: Node) -> ProvedRows:
+    return replace(_child(node), order=())
+
+
 def _join(node: Node) -> ProvedRows:
     left, right = _rows(_node(node.fields["left"])), _rows(_node(node.fields["right"]))
     kind = _text(node.fields["joinType"]).removesuffix("$")
@@ -258,6 +303,8 @@ def _join(node: Node) -> ProvedRows:
         return ProvedRows(relations, left.where | right.where | where, output)
     if kind not in OUTER_JOINS:
         raise NotUnderstood(f"it contains a join of the type {kind}")
+    if kind in {"LeftSemi", "LeftAnti"}:
+        return _kept_by(left, right, condition, is_anti=kind == "LeftAnti")
     if kind == "RightOuter":
         kind, left, right = "LeftOuter", right, left
     # The same table may stand on both sides, so each column says of which side it is.
@@ -279,6 +326,26 @@ def _join(node: Node) -> ProvedRows:
         # A value of the other side is NULL where that has no row, so it stays what it was computed from below.
         output += tuple((each, column(source, side)) for each, side in sides[1].items())
     return ProvedRows((source,), frozenset(), output)
+
+
+def _kept_by(left: ProvedRows, right: ProvedRows, condition: Value, *, is_anti: bool) -> ProvedRows:
+    """The left rows for which there is, or is not, a right one: a condition on them, with the right rows in it."""
+    # The same table may stand on both sides.
+    theirs = {each: column(Term("side"), Term("right", (term,), type=term.type)) for each, term in right.output}
+    on = _expression(condition, {**left.columns, **theirs}) if isinstance(condition, Node) else TRUE
+    exists = Term("exists", (right.core, Term("on", in_order(conditions(on)))), type="boolean")
+    test = compose("Not", (exists,), (), "boolean") if is_anti else exists
+    return replace(left, where=left.where | {test})
+
+
+def _subquery(node: Node) -> Term:
+    """The only value of a subquery that does not depend on the row; of several rows it fails on both sides."""
+    for name, empty in (("outerAttrs", ()), ("joinCond", ())):
+        if node.fields[name] != empty:
+            raise NotUnderstood("it contains a subquery that depends on the row")
+    rows = _rows(_node(node.fields["plan"]))
+    ((_, value),) = rows.output
+    return Term(ONLY_VALUE, (Term("core", (*rows.core.args, value)),), type=node.type)
 
 
 def _aggregate(node: Node) -> ProvedRows:
@@ -314,7 +381,7 @@ def _grouped(
     relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: tuple[tuple[str, Term], ...]
 ) -> ProvedRows:
     for source in relations:
-        for lemma in (merge, without_outer_join):
+        for lemma in (merge, merge_expanded, without_outer_join):
             if (groups := lemma(source, relations, where, keys, output)) is not None:
                 return _grouped(*groups)
     source = Term("grouped", (core(relations, where), Term("keys", in_order(keys))))
@@ -326,6 +393,8 @@ def _grouped(
             return column(source, term)
         if term.op == "column":
             raise NotUnderstood("it uses a column that is not grouped")
+        if term.op == ONLY_VALUE:
+            return term
         return compose(term.op, tuple(above(each) for each in term.args), term.detail, term.type) if term.args else term
 
     return ProvedRows((source,), frozenset(), tuple((each, above(term)) for each, term in output))
@@ -345,9 +414,12 @@ def _union(node: Node) -> ProvedRows:
     children = [_rows(each) for each in _nodes(node.fields["children"])]
     if _text(node.fields["byName"]) != "false":
         raise NotUnderstood("it contains a union by name")
+    # Their order does not matter, as long as it is the same for the rows and for each column.
+    ids = tuple(each for each, _ in children[0].output)
+    children.sort(key=lambda each: (each.core.digest, sorted(term.digest for _, term in each.output)))
     return _stacked(
         Term("union", tuple(each.core for each in children)),
-        tuple(each for each, _ in children[0].output),
+        ids,
         [[term for _, term in each.output] for each in children],
     )
 
@@ -409,5 +481,6 @@ _NODES: Mapping[str, tuple[Callable[[Node], ProvedRows], str]] = {
     "Union": (_union, "children byName allowMissingCol"),
     "Expand": (_expand, "projections output child"),
     "GlobalLimit": (_limit, "limitExpr child"),
+    "Repartition": (_shuffled, "numPartitions shuffle child"),
 }
 """How a node is read, and the fields that it has: one that a later Spark adds may change what it means."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sql.proof.averages import of_decimals, of_integers, plain
+from sql.proof.cases import CASES, exactly, is_widened
 from sql.proof.implication import implied
 from sql.proof.terms import NotUnderstood, Term, in_order, is_key, literal, null, step
 from sql.proof.understood_classes import COMMUTATIVE, FLIPPED, NULL_IGNORED, STRICT, has_identity, is_collated
@@ -33,10 +34,10 @@ def compose(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text:
 
 
 def replaced(term: Term, change: Callable[[Term], Term]) -> Term:
-    """The term with another one in the place of each of its columns."""
+    """The term with another one in the place of each of its columns, but for those of its subqueries."""
     if term.op == "column":
-        return change(term)
-    if not term.args:
+        return term if term.args[0].op == "side" else change(term)
+    if not term.args or term.op == "core":
         return term
     return compose(term.op, tuple(replaced(each, change) for each in term.args), term.detail, term.type)
 
@@ -96,7 +97,12 @@ def _cast(term: Term) -> Term:
     if operand.type == term.type:
         # A view casts its columns to the types that it had when it was created. Spark leaves that out, but not always.
         return operand
-    return operand.args[0] if operand.op == "widened" and operand.args[0].type == term.type else of_decimals(term)
+    if operand.op == "widened" and (narrow := operand.args[0]) is not None:
+        if narrow.type == term.type:
+            return narrow
+        if is_widened(narrow.type, term.type):
+            return Term("widened", (narrow,), type=term.type)
+    return of_decimals(term)
 
 
 def _coalesce(term: Term) -> Term:
@@ -126,7 +132,8 @@ def _aggregate(term: Term) -> Term:
         function = Term(function.op, (operand,), function.detail, function.type)
         if function.op == "Average":
             function = plain(function)
-    return Term(term.op, (function, *tests), filtered(term.detail) if tests else term.detail, term.type)
+    made = Term(term.op, (function, *tests), filtered(term.detail) if tests else term.detail, term.type)
+    return exactly(made) if function.op == "Sum" and function.args[0].op in CASES else made
 
 
 def filtered(detail: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,7 +179,12 @@ def _day_of(time: Term, detail: tuple[str, ...]) -> Term | None:
     return inner if inner.type == "timestamp" and zones == zone * 2 else None
 
 
+def _on(term: Term) -> Term:
+    return Term("on", in_order(term.args))
+
+
 _IDENTITIES: Mapping[str, Callable[[Term], Term]] = {
+    "on": _on,
     "And": _logical,
     "Or": _logical,
     "In": _in,

@@ -5,19 +5,19 @@ Tests: `test_random_proofs`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sql.proof.identities import IF, ONE, compose, filtered, replaced
-from sql.proof.terms import Term, columns_of, conditions, literal, within
+from sql.proof.cases import CASES, INTEGERS, is_zero, measured, narrowed, with_results, zero
+from sql.proof.identities import ONE, compose, core, filtered, replaced
+from sql.proof.terms import ONLY_VALUE, Term, column, columns_of, conditions, null, within
 from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, has_identity, is_collated
 from sql.query.aggregates import digits_of, digits_of_sum, sum_is_certain
 
 Output: TypeAlias = tuple[tuple[str, Term], ...]
 Groups: TypeAlias = tuple[tuple[Term, ...], frozenset[Term], frozenset[Term], Output]
 """Relations, conditions, keys, and what is computed of each group."""
-INTEGERS = {"tinyint": "Byte", "smallint": "Short", "int": "Integer", "bigint": "Long"}
-"""The integer types, and the Java classes of their values."""
 DISTINCT = "isDistinct=Boolean 'true'"
 
 
@@ -46,6 +46,30 @@ def merge(
         return together, frozenset(conjuncts.union(inner_where.args)), frozenset(map(merging.by_key, keys)), merged
     except _Unmergeable:
         return None
+
+
+def merge_expanded(
+    source: Term, relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: Output
+) -> Groups | None:
+    """The same groups of expanded rows below, where `source`, one of the relations, expands groups for several sets of
+    keys; None if that is not certain.
+
+    A group of the source stands for rows of which each is expanded like the group, because what differs among the
+    copies uses its keys only.
+    """
+    if source.op != "expanded":
+        return None
+    inner_relations, inner_where = source.args[0].args
+    for groups in inner_relations.args:
+        if groups.op == "grouped" and groups.args[1].args:
+            others = tuple(each for each in inner_relations.args if each != groups)
+            together = (*others, *groups.args[0].args[0].args)
+            if len(set(together)) == len(together):
+                try:
+                    return _Expanded.over(source, groups, keys, together, inner_where).merged(relations, where, output)
+                except _Unmergeable:
+                    continue
+    return None
 
 
 def without_outer_join(
@@ -105,7 +129,7 @@ class _Merging:
         """What is computed of a group of groups, over the rows below."""
         if term.op == "key":
             return Term("key", (self.by_key(term.args[0]),), type=term.type)
-        if term in self.keys or term.op == "column" or not term.args:
+        if term in self.keys or term.op in {"column", ONLY_VALUE} or not term.args:
             return self.by_key(term)
         if term.op == "AggregateExpression":
             return self._call(term)
@@ -116,7 +140,7 @@ class _Merging:
         if (function.op in DUPLICATES_IGNORED or DISTINCT in call.detail) and self._uses_keys(call):
             return self.by_key(call)
         measure = function.args[0]
-        if measure.op == "If" and function.op == "Sum" and DISTINCT not in call.detail:
+        if measure.op in CASES and function.op == "Sum" and DISTINCT not in call.detail:
             return self._case(call)
         if measure.op != "column" or measure.args[0] != self.source or DISTINCT in call.detail:
             raise _Unmergeable
@@ -136,30 +160,100 @@ class _Merging:
         raise _Unmergeable
 
     def _case(self, call: Term) -> Term:
-        """sum(CASE WHEN p THEN measure ELSE 0 END): of each row of a group, because p is the same for all of them."""
+        """A sum of a CASE over keys of measures, zeros and NULL: all rows of a group have one result."""
         function, *tests = call.args
-        test, measure, other = function.args[0].args
-        if measure.op != "column" or measure.args[0] != self.source or other != literal("Long", "0", "bigint"):
+        values = {each: self._value(each, function) for each in measured(function.args[0])}
+        types = {each.type for each in values.values()}
+        if len(types) != 1 or _is_try(function):
+            raise _Unmergeable
+        (type_,) = types
+
+        def result(each: Term) -> Term:
+            return values[each] if each in values else zero(type_) if is_zero(each) else null(type_)
+
+        case = with_results(function.args[0], result, self.by_key, type_)
+        inner = "bigint" if type_ in INTEGERS else _type_of_sum(type_)
+        summed = compose("Sum", (case,), function.detail, inner)
+        merged = compose(call.op, (summed, *map(self.by_key, tests)), call.detail, inner)
+        return merged if type_ in INTEGERS else _sum(call, merged)
+
+    def _value(self, measure: Term, function: Term) -> Term:
+        """What a measure is a sum of."""
+        measure = narrowed(measure)
+        if measure.op != "column" or measure.args[0] != self.source:
             raise _Unmergeable
         inner = measure.args[1]
         if inner.op != "AggregateExpression" or DISTINCT in inner.detail or len(inner.args) > 1:
             raise _Unmergeable
         below = inner.args[0]
-        if below.op == "Count" and below.args == (ONE,):
-            value = ONE
-        elif below.op == "Sum" and below.detail == function.detail and not _is_try(function):
-            (value,) = below.args
-        else:
+        if below.op == "Count" and below.args == (ONE,) and inner.type == measure.type:
+            return ONE
+        if below.op != "Sum" or below.detail != function.detail:
             raise _Unmergeable
-        if value.type not in INTEGERS:
+        (value,) = below.args
+        if value.type not in INTEGERS and (digits_of(value.type) is None or inner.type != _type_of_sum(value.type)):
             raise _Unmergeable
-        case = compose("If", (self.by_key(test), value, literal(INTEGERS[value.type], "0", value.type)), IF, value.type)
-        summed = compose("Sum", (case,), function.detail, call.type)
-        return compose(call.op, (summed, *map(self.by_key, tests)), call.detail, call.type)
+        return value
 
     def _uses_keys(self, call: Term) -> bool:
         used = [each for each in columns_of(call) if each.args[0] == self.source]
         return all(each.args[1] in self.source.args[1].args and has_identity(each.type) for each in used)
+
+
+def _type_of_sum(type_: str) -> str:
+    digits = digits_of(type_)
+    if digits is None:
+        raise _Unmergeable
+    return str(digits_of_sum(digits)).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Expanded:
+    source: Term
+    below: Term
+    """The rows below the groups, expanded."""
+    merging: _Merging
+
+    @classmethod
+    def over(
+        cls, source: Term, groups: Term, keys: frozenset[Term], relations: tuple[Term, ...], where: Term
+    ) -> _Expanded:
+        merging = _Merging(groups, keys)
+        conjuncts = {part for each in where.args for part in conditions(merging.by_key(each))}
+        below = core(relations, conjuncts.union(groups.args[0].args[1].args))
+        return cls(source, Term("expanded", (below,), source.detail), merging)
+
+    def merged(self, relations: tuple[Term, ...], where: frozenset[Term], output: Output) -> Groups:
+        return (
+            (*(each for each in relations if each != self.source), self.below),
+            frozenset(part for each in where for part in conditions(replaced(each, self._by_key))),
+            frozenset(replaced(key, self._by_key) for key in self.merging.keys),
+            tuple((each, self._value(term)) for each, term in output),
+        )
+
+    def _by_key(self, each: Term) -> Term:
+        """A column whose copies use the keys only."""
+        return self._copies(map(self.merging.by_key, each.args[1].args)) if each.args[0] == self.source else each
+
+    def _copies(self, values: Iterable[Term]) -> Term:
+        copies = tuple(values)
+        return column(self.below, Term("branches", copies, type=copies[0].type))
+
+    def _value(self, term: Term) -> Term:
+        if term.op == "key":
+            return Term("key", (replaced(term.args[0], self._by_key),), type=term.type)
+        if term in self.merging.keys or term.op in {"column", ONLY_VALUE} or not term.args:
+            return replaced(term, self._by_key)
+        if term.op == "AggregateExpression":
+            count = int(self.source.detail[0])
+            return replaced(self.merging.merged(replaced(term, self._same)), lambda each: self._copies([each] * count))
+        return compose(term.op, tuple(map(self._value, term.args)), term.detail, term.type)
+
+    def _same(self, each: Term) -> Term:
+        """A column that all copies take over as it is."""
+        if each.args[0] != self.source or len(set(each.args[1].args)) > 1:
+            raise _Unmergeable
+        return each.args[1].args[0]
 
 
 def _sum(call: Term, merged: Term) -> Term:

@@ -13,6 +13,10 @@ STEPS_MAX = 50_000
 A term may be within another one many times, so that a short plan can stand for very many terms."""
 
 
+ONLY_VALUE = "only value"
+"""The operation of a subquery that is a value. Its rows are no part of the expression."""
+
+
 class NotUnderstood(Exception):
     """The plan has a part of which the proof says nothing. The message is for users."""
 

@@ -76,8 +76,10 @@ STRICT = words("""
 COMMUTATIVE = frozenset({"EqualTo", "EqualNullSafe", "Add", "Multiply"})
 FLIPPED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 OUTER_JOINS = words("LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
-ORDER_MATTERS = frozenset({"Sort", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Window"})
-"""Nodes that a definition may not have: a stored answer has no order, and keeps one of several right answers."""
+ORDER_MATTERS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample"})
+"""Nodes that a definition may not have: a stored answer keeps one of several right answers."""
+RANKS = words("Rank DenseRank PercentRank CumeDist")
+"""Functions of windows that give rows of one rank one value."""
 
 _IDENTITY = re.compile(
     r"boolean|tinyint|smallint|int|bigint|decimal\(\d+,\d+\)|string|binary|date|timestamp|timestamp_ntz"

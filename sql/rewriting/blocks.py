@@ -23,6 +23,7 @@ from sql.query.trees import alias_columns, is_star, items_of, join_label, other_
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped, rebuilt
 from sql.rewriting.labels import label_of
+from sql.rewriting.subqueries import with_closed_subqueries
 
 ColumnsOf = Callable[[TableName], Sequence[str] | None]
 """The columns of a base table; None: unknown."""
@@ -49,6 +50,8 @@ _KNOWN_CLAUSES = frozenset(
 )
 _INNER, _LEFT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER")
 _SEVERAL_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
+GROUPING = frozenset({"grouping", "grouping_id"})
+"""Functions that tell the sets of GROUP BY apart."""
 _UNITS = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"})
 """Functions whose first argument may be a bare unit of time, which looks like a column."""
 
@@ -89,6 +92,8 @@ class Block:
     outputs: list[BlockOutput] = field(default_factory=list)
     keys: list[exp.Expr] | None = None
     """What it groups by; empty: all rows are one group; None: it does not group."""
+    sets: exp.Group | None = None
+    """GROUP BY with ROLLUP, CUBE or GROUPING SETS of these keys."""
     having: list[exp.Expr] = field(default_factory=list)
     order: list[exp.Expr] = field(default_factory=list)
 
@@ -115,6 +120,8 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
     """The outermost calls of aggregate functions. The function of a window is none, but those in its arguments are."""
+    if isinstance(node, exp.Query):
+        return
     if isinstance(node, exp.Window):
         function = node.this
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
@@ -187,6 +194,7 @@ class BlockReader:
     def _block(self, select: exp.Select) -> Block:
         if strange := other_part(select, *_KNOWN_CLAUSES):
             raise Doubt(f"it has the clause {strange.strip('_').upper()}")
+        select = with_closed_subqueries(select, self._namespace, self._columns_of)
         block = Block(select)
         source = select.args.get("from_")
         if source is None:
@@ -330,7 +338,7 @@ class BlockReader:
         group, having = select.args.get("group"), select.args.get("having")
         aliases = _aliases(block)
         if group is not None:
-            block.keys = list(_group_keys(group, block, scope, aliases))
+            block.keys, block.sets = _grouped(group, block, scope, aliases)
         elif any(next(aggregates_in(output.value), None) is not None for output in block.outputs):
             block.keys = []
         if having is not None:
@@ -369,8 +377,32 @@ def _aliases(block: Block) -> dict[str, exp.Expr]:
     return found
 
 
+def _grouped(
+    group: exp.Group, block: Block, scope: _Scope, aliases: Mapping[str, exp.Expr]
+) -> tuple[list[exp.Expr], exp.Group | None]:
+    """The keys, and the clause with them if they are grouped by several sets of them."""
+    if not group.find(*_SEVERAL_SETS):
+        return list(_group_keys(group, block, scope, aliases)), None
+    keys: list[exp.Expr] = []
+    items = KeyItems([each.name for each in block.outputs], lambda name: _meant(scope, [name]) is not None)
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if node is group or isinstance(node, (*_SEVERAL_SETS, exp.Paren)):
+            return None
+        try:
+            item = items.of(node)
+        except NoSuchItem as number:
+            raise Doubt(f"it groups by column {number}, which it does not have") from None
+        keys.append(_resolved(node, scope, aliases) if item is None else block.outputs[item].value)
+        return keys[-1]
+
+    made = mapped(group, change)
+    assert isinstance(made, exp.Group)
+    return list({form(each): each for each in keys}.values()), made
+
+
 def _group_keys(group: exp.Group, block: Block, scope: _Scope, aliases: Mapping[str, exp.Expr]) -> Iterator[exp.Expr]:
-    if other_part(group, "expressions", "all") or any(isinstance(key, _SEVERAL_SETS) for key in group.expressions):
+    if other_part(group, "expressions", "all"):
         raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
     items = KeyItems([each.name for each in block.outputs], lambda name: _meant(scope, [name]) is not None)
     if group.args.get("all"):
@@ -402,8 +434,6 @@ def _resolved(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr] | N
     """The expression with resolved columns; a name that no relation has may be an item of SELECT (`aliases`)."""
 
     def change(each: exp.Expr) -> exp.Expr | None:
-        if isinstance(each, exp.Query):
-            raise Doubt("it has a query within an expression")
         if isinstance(each, exp.Placeholder | exp.Parameter):
             raise Doubt("it has parameters")
         if not isinstance(each, exp.Column) or isinstance(each.this, exp.Star):
@@ -428,7 +458,7 @@ def _resolved_late(node: exp.Expr, scope: _Scope, aliases: Mapping[str, exp.Expr
             return _resolved(each, scope, aliases)
         if isinstance(each, exp.Column) and len(each.parts) == 1:
             return aliases.get(each.name.lower()) or _resolved(each, scope)
-        return _resolved(each, scope) if isinstance(each, exp.Column | exp.Query) else None
+        return _resolved(each, scope) if isinstance(each, exp.Column) else None
 
     return mapped(node, change)
 

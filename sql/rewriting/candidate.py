@@ -140,6 +140,8 @@ def _candidate(view: RewritableView, block: Block) -> Candidate:
             if (found := truncation(output.value)) is not None:
                 times.append((found[0], form(found[1]), column))
     keys = block.keys
+    if block.sets is not None:
+        raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
     if block.is_distinct:
         if keys is not None:
             raise Doubt("it has DISTINCT and groups")

@@ -115,6 +115,8 @@ def drafted(block: Block, type_of: ColumnType) -> Draft:
             raise NotAdvised(f"it reads {relation.table} twice")
         if any(True for each in relation.on or () for _ in each.find_all(exp.Literal)):
             raise NotAdvised("the condition of an outer join has literals")
+    if block.sets is not None or any(each.find(exp.Query) for each in _expressions(block)):
+        raise NotAdvised("it has ROLLUP, CUBE, GROUPING SETS or a query within an expression")
     joins = {form(each): each for each in block.conjuncts if _is_join(each)}
     draft = Draft(dict(block.relations), joins)
     reader = _DraftReader(block, draft, type_of)
@@ -123,6 +125,10 @@ def drafted(block: Block, type_of: ColumnType) -> Draft:
     else:
         reader.groups()
     return draft
+
+
+def _expressions(block: Block) -> Iterator[exp.Expr]:
+    yield from (*block.conjuncts, *block.having, *(output.value for output in block.outputs))
 
 
 def _is_join(condition: exp.Expr) -> bool:

@@ -70,6 +70,8 @@ def _form(node: exp.Expr) -> str:
             return " = ".join(sorted((form(node.this), form(node.expressions[0]))))
         case exp.Anonymous() | exp.Extract() | exp.Cast():
             return _call_form(node)
+        case exp.Union() if _is_union_all(node):
+            return f"union all({', '.join(sorted(form(_unnamed(each)) for each in _branches(node)))})"
     kind = type(node)
     if sign := _SYMMETRIC.get(kind):
         return f"({f' {sign} '.join(sorted((form(node.this), form(node.expression))))})"
@@ -79,6 +81,28 @@ def _form(node: exp.Expr) -> str:
         return f"({form(node.expression)} {sign} {form(node.this)})"
     parts = (f"{place}={_value_form(value)}" for place, value in node.args.items() if value not in (None, False, []))
     return f"{node.key}({', '.join(parts)})"
+
+
+def _is_union_all(node: exp.Expr) -> bool:
+    present = {place for place, value in node.args.items() if value not in (None, False, [])}
+    return isinstance(node, exp.Union) and present == {"this", "expression"}
+
+
+def _branches(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The queries of a UNION ALL."""
+    if _is_union_all(node):
+        yield from _branches(node.this)
+        yield from _branches(node.expression)
+    else:
+        yield node
+
+
+def _unnamed(query: exp.Expr) -> exp.Expr:
+    """A branch without the names of its columns, which only those of the first one have a meaning of."""
+    if not isinstance(query, exp.Select):
+        return query
+    items = [each.this if isinstance(each, exp.Alias) else each for each in query.expressions]
+    return exp.Select(**{**query.args, "expressions": items})
 
 
 def _value_form(value: object) -> str:

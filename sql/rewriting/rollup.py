@@ -23,7 +23,7 @@ from sql.query.aggregates import (
     digits_of_sum,
 )
 from sql.query.averaging import quotient
-from sql.rewriting.blocks import aggregates_in, is_aggregate
+from sql.rewriting.blocks import GROUPING, aggregates_in, is_aggregate
 from sql.rewriting.candidate import Mismatch, ViewColumn
 from sql.rewriting.derivation import Derivation
 from sql.rewriting.forms import (
@@ -87,6 +87,8 @@ class Rollup:
         if isinstance(node, exp.Filter):
             call, condition = node.this, self.over.value(node.expression.this)
         name, arguments = call_of(call)
+        if name in GROUPING:
+            return _grouping(call, self.over)
         if condition is not None and (found := self._measure(form(node))) is not None:
             return self._merged_measure(name, found, None, node)
         if (found := self._measure(form(call))) is not None and (self.same_groups or _is_merged(name, arguments)):
@@ -168,7 +170,9 @@ class Rollup:
         default = case.args.get("default")
         otherwise = None if default is None else self._branch_value(default, types)
         made = exp.Case(this=self._optional(case.this), ifs=branches, default=otherwise)
-        with_zero = any(_number_of(each) == "0" for each in results_of(case))
+        if types and digits_of(types[0]) is None and any("." in literal_text(each) for each in _numbers(case)):
+            raise _missing(f"the type of {shown(case)} is not known")
+        with_zero = any(literal_text(each) == "0" for each in _numbers(case))
         type_ = _widened(types[0], with_zero=with_zero) if types else ""
         return self._typed(self._merged("sum", made, condition), type_)
 
@@ -181,7 +185,7 @@ class Rollup:
     def _branch_value(self, result: exp.Expr, types: list[str]) -> exp.Expr:
         """The sum over a group of what CASE gives for each of its rows."""
         number = _number_of(result)
-        if isinstance(result, exp.Null) or number == "0":
+        if isinstance(result, exp.Null) or _is_zero(result):
             self.over.pinned |= holes_in(result)
             return result
         measure = self._measure(COUNT_OF_ROWS if number == "1" else f"sum({form(result)})")
@@ -237,6 +241,10 @@ _COMPUTED: dict[str, Callable[[Rollup, exp.Expr, exp.Expr | None], exp.Expr]] = 
 }
 
 
+def _grouping(call: exp.Expr, over: Derivation) -> exp.Expr:
+    return mapped(call, lambda each: None if each is call else over.value(each))
+
+
 def _is_merged(name: str, arguments: list[exp.Expr]) -> bool:
     """Whether results of groups make the result of all; counts of distinct values do not."""
     is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
@@ -269,6 +277,15 @@ def _number_of(node: exp.Expr) -> str:
     """The text of a number; empty for anything else."""
     text = literal_text(node) if isinstance(node, exp.Literal) else ""
     return text if text.isdecimal() else ""
+
+
+def _numbers(case: exp.Case) -> list[exp.Expr]:
+    return [each for each in results_of(case) if isinstance(each, exp.Literal)]
+
+
+def _is_zero(node: exp.Expr) -> bool:
+    text = literal_text(node) if isinstance(node, exp.Literal) else ""
+    return bool(text) and not text.replace(".", "", 1).strip("0") and text != "."
 
 
 def _widened(type_: str, *, with_zero: bool) -> str:

@@ -13,7 +13,7 @@ from sql.rewriting.blocks import Block, BlockOutput, BlockRelation
 from sql.rewriting.candidate import Candidate, Mismatch
 from sql.rewriting.derivation import COLUMNS_STEP, Derivation
 from sql.rewriting.dialect import identifier, view_relation
-from sql.rewriting.forms import form, holes_in, joined, shown
+from sql.rewriting.forms import form, holes_in, joined, mapped, shown
 from sql.rewriting.ranges import implied
 from sql.rewriting.rollup import Rollup
 
@@ -136,7 +136,7 @@ class _Writer:
         filtered = [form(each) for each in self._view.block.having]
         kept = having.keys() >= set(filtered)
         self._used |= {hole for each in filtered if each in having for hole in holes_in(having[each])}
-        if forms == self._view.keys and not self._others and kept:
+        if forms == self._view.keys and self._block.sets is None and not self._others and kept:
             try:
                 rollup = Rollup(self._over, same_groups=True, has_keys=bool(keys))
                 return self._select(rollup.value, None, (), self._block.having)
@@ -173,11 +173,18 @@ class _Writer:
             from_=exp.From(this=view_relation(self._alias)),
             joins=joins,
             where=None if condition is None else exp.Where(this=condition),
-            group=exp.Group(expressions=list(keys)) if keys else None,
+            group=self._group(keys),
             having=None if of_groups is None else exp.Having(this=of_groups),
             order=exp.Order(expressions=order) if order else None,
             **clauses,
         )
+
+    def _group(self, keys: Sequence[exp.Expr] | None) -> exp.Expr | None:
+        if not keys:
+            return None
+        by_form = dict(zip(map(form, self._block.keys or ()), keys, strict=True))
+        sets = self._block.sets
+        return exp.Group(expressions=list(keys)) if sets is None else mapped(sets, lambda each: by_form.get(form(each)))
 
     def _item(self, output: BlockOutput, value: _Write) -> exp.Expr:
         if output.name is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -16,9 +17,10 @@ from plan_mutants import Change, changes, mutant, some
 from plan_pairs import PAIRS
 from record_plans import key, recorded
 
-from sql.proof import checker, plan_json
-from sql.proof.checker import Proved, prove
-from sql.proof.plan import Plan
+from sql.proof import cases, checker, merging, plan_json
+from sql.proof.checker import Proved, ProvedRows, _kept_by, _stacked, prove
+from sql.proof.identities import replaced
+from sql.proof.plan import Plan, Value
 from sql.proof.terms import Term
 from sql.proof.understood_classes import PADDED
 
@@ -98,6 +100,62 @@ def test_wrong_identities_accept_mutants(monkeypatch: pytest.MonkeyPatch) -> Non
         checker, "core", lambda relations, where: Term("core", (Term("relations", relations), Term("where")))
     )
     assert offered(300)[1]
+
+
+def _kept_alike(left: ProvedRows, right: ProvedRows, condition: Value, *, is_anti: bool) -> ProvedRows:
+    return _kept_by(left, right, condition, is_anti=False)
+
+
+def _whatever_column(source: Term, ids: tuple[str, ...], branches: list[list[Term]]) -> ProvedRows:
+    """A column of a union by the set of its values."""
+    rows = _stacked(source, ids, branches)
+    return replace(rows, output=tuple((each, _sorted_branches(term)) for each, term in rows.output))
+
+
+def _sorted_branches(term: Term) -> Term:
+    source, name = term.args
+    return Term("column", (source, Term("branches", tuple(sorted(name.args, key=lambda each: each.digest)))))
+
+
+def _merges_all(self: object, call: Term) -> Term:
+    """Counts of groups, and averages of averages, as if they were those of rows."""
+    inner = call.args[0].args[0]
+    return inner.args[1] if inner.op == "column" else call
+
+
+def _measures_are_keys(self: object, term: Term) -> Term:
+    def below(each: Term) -> Term:
+        name = each.args[1]
+        return (
+            name.args[0].args[0] if name.op == "AggregateExpression" else name if each.args[0].op == "grouped" else each
+        )
+
+    return replaced(term, below)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "fault", "found"),
+    [
+        (checker, "_kept_by", _kept_alike, "EXISTS is not NOT EXISTS"),
+        (checker, "_stacked", _whatever_column, "the values of two branches in other rows"),
+        (checker, "_subquery", lambda node: Term("only value", type=node.type), "another value of a subquery"),
+        (cases, "is_zero", lambda term: term.op == "Literal", "CASE with 1 instead of 0"),
+        (merging._Merging, "_call", _merges_all, "averages of averages in several sets of keys"),
+        (merging._Merging, "by_key", _measures_are_keys, "EXISTS of a measure"),
+    ],
+    ids=["EXISTS", "UNION ALL", "a value", "CASE", "GROUPING SETS", "keys"],
+)
+def test_a_wrong_lemma_proves_a_wrong_pair(
+    module: object, name: str, fault: object, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = recorded()
+    (pair,) = (each for each in PAIRS if each.what == found)
+    query, rewritten = (plan_json.read(plans[key(pair, text)]) for text in (pair.query, pair.rewritten))
+    assert prove(query, rewritten) != Proved()
+    monkeypatch.setattr(module, name, fault)
+    if hasattr(merging, name):
+        monkeypatch.setattr(merging, name, fault)
+    assert prove(query, rewritten) == Proved()
 
 
 def test_a_wrong_reading_of_char_accepts_mutants(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, RIGHTS_REFUSED, R
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
 from sql.mentioned import Mentioned
-from sql.proof.checker import NotProved, can_be_stored, prove
+from sql.proof.checker import NotProved, can_be_stored, is_ordered, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
 
@@ -94,16 +94,21 @@ async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Propo
         literal if number in proposal.pinned else changed
         for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
     ]
-    over = proposal.template.over(definition)
-    stored = can_be_stored(await plans.optimized(session, all_of(definition)))
-    if isinstance(stored, NotProved):
+    plan = await plans.optimized(session, all_of(definition))
+    if isinstance(stored := can_be_stored(plan), NotProved):
         return stored.reason
+    over = proposal.template.over(_unordered(definition) if is_ordered(plan) else definition)
     for literals in dict.fromkeys((shape.literals, tuple(others))):
         query = await plans.optimized(session, filled(shape, literals))
         rewritten = await plans.optimized(session, over.fill(literals))
         if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
             return found.reason
     return None
+
+
+def _unordered(definition: str) -> str:
+    """The definition's rows as they are read from storage, in any order."""
+    return f"(SELECT /*+ REPARTITION(1) */ * FROM {definition})"
 
 
 def _shortfall(view: MaterializedView) -> str | None:

@@ -179,7 +179,7 @@ SELECT `source`.`l_shipdate` AS `l_shipdate`, `source`.`sum` AS `sum` FROM
 WHERE `source`.`sum` > 100 ORDER BY `source`.`l_shipdate` ASC LIMIT 1048575;
 --> daily: SELECT `source`.`l_shipdate` AS `l_shipdate`, `source`.`sum` AS `sum` FROM (SELECT daily.ship AS l_shipdate, CAST(sum(daily.qty) AS DECIMAL(25, 2)) AS sum FROM daily AS daily GROUP BY daily.ship) AS `source` WHERE `source`.`sum` > 100 ORDER BY `source`.`l_shipdate` ASC LIMIT 1048575
 SELECT SUM(CASE WHEN `l_returnflag` = 'R' THEN 1 ELSE 0.0 END) / COUNT(*) AS `share` FROM `shop`.`lineitem`;
---> daily: - the view has no sum(0.0)
+--> daily: - the type of CASE WHEN l_returnflag = 'R' THEN 1 ELSE 0.0 END is not known
 SELECT SUM(CASE WHEN `l_returnflag` = 'R' THEN 1 ELSE 0 END) / COUNT(*) AS `share` FROM `shop`.`lineitem`;
 --> daily: SELECT sum(CASE WHEN daily.flag = 'R' THEN daily.lines ELSE 0 END) / coalesce(sum(daily.lines), 0) AS share FROM daily AS daily
 SELECT COUNT(DISTINCT `user_id`) AS `count` FROM `shop`.`events`;

@@ -1,0 +1,72 @@
+"""Queries within expressions: EXISTS, IN and values. Their own columns are hidden from the block around them.
+
+Tests: `test_matching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from sql.names import Namespace, TableName
+from sql.query.resolution import Column, Scope, relation
+from sql.rewriting.dialect import printed
+from sql.rewriting.forms import mapped
+
+_Columns = Callable[[TableName], Sequence[str] | None]
+
+
+def with_closed_subqueries(select: exp.Select, namespace: Namespace, columns_of: _Columns) -> exp.Select:
+    """The SELECT with words in the place of the columns of its subqueries. What is still a column in a subquery belongs
+    to the SELECT. Their tables have full names, so that equal ones have equal forms."""
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if node is select:
+            return None
+        if isinstance(node, exp.From):
+            return node
+        if isinstance(node, exp.Join):
+            on = node.args.get("on")
+            return exp.Join(**{**node.args, "on": None if on is None else mapped(on, change)})
+        return _closed(node, namespace, columns_of) if isinstance(node, exp.Query) else None
+
+    if sum(1 for _ in select.find_all(exp.Select)) == 1:
+        return select
+    made = mapped(select, change)
+    assert isinstance(made, exp.Select)
+    return made
+
+
+def _closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.Expr:
+    scope = _scope(query, namespace, columns_of)
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            name = TableName.resolve(tuple(part.name for part in node.parts), namespace)
+            alias = node.args.get("alias") or exp.TableAlias(this=node.this)
+            kept = {place: value for place, value in node.args.items() if place not in ("this", "db", "catalog")}
+            kept["joins"] = [mapped(each, change) for each in kept.get("joins") or ()]
+            return exp.Table(**{**kept, "this": exp.Var(this=name.quoted), "alias": alias})
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            own = scope is None or bool(scope.resolve([part.name for part in node.parts])[0])
+            return exp.Var(this=printed(node)) if own else None
+        return None
+
+    return mapped(query, change)
+
+
+def _scope(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> Scope[bool] | None:
+    """What its own tables are known to mean; None if it reads more than tables, and every name counts as its own."""
+    tables = list(query.find_all(exp.Table))
+    if sum(1 for _ in query.find_all(exp.Select)) != 1 or not tables:
+        return None
+    scope: Scope[bool] | None = None
+    for table in tables:
+        parts = tuple(part.name for part in table.parts)
+        qualifiers = [(table.alias,)] if table.alias else [parts[place:] for place in range(len(parts))]
+        columns = columns_of(TableName.resolve(parts, namespace))
+        unlisted = (lambda name: True) if columns is None else None
+        its = relation([Column(each, True) for each in columns or ()], qualifiers, unlisted=unlisted)
+        scope = Scope.of(its) if scope is None else scope.beside(Scope.of(its))
+    return scope
