@@ -33,6 +33,9 @@ QUERIES = [
     "GROUP BY date_trunc('MONTH', day) ORDER BY m",
     "SELECT count(*) AS c FROM sales WHERE item = 'nothing'",
     "SELECT DISTINCT item FROM sales ORDER BY 1",
+    "SELECT item, count(*) AS c, grouping_id() AS g FROM sales GROUP BY ROLLUP (item) ORDER BY g, item",
+    "SELECT item, sum(CASE WHEN day < DATE'2024-02-01' THEN price ELSE 0 END) AS s FROM sales "
+    "WHERE item IN (SELECT item FROM sales WHERE qty > 11) GROUP BY item ORDER BY item",
 ]
 _numbers = itertools.count(1)
 
