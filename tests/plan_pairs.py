@@ -743,7 +743,7 @@ PAIRS = (
         "conditions differ",
     ),
     Pair(
-        "EXISTS is no join",
+        "EXISTS is not a join",
         "SELECT g, sum(x) s FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k) GROUP BY g",
         "SELECT g, sum(sx) s FROM v JOIN o ON o.k = v.k GROUP BY g",
         "differ",

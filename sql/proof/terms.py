@@ -14,7 +14,7 @@ A term may be within another one many times, so that a short plan can stand for 
 
 
 ONLY_VALUE = "only value"
-"""The operation of a subquery that is a value. Its rows are no part of the expression."""
+"""The operation of a subquery that is a value. Its rows do not belong to the expression."""
 
 
 class NotUnderstood(Exception):
