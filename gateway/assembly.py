@@ -894,6 +894,7 @@ def answering(
     answers = MemoryAnswers(
         service.catalog, memory.residency, memory.engine, learner, limits, audit.memory_differed, results.forget
     )
+    service.catalog.news.altered.add(answers.altered)
     routing.effects.forgetting.append(answers.forget)
     routing.answers.active = True
     return replace(service, memory=answers)
@@ -1254,7 +1255,7 @@ def metrics_page(
     if memory is not None:
         some.append(partial(metrics.memory, memory.residency))
     if service.memory is not None:
-        some.append(partial(metrics.memory_answers, service.memory.counts))
+        some.append(partial(metrics.memory_answers, service.memory.counts, service.memory.distrust))
     families: tuple[metrics.Families, ...] = (
         partial(metrics.clients, listener, counts, service.sessions),
         partial(metrics.statements, counts, listener.traffic),
@@ -1281,6 +1282,7 @@ def alarm_of(settings: Settings, views: Views, refreshes: Refreshes, audit: Audi
     refreshes.tasks.ended.add(alerts.task_ended)
     refreshes.pauses.paused.add(alerts.paused)
     audit.differed.add(alerts.differed)
+    audit.differed_in_memory.add(alerts.differed_in_memory)
     return Alarm(alerts, Webhook(notify.url, notify.secret) if notify.url else None)
 
 

@@ -218,6 +218,51 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         ),
     ),
     (
+        "Views in memory",
+        (
+            Panel(
+                "Answered, and misses by reason",
+                "Reads answered from rows in memory, and why Spark answered the others.",
+                [
+                    ("sum(rate(freshgate_memory_answers_total@~))", "answered"),
+                    ("sum by (reason) (rate(freshgate_memory_misses_total@~)) > 0", "{{reason}}"),
+                ],
+                "ops",
+                stacked=True,
+            ),
+            Panel(
+                "Time saved in memory",
+                "Estimated seconds that these answers save in each second.",
+                [("sum(rate(freshgate_memory_saved_seconds_total@~))", "saved")],
+                "s",
+            ),
+            Panel(
+                "Bytes in memory",
+                "Of the rows of views.",
+                [("sum by (instance) (freshgate_memory_bytes@)", "{{instance}}")],
+                "bytes",
+            ),
+            Panel(
+                "Loads and what left memory",
+                "Loads by outcome, and views that left memory by reason. room: memory.bytes is too small.",
+                [
+                    ("sum by (outcome) (increase(freshgate_memory_loads_total@~)) > 0", "load {{outcome}}"),
+                    ("sum by (reason) (increase(freshgate_memory_evictions_total@~)) > 0", "left {{reason}}"),
+                ],
+                width=12,
+            ),
+            Panel(
+                "Compared in memory, and different",
+                "Answers that were compared with Spark's, and those that differed (should be 0).",
+                [
+                    ("sum(increase(freshgate_memory_compared_total@~))", "compared"),
+                    ("sum(increase(freshgate_memory_differed_total@~))", "different"),
+                ],
+                width=12,
+            ),
+        ),
+    ),
+    (
         "Spark",
         (
             Panel(

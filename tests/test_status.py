@@ -52,7 +52,10 @@ def view(name: str, **columns: Any) -> dict[str, Any]:
     }
 
 
-NEWEST = ("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because")
+NEWEST = (
+    *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"),
+    *("memory", "memory_asked_by", "memory_reason", "memory_rows", "memory_bytes", "memory_since", "memory_answers"),
+)
 
 
 def task(name: str, **columns: str) -> dict[str, Any]:
@@ -405,6 +408,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
         "failures_in_a_row": 0,
         "failing_since": None,
         "paused_because": None,
+        "memory": None,
         "trouble": "FAILING",
     }
     gone = found["views"][1]
@@ -457,6 +461,27 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
             "schedule": "EVERY 1 HOUR",
         }
     ]
+
+
+def test_what_is_in_memory_is_told() -> None:
+    size = {"memory_rows": 365, "memory_bytes": 3 << 20, "memory_since": ago(60), "memory_answers": 7}
+    status = status_of(
+        [
+            view("a", memory="LOADED", memory_asked_by="VIEW", memory_reason=None, **size),
+            view("b", memory="NOT_LOADED", memory_asked_by="READS", memory_reason="memory.bytes leaves no room for it"),
+            view("c", memory=None),
+        ],
+        [],
+        [],
+    )
+    first, second, third = (each["memory"] for each in json_of(status, NOW)["views"])
+    since = "2026-03-01T11:59:00+00:00"
+    loaded = {"state": "LOADED", "asked_by": "VIEW", "reason": None, "rows": 365, "bytes": 3 << 20}
+    assert first == {**loaded, "since": since, "answers": 7}
+    assert (second["state"], second["reason"], third) == ("NOT_LOADED", "memory.bytes leaves no room for it", None)
+    shown = "\n".join(text.render(status, NOW, Style(200), URL))
+    assert "In memory: 1 of 2 views, 3.0 MiB" in shown
+    assert "memory: not loaded, because memory.bytes leaves no room for it" in shown
 
 
 def test_paused_jobs_are_read_from_jobs_if_the_views_lack_the_column() -> None:
@@ -568,7 +593,7 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
     client = Client(LOCAL, gateway, None)
     client.status(None)
     first = len(gateway.statements)
-    assert first <= 9
+    assert first <= 10
     assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
     assert len(later) == (5 if "job_status" in known else 6)

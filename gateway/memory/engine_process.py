@@ -191,6 +191,7 @@ class EngineProcess:
         except ValueError as error:
             raise _CallFailed("type", str(error)) from None
         rows_max, bytes_max = asked["rows_max"], asked["bytes_max"]
+        self._send(frame(call.number, FrameKind.TAKEN))
         with call.on(self._database) as cursor:
             cursor.execute(statement)
             _check(types, cursor)

@@ -37,7 +37,7 @@ class FrameKind(IntEnum):
     READY = 11
     """It has started."""
     TAKEN = 12
-    """Of a load: the next part may come."""
+    """Of a load: the next part may come. Of a query: it has begun."""
     PAGE = 13
     """Of a query: a FetchResults reply."""
     DONE = 14

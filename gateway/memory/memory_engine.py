@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import logging
+import math
 import socket
 import subprocess
 import sys
@@ -37,6 +38,8 @@ WAITING_MAX = 64
 """The most queries that wait for a thread. Spark answers those beyond it."""
 PARTS_AHEAD = 2
 """The parts of a load that are under way to the process."""
+LONG_SHARE = 0.5
+"""A query that gets no answer took too long itself if it ran for this share of its time. Otherwise it waited."""
 PART_SECONDS = 60.0
 """How long the process may take for a part of a load, and to end one."""
 READ_BYTES = 1 << 20
@@ -257,6 +260,8 @@ class _PendingCall:
         self.pages: list[bytes] = []
         self.ahead = 0
         """Parts that the process has not yet taken."""
+        self.taken = 0.0
+        """When the process last took a part, or began a query, by the monotonic clock; 0: never."""
         self.moved = asyncio.Event()
         """A part has been taken, or the call has ended."""
         self.outcome: dict[str, Any] | MemoryUnavailable | None = None
@@ -270,6 +275,7 @@ class _PendingCall:
                     self.pages.append(content)
             case FrameKind.TAKEN:
                 self.ahead -= 1
+                self.taken = time.monotonic()
                 self.moved.set()
             case FrameKind.DONE:
                 self.end(json.loads(content))
@@ -358,6 +364,8 @@ class _EngineLink:
                 async with asyncio.timeout(seconds):
                     return await pending.finish(), pending.pages
             except TimeoutError:
+                if kind == FrameKind.RUN and time.monotonic() - (pending.taken or math.inf) < LONG_SHARE * seconds:
+                    raise MemoryUnavailable("busy", f"it waited for others for most of {seconds:g} seconds") from None
                 raise MemoryUnavailable("time", f"no answer in {seconds:g} seconds") from None
 
     async def loaded(self, asked: Mapping[str, Any], parts: AsyncIterator[bytes]) -> dict[str, Any]:

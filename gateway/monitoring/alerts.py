@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -40,6 +40,7 @@ class AlertKind(StrEnum):
     PAUSED = "view_paused"
     """Its job was paused because of failures."""
     DIFFERED = "rewrite_differed"
+    DIFFERED_IN_MEMORY = "memory_differed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,12 @@ class Alerts:
         """An answer from a view was compared with that of the client's own text."""
         text = f"{view} has given other rows than its base tables: {what}"
         self._tell(AlertKind.DIFFERED, view, self._now_ms(), text)
+
+    def differed_in_memory(self, views: Sequence[TableName], what: str) -> None:
+        """An answer from the rows of views in memory was compared with Spark's."""
+        for view in views:
+            text = f"An answer from the rows of {view} in memory was not Spark's: {what}"
+            self._tell(AlertKind.DIFFERED_IN_MEMORY, view, self._now_ms(), text)
 
     async def _look_again(self) -> None:
         await self.look()

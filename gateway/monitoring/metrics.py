@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Protocol
 
@@ -310,7 +310,7 @@ def memory(residency: Residency) -> Iterator[Metric]:
     yield left
 
 
-def memory_answers(counts: AnswerCounts) -> Iterator[Metric]:
+def memory_answers(counts: AnswerCounts, differences: Sized) -> Iterator[Metric]:
     """Reads that may be answered from the rows of views in memory."""
     yield _counter("memory_answers", "Reads answered from the rows of views in memory", counts.answered)
     yield _counter("memory_answer_seconds", "What the engine took for these answers", counts.seconds)
@@ -326,6 +326,7 @@ def memory_answers(counts: AnswerCounts) -> Iterator[Metric]:
     yield _counter("memory_learned", "Shapes of queries that the engine can answer", counts.learned)
     yield _counter("memory_compared", "Answers from memory that were compared with Spark's", counts.answers_compared)
     yield _counter("memory_differed", "Compared answers that differed", counts.answers_differed)
+    yield _gauge("memory_distrusted", "Of these, those because of which queries are left to Spark", len(differences))
 
 
 def upstream(traffic: Traffic, readiness: Readiness) -> Iterator[Metric]:

@@ -17,6 +17,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.troubles import KINDS, Trouble
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.history import History
+from gateway.mv.model.residence import Held, Residence
 from gateway.mv.model.view import MaterializedView, Task, TaskStatus, base_key
 from gateway.mv.refresh.expected_costs import ExpectedCost
 from gateway.mv.rewriting.usage import CountedQueries, Usage
@@ -105,6 +106,7 @@ class Screens:
             "servers": about.spark_servers,
             "limits": sources.limits_reached(who),
             "lost": about.audit_lines_lost,
+            "memory": _in_memory(survey.memory),
             "gateways": sources.members.all(),
         }
 
@@ -210,6 +212,8 @@ class Screens:
             "versions": self._versions(view),
             "partitions": self._partitions(entry, told=rights.may_refresh(who, view)),
             "statements": _statements(view),
+            "memory": None if summary.memory is None else _residence(summary.memory),
+            "answers": self._sources.catalog.residences.answers[view.id],
             "reads": entry.reads,
             "readers": dict(reversed(entry.reads.users.items())) if administers else None,
             "definition": view.query if owns else None,
@@ -424,6 +428,18 @@ def _spent(history: History) -> dict[str, Any]:
     done = [task for _, task in history.tasks if task.version and task.started_at and task.finished_at]
     spent = sum(task.finished_at - task.started_at for task in done)
     return {"spent_ms": spent, "refreshes": len(done), "since": done[0].started_at if done else 0}
+
+
+def _in_memory(wanted: Sequence[Residence]) -> str:
+    """How many of the views that are to be in memory are there; empty if there are none."""
+    loaded = [each for each in wanted if each.held is Held.LOADED]
+    return words.views_in_memory(len(loaded), len(wanted), sum(each.bytes or 0 for each in loaded)) if wanted else ""
+
+
+def _residence(memory: Residence) -> str:
+    if memory.held is Held.LOADED:
+        return words.in_memory(memory.rows, memory.bytes)
+    return words.not_in_memory(memory.held, memory.why)
 
 
 def _saved(asked: CountedQueries, usage: Usage) -> Saved:

@@ -20,6 +20,7 @@ from gateway.mv.freshness.troubles import DAMAGED, Trouble, severity, trouble_of
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
+from gateway.mv.model.residence import Residence
 from gateway.service.answers import info
 from sql.names import TableName
 
@@ -55,6 +56,8 @@ class ViewSummary:
     """In seven days."""
     last_read: int
     troubles: tuple[Trouble, ...] = ()
+    memory: Residence | None = None
+    """None: it is not to be in memory."""
 
     @property
     def state(self) -> str:
@@ -70,6 +73,8 @@ class Survey:
     """The worst first, and the oldest first among equals."""
     counts: Counter[str] = field(default_factory=Counter)
     """Views by freshness."""
+    memory: tuple[Residence, ...] = ()
+    """Of the views that are to be in memory."""
     taken: float = float("-inf")
 
 
@@ -118,7 +123,9 @@ class Surveyor:
         troubles = [(view, trouble) for view in found for trouble in view.troubles]
         troubles.sort(key=lambda each: severity(each[1]))
         await turn.pause()
-        self._last = Survey(tuple(found), tuple(troubles), Counter(view.freshness for view in found), began)
+        counts = Counter(view.freshness for view in found)
+        memory = tuple([view.memory for view in found if view.memory is not None])
+        self._last = Survey(tuple(found), tuple(troubles), counts, memory, began)
         return self._last
 
     def summary(self, entry: Entry, inquiry: Inquiry) -> ViewSummary:
@@ -143,6 +150,7 @@ class Surveyor:
             entry.reads.since(now // DAY_MS - WEEK + 1),
             entry.reads.last_at,
             tuple(troubles_of(entry, inquiry.awaited(view), now)),
+            self._catalog.residences.of(view),
         )
 
 

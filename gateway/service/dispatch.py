@@ -411,6 +411,7 @@ class Dispatch:
 
     def _forward(self, execution: Execution, underway: Underway) -> Forward:
         session = execution.session
+        self._executions.count_left(session, underway.send)
         self._outstanding = session, underway, execution.statement
         session.outstanding += 1
         self._sessions.changed(session)

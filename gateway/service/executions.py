@@ -114,6 +114,11 @@ class Executions:
         key = (*read, user, session.settings.id, session.protocol, self._habits.application)
         return None if self._results.is_too_large(key) else key
 
+    def count_left(self, session: Session, send: Send) -> None:
+        """Counts a read of views without a key: Spark answers it."""
+        if self._memory is not None and send.repeatable is not None:
+            self._memory.count_left(self._asked(session, send.repeatable))
+
     def _keeps(self, session: Session) -> bool:
         """Whether results of the session are kept."""
         return self._results.active and session.settings.keeps_results
@@ -262,6 +267,7 @@ class Executions:
             underway.departs(replace(underway.send, notes=()))
             if (key := self.key(execution, underway.send)) is not None:
                 return await self._known(execution.for_the_rest(began), way, underway, key, report)
+            self.count_left(session, underway.send)
             side = await session.side()
             if isinstance(way, RefreshFirst):
                 self._router.check_again(way)

@@ -47,6 +47,7 @@ VIEW_COLUMNS = (
     *("refresh_trigger", "refresh_schedule", "last_refresh_time", "is_refreshing", "last_task_status"),
     *("last_task_error", "job_status", "next_refresh_time"),
     *("stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"),
+    *("memory", "memory_asked_by", "memory_reason", "memory_rows", "memory_bytes", "memory_since", "memory_answers"),
 )
 """Without those for rows and bytes, which Spark would have to count."""
 ATTENTION_COLUMNS = ("place", "what", "database_name", "name", "owner", "since", "why", "advice", "error")
@@ -73,11 +74,13 @@ INSTANTS = MOMENTS | {
     "last_refresh_time",
     "next_refresh_time",
     "failing_since",
+    "memory_since",
 }
 NEWER_COLUMNS = (
     frozenset({"job_status"}),
     frozenset({"next_refresh_time"}),
     frozenset({"stale_noticed", "stale_by", "failures_in_a_row", "failing_since", "paused_because"}),
+    frozenset(each for each in VIEW_COLUMNS if each.startswith("memory")),
 )
 """Columns that an older gateway lacks, those together that came together."""
 

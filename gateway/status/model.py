@@ -20,11 +20,29 @@ NOTHING_KNOWN: Row = {}
 DAMAGED = "DAMAGED"
 PAUSED = "PAUSED"
 RUNNING = "RUNNING"
+LOADED = "LOADED"
 NO_SCHEDULE = "MANUAL TRIGGER"
 """What a gateway says of a view without a schedule, as Doris does."""
 NULL_TEXT = "\\N"
 """How tasks() represents a missing value."""
 _PROGRESS = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*\((\d+)/(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryState:
+    """Whether the rows of a view are in memory. `since` is in UTC."""
+
+    state: str
+    """LOADED, LOADING, WAITING or NOT_LOADED."""
+    asked_by: str | None
+    """VIEW or READS."""
+    reason: str | None
+    """Why it is not loaded, or waits."""
+    rows: int | None
+    bytes: int | None
+    since: datetime | None
+    answers: int | None
+    """The reads that its rows have answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,8 @@ class View:
     failing_since: datetime | None = None
     paused_because: str | None = None
     """Why the gateway has paused its refreshes; None if it has not."""
+    memory: InMemoryState | None = None
+    """None: it is not to be in memory, or that is not reported."""
 
     @property
     def title(self) -> str:
@@ -167,6 +187,11 @@ class Status:
     activity: Activity = NO_ACTIVITY
 
     @property
+    def memory(self) -> tuple[InMemoryState, ...]:
+        """What is known of each view that is to be in memory."""
+        return tuple(view.memory for view in self.views if view.memory is not None)
+
+    @property
     def worst(self) -> dict[tuple[str, str], Problem]:
         """The worst that is wrong with each view, by database and name."""
         return {(each.database, each.name): each for each in reversed(self.attention or ())}
@@ -272,7 +297,16 @@ def _view(row: Row, job_status: str | None) -> View:
         failures_in_a_row=row.get("failures_in_a_row") or 0,
         failing_since=_moment(row.get("failing_since")),
         paused_because=_text(row, "paused_because"),
+        memory=_memory(row),
     )
+
+
+def _memory(row: Row) -> InMemoryState | None:
+    if (state := _text(row, "memory")) is None:
+        return None
+    said = _text(row, "memory_asked_by"), _text(row, "memory_reason")
+    size = row.get("memory_rows"), row.get("memory_bytes")
+    return InMemoryState(state, *said, *size, _moment(row.get("memory_since")), row.get("memory_answers"))
 
 
 def _task(row: Row) -> RefreshTask:
@@ -381,6 +415,18 @@ def _value_json(name: str, value: Any) -> Any:
     return value
 
 
+def _memory_json(memory: InMemoryState) -> dict[str, Any]:
+    return {
+        "state": memory.state,
+        "asked_by": memory.asked_by,
+        "reason": memory.reason,
+        "rows": memory.rows,
+        "bytes": memory.bytes,
+        "since": _iso(memory.since),
+        "answers": memory.answers,
+    }
+
+
 def _view_json(view: View, worst: Problem | None, now: datetime) -> dict[str, Any]:
     return {
         "database": view.database,
@@ -399,6 +445,7 @@ def _view_json(view: View, worst: Problem | None, now: datetime) -> dict[str, An
         "is_refreshing": view.is_refreshing,
         "last_task_status": view.last_task_status,
         "last_task_error": view.last_task_error,
+        "memory": None if view.memory is None else _memory_json(view.memory),
         "stale_noticed": _iso(view.stale_noticed),
         "stale_by": view.stale_by,
         "failures_in_a_row": view.failures_in_a_row,

@@ -32,6 +32,26 @@ def views(number: int) -> str:
     return f"{number:,} materialized {'view' if number == 1 else 'views'}"
 
 
+def in_memory(rows: int | None, size: int | None) -> str:
+    """What is loaded of a view."""
+    return f"loaded, {rows or 0:,} rows, {mebibytes(size or 0)}"
+
+
+def not_in_memory(state: str, why: str | None) -> str:
+    """`state`: LOADING, WAITING or NOT_LOADED."""
+    word = state.lower().replace("_", " ")
+    return word + (f", because {why}" if why else "")
+
+
+def views_in_memory(loaded: int, wanted: int, size: int) -> str:
+    """How many of the views that are to be in memory are there, and the bytes of their rows."""
+    return f"In memory: {loaded:,} of {wanted:,} {'view' if wanted == 1 else 'views'}, {mebibytes(size)}"
+
+
+def mebibytes(number: int) -> str:
+    return f"{number / (1 << 20):,.1f} MiB"
+
+
 def by_freshness(counts: Mapping[str, int]) -> Counter[str]:
     """Views by freshness, in the order in which they are told; those without views are left out."""
     known = [*FRESHNESS_ORDER, *sorted(counts.keys() - set(FRESHNESS_ORDER))]

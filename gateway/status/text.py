@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.status import shared_words as words
-from gateway.status.model import DAMAGED, RUNNING, ListedGateway, Problem, RefreshTask, Status, View
+from gateway.status.model import DAMAGED, LOADED, RUNNING, ListedGateway, Problem, RefreshTask, Status, View
 
 BAR_CHARACTERS = 10
 GAP = "  "
@@ -190,6 +190,9 @@ def _about(status: Status) -> Iterator[str]:
         yield f"{words.SERVERS}: {plain(status.servers)}"
     if status.limits_reached is not None:
         yield f"{words.LIMITS}: {plain(status.limits_reached)}"
+    if wanted := status.memory:
+        loaded = [each for each in wanted if each.state == LOADED]
+        yield words.views_in_memory(len(loaded), len(wanted), sum(each.bytes or 0 for each in loaded))
     if status.audit_lines_lost:
         yield f"{words.AUDIT}: {words.lost_lines(status.audit_lines_lost)}"
 
@@ -227,6 +230,8 @@ def _view_line(view: View, trouble: Problem | None, now: datetime) -> StatusLine
         notes.append(f"error: {view.last_task_error}")
     if view.schedule:
         notes.append(f"schedule: {view.schedule}")
+    if (memory := view.memory) is not None and memory.state != LOADED:
+        notes.append(f"memory: {words.not_in_memory(memory.state, memory.reason)}")
     due = view.next_refresh_time
     return StatusLine(
         (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sql.memory.engine_literals import negative, read, written
 from sql.memory.engine_texts import Hole, NotListed, ViewTable
 from sql.memory.holes import marked
+from sql.memory.plan_parts import parts_of
 from sql.memory.scalars import Decides
 from sql.memory.translation import EngineQuery, ViewSource, translated
 from sql.proof.plan import Plan
@@ -28,6 +29,8 @@ class ShapeQuery:
     """The literals that it is for, by their numbers; all others may be other ones."""
     utc: bool
     """Whether it is for sessions whose time zone is UTC, or for others."""
+    parts: frozenset[str] = frozenset()
+    """What it computes, as in `plan_parts`."""
 
     def text(self, literals: Sequence[str], table: Callable[[ViewTable], str]) -> str:
         """The engine's text of the query with these literals. Raises NotListed if it is for other ones."""
@@ -70,4 +73,4 @@ def shape_query(plans: tuple[Plan, Plan], shape: Shape, sources: Mapping[str, Vi
             pinned |= {decides.hole}
             continue
         fixed = {number: text for number, text in enumerate(shape.literals) if number not in found.holes}
-        return ShapeQuery(query, fixed, utc)
+        return ShapeQuery(query, fixed, utc, parts_of(found.plan))

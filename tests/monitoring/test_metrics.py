@@ -110,7 +110,7 @@ class Stage:
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
         self.residency = SimpleNamespace(counts=MemoryCounts(), tables=6, bytes=4096)
-        self.memory = SimpleNamespace(counts=AnswerCounts(answered=31, learned=32, saved=33.5))
+        self.memory = SimpleNamespace(counts=AnswerCounts(answered=31, learned=32, saved=33.5), distrust=range(34))
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.audit = audit or Audit()
         self.page = assembly.metrics_page(
@@ -409,6 +409,7 @@ def test_every_count_is_shown() -> None:
         "epoch": 12,
         "memory_answers_total": 31,
         "memory_saved_seconds_total": 33.5,
+        "memory_distrusted": 34,
         "memory_learned_total": 32,
         "memory_views": 6,
         "memory_bytes": 4096,

@@ -13,6 +13,7 @@ from page_site import PageSite
 from gateway.access_list import AccessList, Principal
 from gateway.mv.freshness.troubles import KINDS
 from gateway.mv.model.damage import Damage
+from gateway.mv.model.residence import Held, Residence, Wish
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.attention import ATTENTION, Attention
@@ -167,3 +168,24 @@ async def test_a_healthy_gateway_says_so_in_the_same_words() -> None:
     assert words.NOTHING_WRONG in shown_by_status(status_of([row], [], [], GUARD, [], []))
     # An older gateway does not report it.
     assert words.NOTHING_WRONG not in shown_by_status(status_of([row], [], [], GUARD, []))
+
+
+async def test_what_is_in_memory_is_told_in_the_same_words() -> None:
+    page = await stage()
+    residences, views = page.site.catalog.residences, {view.name.table: view for view in page.site.catalog.views()}
+    residences.off = ""
+    residences.set(views["healthy"].id, Residence(Held.LOADED, Wish.READS, "", 1, 1_234, 5 << 20, 6))
+    residences.set(views["slow"].id, Residence(Held.NOT_LOADED, Wish.READS, "no room is left"))
+    residences.answers[views["healthy"].id] = 42
+    said = words.views_in_memory(1, 2, 5 << 20)
+    rows = [
+        {"database_name": "s", "name": "healthy", "memory": "LOADED", "memory_bytes": 5 << 20},
+        {"database_name": "s", "name": "slow", "memory": "NOT_LOADED", "memory_reason": "no room is left"},
+    ]
+    terminal, screen = shown_by_status(status_of(rows, [], [], GUARD, [], [])), await shown_by_page(page, "ada")
+    places(terminal, said, "memory: not loaded, because no room is left")
+    places(screen, said)
+    healthy = await shown_by_page(page, "ada", "/views/s/healthy")
+    places(healthy, "Memory loaded, 1,234 rows, 5.0 MiB; 42 reads answered")
+    places(await shown_by_page(page, "ada", "/views/s/slow"), "Memory not loaded, because no room is left")
+    assert "Memory" not in await shown_by_page(page, "ada", "/views/s/paused")

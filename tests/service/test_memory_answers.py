@@ -19,6 +19,7 @@ from gateway.mv.model.residence import Held, Residence, Wish
 from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, PlanUnavailable, RowEngine, SqlSession
 from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
+from gateway.service.memory.distrust import DistrustedAnswers
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits, WhySpark
 from gateway.service.routing.ways import RepeatableRead
@@ -28,11 +29,13 @@ from sql.memory.engine_texts import Hole, NotListed, Text, ViewTable
 from sql.memory.scalars import Fact
 from sql.memory.shape_query import ShapeQuery
 from sql.memory.translation import EngineQuery
+from sql.names import Namespace
 from sql.proof.plan import Output
 from sql.rewriting.shape import Shape
 
 READ = "SELECT n FROM s.mv WHERE n < 5"
 OTHER = "SELECT n FROM s.mv WHERE n < 7"
+MAX, MIN = (f"SELECT {name}(n) FROM s.mv WHERE n < 5" for name in ("max", "min"))
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Memory:
         self.refusal = ""
         self.needed: frozenset[tuple[str, str, Fact]] = frozenset()
         self.unavailable = ""
+        self.parts = frozenset({"Sum(bigint)"})
         self.learned = 0
         self.told: list[str] = []
         self.chance = 1.0
@@ -90,7 +94,7 @@ class Memory:
         if self.refusal:
             raise NotListed(self.refusal)
         text = Text(("SELECT n FROM ", ViewTable(self.view), " WHERE n < ", Hole(0, "bigint")))
-        return ShapeQuery(EngineQuery(text, (Output("1", "n", "bigint"),), self.needed), {}, utc=True)
+        return ShapeQuery(EngineQuery(text, (Output("1", "n", "bigint"),), self.needed), {}, utc=True, parts=self.parts)
 
     async def read(self, client: Client, text: str = READ) -> object:
         """The value that a read returns."""
@@ -150,6 +154,7 @@ async def test_a_session_can_do_without() -> None:
     memory.value = 2
     await memory.read(client)
     assert len(memory.asked) == asked
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.OFF: 1}
 
 
 async def test_only_the_version_that_the_read_would_see_answers() -> None:
@@ -160,6 +165,7 @@ async def test_only_the_version_that_the_read_would_see_answers() -> None:
     asked = len(memory.asked)
     await memory.read(client)
     assert len(memory.asked) == asked
+    assert memory.missed == {WhySpark.NEW: 1, WhySpark.NOT_LOADED: 1}
 
 
 async def test_other_columns_in_memory_are_learned_anew() -> None:
@@ -236,6 +242,55 @@ async def test_a_comparison_finds_an_answer_that_is_not_sparks() -> None:
     assert memory.told == ["1 of 1 rows differ"]
     assert memory.answers.counts.answers_compared == 1
     assert len(memory.site.results) == 0, "The wrong answer is not given again."
+
+
+async def test_what_else_computes_the_same_things_is_sparks_until_it_may_be_tried_again() -> None:
+    """Nobody knows which of them was at fault; a refresh does not change it."""
+    memory = await stage()
+    site, client = memory.site, await memory.site.client()
+    await memory.read(client)
+    await memory.read(client, MAX)
+    memory.parts = frozenset({"Upper(string)"})
+    await memory.read(client, MIN)
+    memory.value, memory.chance = 2, 0.0
+    assert await memory.read(client) == 2
+    await asyncio.sleep(0)
+    assert len(memory.told) == len(memory.answers.distrust) == 1
+    memory.value, memory.chance = 1, 1.0
+    # The same rows, as if they were of another version.
+    (difference,) = memory.answers.distrust._found
+    read = replace(difference.read, versions=tuple((view, name, 0) for view, name, _ in difference.read.versions))
+    memory.answers.distrust._found = [replace(difference, read=read)]
+    asked = len(memory.asked)
+    await memory.read(client)
+    await memory.read(client, MAX)
+    assert len(memory.asked) == asked
+    assert await why(client, MAX) == (
+        "quarantined: it computes Sum(bigint), as an answer from s.mv did that was not Spark's"
+    )
+    assert "of this shape" in await why(client)
+    await memory.read(client, MIN)
+    assert len(memory.asked) == asked + 1, "It computes something else."
+    memory.answers.altered(memory.view)
+    assert len(memory.answers.distrust) == 1, "Something else of it has changed."
+    entry = site.entry("s.mv")
+    entry._view = replace(entry.view, properties={"in_memory": "false"})
+    memory.answers.altered(memory.view)
+    assert len(memory.answers.distrust) == 0
+
+
+async def test_after_a_difference_of_a_query_that_computes_nothing_spark_answers_everything() -> None:
+    distrust = DistrustedAnswers()
+    read = RepeatableRead("", Namespace("s"), (("1", "s.mv", 1),), 0)
+    distrust.note(read, "a", frozenset())
+    assert distrust.of_query("b", frozenset({"Sum(bigint)"})) is not None
+    distrust.forget("2")
+    distrust.forget("1")
+    assert distrust.of_query("b", frozenset({"Sum(bigint)"})) is None
+    for _ in range(101):
+        distrust.note(read, "a", frozenset({"x"}))
+    other = replace(read, versions=(("2", "s.other", 1),))
+    assert "more than 100" in str(distrust.of_views(other))
 
 
 async def test_a_change_of_rights_ends_what_was_learned() -> None:

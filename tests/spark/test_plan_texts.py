@@ -154,6 +154,19 @@ def test_the_settings_of_the_session_are_those_of_the_views() -> None:
         plan(text, Recorded("", lambda sql, rows: legacy(sql, rows) if "joined" in sql else rows))
 
 
+def test_a_view_that_a_refresh_has_published_is_planned() -> None:
+    """Its session writes otherwise than others, which no query sees."""
+    text, begins = "SELECT g, sum(sx) s FROM joined GROUP BY g", r"view_creation_spark_configuration\":{"
+    for name, planned in (("sources.partitionOverwriteMode", True), ("legacy.sizeOfNull", False)):
+        added = rf"{begins}\"spark.sql.{name}\":\"dynamic\","
+        session = Recorded("", changed("DESCRIBE TABLE EXTENDED `spark_catalog`.`recorded`.`joined`", begins, added))
+        if planned:
+            assert plan(text, session) == plan(text, Recorded())
+        else:
+            with pytest.raises(PlanUnavailable):
+                plan(text, session)
+
+
 def test_the_session_is_prepared_for_nothing_but_plans() -> None:
     session = Recorded()
     plan(SUM, session)

@@ -165,6 +165,7 @@ class Residency:
         """The view in memory has answered a query."""
         if view_id in self._places:
             self._used[view_id] = self._now_ms()
+            self._catalog.residences.answers[view_id] += 1
 
     @property
     def tables(self) -> int:

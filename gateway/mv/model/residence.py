@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -66,11 +67,14 @@ class Residences:
         self.off = "no view was looked at yet"
         """Why; empty if it does."""
         self._known: dict[str, Residence] = {}
+        self.answers = Counter[str]()
+        """The reads that were answered from the rows of a view, by its id, since it came to be wanted in memory."""
 
     def set(self, view_id: str, residence: Residence | None) -> None:
         """`None`: the view is neither wanted in memory nor there."""
         if residence is None:
             self._known.pop(view_id, None)
+            self.answers.pop(view_id, None)
         else:
             self._known[view_id] = residence
 

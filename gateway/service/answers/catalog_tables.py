@@ -285,15 +285,15 @@ class CatalogTables:
             view.security.value,
             self._rights.may_refresh(who, view),
             ", ".join(map(str, sorted(view.refreshers))) if self._rights.is_owner(who, view) else None,
-            *_memory(self._catalog.residences.of(view)),
+            *_memory(self._catalog.residences.of(view), self._catalog.residences.answers[view.id]),
             view.paused_because or None,
         )
 
 
-def _memory(residence: Residence | None) -> tuple[Value, ...]:
+def _memory(residence: Residence | None, answers: int) -> tuple[Value, ...]:
     """The columns that tell whether the view is in memory."""
     if residence is None:
-        return (None,) * 6
+        return (None,) * 7
     return (
         residence.held.value,
         residence.asked.value,
@@ -301,6 +301,7 @@ def _memory(residence: Residence | None) -> tuple[Value, ...]:
         residence.rows,
         residence.bytes,
         moment_text(residence.since) if residence.since is not None else None,
+        answers,
     )
 
 
@@ -541,6 +542,7 @@ MATERIALIZED_VIEWS = (
     ("memory_rows", "BIGINT"),
     ("memory_bytes", "BIGINT"),
     ("memory_since", "TIMESTAMP"),
+    ("memory_answers", "BIGINT"),
     ("paused_because", "STRING"),
 )
 ABOUT = (

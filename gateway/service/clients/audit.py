@@ -390,6 +390,8 @@ class Audit:
         """Statements that have ended."""
         self.differed: Subscribers[[TableName, str]] = Subscribers()
         """Answers from views that differ from those of clients' texts, and how."""
+        self.differed_in_memory: Subscribers[[Sequence[TableName], str]] = Subscribers()
+        """Answers from the rows of views in memory that are not Spark's, and how they differ."""
         self._numbers = count(1)
 
     @property
@@ -459,15 +461,16 @@ class Audit:
         }
         self._write(_filled(line))
 
-    def memory_differed(self, session: Session, views: Sequence[str], what: str, text: str) -> None:
+    def memory_differed(self, session: Session, views: Sequence[TableName], what: str, text: str) -> None:
         """Records that an answer from the rows of views in memory was not Spark's."""
+        self.differed_in_memory.tell(views, what)
         if self._write is None:
             return
         line: Line = {
             "time": _time(time.time()),
             "event": "memory_difference",
             **_whose(origin_of(session), session.peer),
-            "views": list(views),
+            "views": list(map(str, views)),
             "error": what,
             "text": text[: self.characters],
         }

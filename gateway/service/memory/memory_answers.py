@@ -28,18 +28,20 @@ from gateway.mv.rewriting.candidates import Participant
 from gateway.mv.rewriting.verdicts import ShapeKey
 from gateway.service.clients.session import Session
 from gateway.service.memory.comparing import difference
+from gateway.service.memory.distrust import DistrustedAnswers
 from gateway.service.memory.learned_shapes import LearnedShape, LearnedShapes, MemoryKey
 from gateway.service.memory.learning import Learner
 from gateway.service.results.recorded import Recorded
 from gateway.service.routing.canary import MARK
 from gateway.service.routing.ways import RepeatableRead
 from gateway.wire.columnar import ColumnarPage, rows_of
+from sql.grammar import view_properties
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.memory.engine_texts import NotListed
 from sql.memory.engine_types import identifier
 from sql.memory.shape_query import ShapeQuery
-from sql.memory.translation import EngineQuery
 from sql.mentioned import Mentioned
+from sql.names import TableName
 from sql.rewriting.shape import Shape, shape_of
 
 log = logging.getLogger(__name__)
@@ -69,7 +71,7 @@ class WhySpark(StrEnum):
     ENGINE = "engine"
     """The engine had no answer: it failed, was busy, or took too long."""
     QUARANTINED = "quarantined"
-    """A view once gave other rows than Spark."""
+    """An answer of this kind, or from these rows, was not Spark's."""
     OFF = "off"
     """freshgate.memory is off in the session."""
 
@@ -145,13 +147,13 @@ class EngineRead:
     shape: Shape
     learned: LearnedShape | None
     """None: the shape is new."""
-    query: EngineQuery
+    query: ShapeQuery
     text: str
     tables: Mapping[str, Resident]
     """By the ids of views."""
 
 
-Tell = Callable[[Session, Sequence[str], str, str], None]
+Tell = Callable[[Session, Sequence[TableName], str, str], None]
 """Receives a difference: the session, the views, what differs, and the client's text."""
 
 
@@ -183,17 +185,20 @@ class MemoryAnswers:
         self._learning: dict[MemoryKey, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._failed: OrderedDict[tuple[object, ...], str] = OrderedDict()
-        """Why the engine could not answer a text, by the text and the versions; the oldest first."""
-        self._quarantined: dict[str, int] = {}
-        """The versions of views that gave other rows than Spark, by the views' ids."""
-        self._differed: set[str] = set()
-        """The shapes that did."""
+        """Why the engine could not answer a text or a shape, by that and the versions; the oldest first."""
+        self.distrust = DistrustedAnswers()
         self._comparing: asyncio.Task[None] | None = None
         self._background = BackgroundTasks("learning how queries are answered from memory")
 
     def has(self, asked: MemoryRead) -> bool:
         """Whether the rows of all views that it reads are in memory."""
         return asked.session.settings.from_memory and self._tables(asked.read) is not None
+
+    def count_left(self, asked: MemoryRead) -> None:
+        """Counts a read that Spark answers without `answer` being asked, if memory could not have answered it."""
+        if not self.has(asked):
+            off = not asked.session.settings.from_memory
+            self.counts.missed[WhySpark.OFF if off else WhySpark.NOT_LOADED] += 1
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -234,11 +239,9 @@ class MemoryAnswers:
         tables = self._tables(asked.read)
         if tables is None:
             return SparksRead(WhySpark.NOT_LOADED)
-        if self._is_quarantined(asked.read):
-            return SparksRead(WhySpark.QUARANTINED, "an answer from the view's rows was not Spark's")
+        if (reason := self.distrust.of_views(asked.read)) is not None:
+            return SparksRead(WhySpark.QUARANTINED, reason)
         shape = shape_of(asked.read.text)
-        if shape.key in self._differed:
-            return SparksRead(WhySpark.QUARANTINED, "an answer of this shape was not Spark's")
         key = _key(asked, shape)
         learned = self._shapes.find(key, shape.literals)
         if learned is None or not self._holds(key, learned, tables):
@@ -271,6 +274,8 @@ class MemoryAnswers:
         tables: Mapping[str, Resident],
         read: RepeatableRead,
     ) -> EngineRead | SparksRead:
+        if (reason := self.distrust.of_query(shape.key, query.parts)) is not None:
+            return SparksRead(WhySpark.QUARANTINED, reason)
         try:
             text = query.text(shape.literals, lambda name: identifier(tables[name.view].table))
         except NotListed as error:
@@ -278,12 +283,10 @@ class MemoryAnswers:
         for view, column, fact in sorted(query.query.needed, key=str):
             if not fact.holds(tables[view].facts[column]):
                 return SparksRead(WhySpark.VALUES, f"the column {column} has {fact.value}")
-        if (failed := self._failed.get((text, read.versions))) is not None:
-            return SparksRead(WhySpark.ENGINE, failed)
-        return EngineRead(shape, learned, query.query, text, tables)
-
-    def _is_quarantined(self, read: RepeatableRead) -> bool:
-        return any(self._quarantined.get(view) == version for view, _, version in read.versions)
+        for asked in (text, shape.key):
+            if (failed := self._failed.get((asked, read.versions))) is not None:
+                return SparksRead(WhySpark.ENGINE, failed)
+        return EngineRead(shape, learned, query, text, tables)
 
     def _tables(self, read: RepeatableRead) -> dict[str, Resident] | None:
         """The tables of all views that it reads, in the versions that it reads; None if one is not in memory."""
@@ -305,14 +308,15 @@ class MemoryAnswers:
         return same and time.monotonic() - learned.at < HELD_TIMES * self._limits.rights_seconds
 
     async def _run(self, engine: EngineRead, read: RepeatableRead) -> tuple[ColumnarPage, ...] | SparksRead:
-        columns = [MemoryColumn(each.name, each.type) for each in engine.query.output]
+        columns = [MemoryColumn(each.name, each.type) for each in engine.query.query.output]
         limits = self._limits
         try:
             answer = await self._engine.run(engine.text, columns, ROWS_MAX, limits.bytes_max, limits.query_seconds)
         except MemoryUnavailable as error:
             log.debug("no answer from memory: %s", error)
             if error.reason not in _PASSING:
-                self._failed[engine.text, read.versions] = str(error)
+                same = engine.shape.key if error.reason in _OF_SHAPES else engine.text
+                self._failed[same, read.versions] = str(error)
                 if len(self._failed) > FAILED_MAX:
                     self._failed.popitem(last=False)
             return SparksRead(WhySpark.ENGINE, str(error))
@@ -322,7 +326,7 @@ class MemoryAnswers:
 
     def observe(self, asked: MemoryRead, recorded: Recorded, seconds: float) -> None:
         """Spark has answered the read in so many seconds: its replies tell the columns of the queries of its shape."""
-        if self.has(asked) and not self._is_quarantined(asked.read):
+        if self.has(asked) and self.distrust.of_views(asked.read) is None:
             self._learn_soon(asked, shape_of(asked.read.text), recorded, seconds)
 
     def _learn_soon(self, asked: MemoryRead, shape: Shape, recorded: Recorded, seconds: float) -> None:
@@ -350,7 +354,7 @@ class MemoryAnswers:
                 reason = str(error)
                 log.debug("a query is not answered from memory: %s", reason)
             except (FreshgateError, PlanUnavailable, TimeoutError) as error:
-                log.info("it is not learned how a query is answered from memory: %s", error or "no answer in time")
+                log.info("it is not learned how a query is answered from memory: %s", str(error) or "no answer in time")
                 return
             replies = recorded.status, recorded.metadata
             learned = LearnedShape(query, reason, shape.literals, *replies, seconds, views, columns, time.monotonic())
@@ -367,54 +371,58 @@ class MemoryAnswers:
         engine = self._engine_read(shape, None, query, tables, asked.read)
         if isinstance(engine, SparksRead) or isinstance(pages := await self._run(engine, asked.read), SparksRead):
             return True
-        found = await asyncio.to_thread(difference, engine.query, rows_of(pages), rows_of(recorded.pages))
-        return found is None or not self._note(asked, shape, found)
+        found = await asyncio.to_thread(difference, engine.query.query, rows_of(pages), rows_of(recorded.pages))
+        return found is None or not self._note(asked, shape, engine.query, found)
 
     # --- comparisons -------------------------------------------------------------------------------
 
-    def _compare_sometimes(self, asked: MemoryRead, query: EngineQuery, pages: tuple[ColumnarPage, ...]) -> None:
+    def _compare_sometimes(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> None:
         """Compares it by chance, because dashboards repeat their queries in turn; one comparison at a time."""
         busy = self._comparing is not None and not self._comparing.done()
         every = self._limits.canary
         if every and not busy and self._chance() * every < 1:
             self._comparing = self._background.begin(self._compare(asked, query, pages))
 
-    async def _compare(self, asked: MemoryRead, query: EngineQuery, pages: tuple[ColumnarPage, ...]) -> None:
+    async def _compare(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> None:
         session = asked.session
         changes = session.settings.changes
         try:
             async with asyncio.timeout(LEARNED_SECONDS), session.spare() as side:
                 rows = (await side.session(session.upstream_handle).run(MARK + asked.read.text)).rows
         except (FreshgateError, TimeoutError) as error:
-            log.info("an answer from memory was not compared: %s", error or "no answer in time")
+            log.info("an answer from memory was not compared: %s", str(error) or "no answer in time")
             return
         if session.settings.changes != changes or session.namespace != asked.read.namespace:
             return
-        found = await asyncio.to_thread(difference, query, rows_of(pages), rows)
+        found = await asyncio.to_thread(difference, query.query, rows_of(pages), rows)
         self.counts.answers_compared += 1
         if found is not None:
-            self._note(asked, shape_of(asked.read.text), found)
+            self._note(asked, shape_of(asked.read.text), query, found)
 
-    def _note(self, asked: MemoryRead, shape: Shape, found: str) -> bool:
-        """Ends answers of this shape, and of the views in these versions, unless Spark may have read other versions.
-        Returns whether the difference is certain."""
+    def _note(self, asked: MemoryRead, shape: Shape, query: ShapeQuery, found: str) -> bool:
+        """Ends answers like this one (`distrust`), unless Spark may have read other versions. Returns whether the
+        difference is certain."""
         if any(self._catalog.current(view) != version for view, _, version in asked.read.versions):
             return False
         self.counts.answers_differed += 1
-        self._differed.add(shape.key)
-        for view, _, version in asked.read.versions:
-            self._quarantined[view] = version
+        self.distrust.note(asked.read, shape.key, query.parts)
+        for view in asked.read.views:
             self._drop_results(view)
-        names = [name for _, name, _ in asked.read.versions]
-        log.error(
-            "an answer from the rows of %s in memory differs from Spark's: %s. %s", ", ".join(names), found, _ADVICE
-        )
+        names = [self._catalog.entry(view).view.name for view, _, _ in asked.read.versions]
+        shown = ", ".join(map(str, names))
+        log.error("an answer from the rows of %s in memory differs from Spark's: %s. %s", shown, found, _ADVICE)
         self._tell(asked.session, names, found, asked.read.text)
         return True
 
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""
         self._shapes.forget(named)
+
+    def altered(self, view_id: str) -> None:
+        """A view that must not be in memory is no longer a reason to distrust the engine."""
+        entry = self._catalog.find(view_id)
+        if entry is None or view_properties.in_memory(entry.view.properties) is False:
+            self.distrust.forget(view_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,11 +438,13 @@ class MemoryLimits:
     """One of so many answers is compared with Spark's; 0: none."""
 
 
-_PASSING = frozenset({"busy", "lost", "time", "loading"})
+_PASSING = frozenset({"busy", "lost", "loading"})
 """Reasons of the engine that say nothing of the text."""
+_OF_SHAPES = frozenset({"time", "memory"})
+"""Reasons that other literals hardly change: whoever asks with other ones must not wait for the same end."""
 _ADVICE = (
-    "Spark answers all queries of this shape from now on, and all of the view until its next refresh. Please report "
-    "this."
+    "Spark answers such queries from now on. ALTER MATERIALIZED VIEW ... SET NOT IN MEMORY, and then SET IN MEMORY, "
+    "has them tried again. Please report this."
 )
 
 

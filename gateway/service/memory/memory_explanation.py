@@ -105,7 +105,8 @@ class MemoryExplanation:
             return found
         if found.why is WhySpark.NOT_LOADED:
             return absent
-        return f"{found.why}: {found.detail}" if found.detail else str(found.why)
+        # The engine's advice would follow in the next lines.
+        return f"{found.why}: {found.detail.partition(_LINE)[0]}" if found.detail else str(found.why)
 
     def _absent(self, view: MaterializedView, known: Residence | None) -> str:
         """Where the view's rows are."""

@@ -82,6 +82,17 @@ def test_literals_of_conditions_are_holes() -> None:
         found.text(others, lambda _: "rows")
 
 
+def test_a_query_computes_what_could_be_at_fault() -> None:
+    """The length of a list does not matter, and what every query does is not a part."""
+    query = next(
+        each for each in QUERIES if each.startswith("SELECT shop FROM sales UNION ALL SELECT CAST(n AS STRING)")
+    )
+    assert shape_query_of(query).parts == {"Cast(int)", "Union"}
+    query = next(each for each in QUERIES if "n IN (1, 2" in each)
+    assert shape_query_of(query).parts >= {"In(int)", "EqualTo(date)"}
+    assert not {"Literal()", "Filter"} & shape_query_of(query).parts
+
+
 @pytest.mark.parametrize(("query", "reason"), REFUSED.items())
 def test_what_is_not_listed_is_refused_with_its_reason(query: str, reason: str) -> None:
     with pytest.raises(NotListed, match=re.escape(reason)):
