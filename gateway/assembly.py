@@ -92,6 +92,7 @@ from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
+from gateway.mv.rewriting.observed_keys import ObservedKeys
 from gateway.mv.rewriting.owners_rights import OwnersRights
 from gateway.mv.rewriting.partly_stale import PartlyStale
 from gateway.mv.rewriting.proving import Prover
@@ -951,7 +952,10 @@ def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Re
         return views.catalog.invoking(view.views)
 
     prover = Prover(spark.plans, refreshes.surroundings, refreshers, rights, below)
-    candidates = Candidates(views.catalog, views.schemas)
+    keys = ObservedKeys(
+        views.catalog, spark.metastore, views.inspector, refreshes.proposer, lambda: spark.habits.caches_listings
+    )
+    candidates = Candidates(views.catalog, views.schemas, keys)
     return Rewriting(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans), rights)
 
 

@@ -78,6 +78,7 @@ from sql.names import Namespace, TableName
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import Shape
 from sql.statement import Command
+from sql.table_keys import NOTHING_KNOWN, TableKeys
 from sql.texts.maintenance import shown_rows
 from sql.texts.storage_layout import StorageLayout
 
@@ -189,7 +190,14 @@ class FakeProver:
         """Whether a proof was asked for."""
         self.asked = 0
 
-    async def refutation(self, reader: Reader, shape: Shape, proposal: Proposal, view: MaterializedView) -> str | None:
+    async def refutation(
+        self,
+        reader: Reader,
+        shape: Shape,
+        proposal: Proposal,
+        view: MaterializedView,
+        keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
+    ) -> str | None:
         self.asked += 1
         self.begun.set()
         await self.ready.wait()
@@ -229,12 +237,16 @@ class FakePartlyStale:
 
     def __init__(self) -> None:
         self.mixtures: dict[str, Mixture] = {}
+        self.rests: dict[str, Mixture] = {}
         self.prepared: list[Mixture] = []
         self.overtaken = False
         """Whether a write begins while a text runs."""
 
     async def of(self, view_id: str) -> Mixture | str:
         return self.mixtures.get(view_id, "the view is not fresh")
+
+    def with_rest(self, view_id: str) -> Mixture | str:
+        return self.rests.get(view_id, "the view has only a part of the rows")
 
     async def prepare(self, mixed: Mixture, _: SqlSession) -> None:
         self.prepared.append(mixed)

@@ -21,6 +21,7 @@ from sql.names import Namespace, TableName
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import shape_of
+from sql.table_keys import TableKeys, keys_in
 
 CORPORA = tuple(sorted(each.stem for each in Path(__file__).with_name("corpora").glob("*.sql")))
 _STATEMENT = re.compile(r"/\*(table|view|used|not)\*/ (.*)", re.DOTALL)
@@ -94,9 +95,23 @@ Columns = Mapping[str, Sequence[tuple[str, str]]]
 
 def rewritable(corpus: Corpus, name: str, columns: Columns) -> RewritableView:
     names, types = zip(*columns[name], strict=True)
+    bases = _bases(corpus, columns)
+    query = corpus.views[name]
     return RewritableView(
-        TableName(corpus.database, name), names, types, corpus.views[name], corpus.namespace, _bases(corpus, columns)
+        TableName(corpus.database, name), names, types, query, corpus.namespace, bases, keys_of(corpus)
     )
+
+
+@cache
+def _declared(name: str) -> dict[TableName, TableKeys]:
+    its = corpus(name)
+    texts = {table: found[1] for table, statement in its.tables.items() if (found := _KEYS.search(statement))}
+    return {TableName(its.database, table): keys_in(text, its.namespace) for table, text in texts.items()}
+
+
+def keys_of(corpus: Corpus) -> dict[TableName, TableKeys]:
+    """The keys that the tables declare."""
+    return _declared(corpus.name)
 
 
 def _bases(corpus: Corpus, columns: Columns) -> dict[TableName, tuple[str, ...]]:
@@ -122,7 +137,10 @@ async def outcomes(corpus: Corpus, columns: Columns, plans: Plans) -> list[Outco
             reasons: list[str] = []
             proved: list[Proposal] = []
             for made in propose(question.text, corpus.namespace, views, bases.get):
-                reason = made.reason if not isinstance(made, Proposal) else await _refuted(plans, question, made)
+                if isinstance(made, Proposal):
+                    reason = await _refuted(plans, question, made, keys_of(corpus))
+                else:
+                    reason = made.reason
                 if reason:
                     reasons.append(reason)
                 else:
@@ -132,10 +150,10 @@ async def outcomes(corpus: Corpus, columns: Columns, plans: Plans) -> list[Outco
     return found
 
 
-async def _refuted(plans: Plans, question: Question, proposal: Proposal) -> str:
+async def _refuted(plans: Plans, question: Question, proposal: Proposal, keys: Mapping[TableName, TableKeys]) -> str:
     shape = shape_of(question.text)
     try:
-        reason = await difference(plans, b"", shape, proposal, f"{proposal.view.table}")
+        reason = await difference(plans, b"", shape, proposal, f"{proposal.view.table}", keys)
     except PlanUnavailable as error:
         return f"no plan: {error}"
     return "" if reason is None else f"not proved: {reason}"
@@ -240,8 +258,8 @@ def _value(kind: str, chance: random.Random, *, nullable: bool) -> str:
 Execute = Callable[[str], Awaitable[Any]]
 
 
-async def create(corpus: Corpus, execute: Execute) -> Columns:
-    """Creates the tables, and each view's definition, in a database of their own. Returns all their columns."""
+async def create(corpus: Corpus, execute: Execute) -> None:
+    """Creates the tables, and each view's definition, in a database of their own."""
     for statement in (
         f"CREATE DATABASE {corpus.database}",
         f"USE {corpus.database}",
@@ -250,6 +268,10 @@ async def create(corpus: Corpus, execute: Execute) -> Columns:
         *(f"CREATE VIEW {name} AS {query}" for name, query in corpus.views.items()),
     ):
         await execute(statement)
+
+
+async def described(corpus: Corpus, execute: Execute) -> Columns:
+    """The columns of the tables and views, which exist."""
     return {
         name: [(row[0], row[1]) for row in (await execute(f"DESCRIBE TABLE {name}")).rows]
         for name in (*corpus.tables, *corpus.views)

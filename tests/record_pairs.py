@@ -13,14 +13,14 @@ import gzip
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pair_corpora import CORPORA, Columns, Corpus, Outcome, corpus, create, outcomes, told
+from pair_corpora import CORPORA, Columns, Outcome, corpus, create, described, outcomes, told
 from planning import Planner, planner
 from processes import Engine
 from record_plans import shortened
@@ -54,6 +54,10 @@ class RecordedPlans:
             raise PlanUnavailable(found["error"])
         return plan_json.read(found["plan"])
 
+    def readable(self) -> dict[str, Plan]:
+        """All plans by their texts."""
+        return {text: plan_json.read(each["plan"]) for text, each in self._plans.items() if "plan" in each}
+
     async def analyzed(self, session: bytes, text: str) -> Plan:
         raise PlanUnavailable("only optimized plans are recorded")
 
@@ -61,10 +65,10 @@ class RecordedPlans:
 class RecordingPlans(RecordedPlans):
     """Asks Spark for plans, and notes them."""
 
-    def __init__(self, working: Planner, known: dict[str, dict[str, str]]) -> None:
+    def __init__(self, known: dict[str, dict[str, str]], written: Callable[[str], Awaitable[str]]) -> None:
         self.noted: dict[str, dict[str, str]] = {}
         super().__init__(self.noted)
-        self._working = working
+        self._written = written
         self._known = known
 
     async def optimized(self, session: bytes, text: str) -> Plan:
@@ -72,7 +76,7 @@ class RecordingPlans(RecordedPlans):
             self.noted[text] = self._known[text]
         elif text not in self.noted:
             try:
-                self.noted[text] = {"plan": shortened(await self._working.written(text))}
+                self.noted[text] = {"plan": shortened(await self._written(text))}
             except PlanUnavailable as error:
                 self.noted[text] = {"error": str(error).splitlines()[0]}
         return await super().optimized(session, text)
@@ -88,26 +92,35 @@ def recorded(name: str) -> tuple[Columns, RecordedPlans]:
     return found["columns"], RecordedPlans(found["plans"])
 
 
-def _known(name: str, its: Corpus) -> dict[str, dict[str, str]]:
-    """What is recorded and still holds."""
-    if not recording_of(name).exists():
-        return {}
-    found = _read(name)
-    same = found.get("definitions") == [its.tables, its.views]
-    return found["plans"] if same else {}
-
-
 async def record(working: Planner, name: str, *, anew: bool) -> list[Outcome]:
     its = corpus(name)
-    columns = await create(its, working.session.run)
-    plans = RecordingPlans(working, {} if anew else _known(name, its))
+    known = _read(name) if recording_of(name).exists() else {}
+    if anew or known.get("definitions") != [its.tables, its.views]:
+        known = {}
+    there: list[str] = []
+
+    async def created() -> None:
+        """Creates the tables and views, once there is something to ask."""
+        if not there:
+            there.append(its.database)
+            await create(its, working.session.run)
+
+    async def written(text: str) -> str:
+        await created()
+        return await working.written(text)
+
+    plans = RecordingPlans(known.get("plans", {}), written)
     try:
+        if not known:
+            await created()
+        columns: Columns = known.get("columns") or await described(its, working.session.run)
         found = await outcomes(its, columns, plans)
     finally:
-        await working.session.run(f"DROP DATABASE {its.database} CASCADE")
+        if there:
+            await working.session.run(f"DROP DATABASE {its.database} CASCADE")
     content = {"definitions": [its.tables, its.views], "columns": columns, "plans": plans.noted}
-    written = json.dumps(content, indent=0, sort_keys=True).encode("ascii")
-    recording_of(name).write_bytes(gzip.compress(written, mtime=0))
+    text = json.dumps(content, indent=0, sort_keys=True).encode("ascii")
+    recording_of(name).write_bytes(gzip.compress(text, mtime=0))
     return found
 
 

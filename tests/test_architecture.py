@@ -79,6 +79,7 @@ ROOMS = {
         *(
             "words",
             "names",
+            "table_keys",
             "mentioned",
             "releases",
             "spark_settings",

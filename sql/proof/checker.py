@@ -12,7 +12,9 @@ from typing import TypeAlias
 
 from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
+from sql.proof.lossless import Joined, KeysOf, knowing
 from sql.proof.merging import merge, merge_expanded, without_outer_join
+from sql.proof.parts import PartialRows, whole
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
 from sql.proof.terms import (
     ONLY_VALUE,
@@ -76,11 +78,21 @@ class ProvedRows:
     def core(self) -> Term:
         return core(self.relations, self.where)
 
+    def settled(self) -> ProvedRows:
+        """The same rows: see `Joined.settled`."""
+        terms = tuple(term for _, term in self.output)
+        found = Joined(self.relations, self.where, terms + self.order).settled()
+        output = tuple((each, term) for (each, _), term in zip(self.output, found.values, strict=False))
+        return ProvedRows(found.relations, found.where, output, found.values[len(terms) :])
 
-def prove(query: Plan, rewritten: Plan) -> Proved | NotProved:
-    """Whether the plan of a query and the plan of a rewriting, with the definition in the view's place, are equal."""
+
+def prove(query: Plan, rewritten: Plan, keys: KeysOf | None = None) -> Proved | NotProved:
+    """Whether the plan of a query and the plan of a rewriting, with the definition in the view's place, are equal.
+
+    `keys`: what holds in every state of the tables that is asked about.
+    """
     try:
-        with bounded():
+        with bounded(), knowing(keys or {}):
             return _compared(query, rewritten)
     except NotUnderstood as reason:
         return NotProved(str(reason))
@@ -145,7 +157,7 @@ def _answer(plan: Plan) -> ProvedRows:
     """The canonical form of a plan's answer, with the columns in the order of the answer."""
     for name in sorted(plan.constants - CONSTANT):
         raise NotUnderstood(f"it contains {name}, whose value may change from one moment to the next")
-    rows = _rows(plan.root)
+    rows = _rows(plan.root).settled()
     columns = rows.columns
     if any(each.id not in columns for each in plan.output):
         raise NotUnderstood("the plan lacks a column of the answer")
@@ -256,7 +268,8 @@ def _table(node: Node) -> ProvedRows:
     known = node.kind == "HiveTableRelation" or (isinstance(files, tuple) and _text(files[0]) in LISTINGS | NEWEST)
     if "streaming=Boolean 'true'" in parts or not known:
         raise NotUnderstood("it reads rows that are not a table of the catalog")
-    source = Term("table", detail=tuple(parts))
+    named = fields[0] if isinstance(fields := node.fields["table"], tuple) and fields else None
+    source = Term("table", detail=tuple(parts), type=named.text if isinstance(named, Scalar) else "")
     output = [
         (each.id, column(source, Term("field", detail=(_text(each.fields["name"]),), type=each.type)))
         for each in _nodes(node.fields["output"])
@@ -303,6 +316,7 @@ def _join(node: Node) -> ProvedRows:
         return ProvedRows(relations, left.where | right.where | where, output)
     if kind not in OUTER_JOINS:
         raise NotUnderstood(f"it contains a join of the type {kind}")
+    left, right = left.settled(), right.settled()
     if kind in {"LeftSemi", "LeftAnti"}:
         return _kept_by(left, right, condition, is_anti=kind == "LeftAnti")
     if kind == "RightOuter":
@@ -380,6 +394,10 @@ def _check_key(key: Term, below: Term) -> None:
 def _grouped(
     relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: tuple[tuple[str, Term], ...]
 ) -> ProvedRows:
+    by = in_order(keys)
+    found = Joined(relations, where, (*by, *(term for _, term in output))).settled()
+    relations, where, keys = found.relations, found.where, frozenset(found.values[: len(by)])
+    output = tuple((each, term) for (each, _), term in zip(output, found.values[len(by) :], strict=True))
     for source in relations:
         for lemma in (merge, merge_expanded, without_outer_join):
             if (groups := lemma(source, relations, where, keys, output)) is not None:
@@ -401,7 +419,7 @@ def _grouped(
 
 
 def _window(node: Node) -> ProvedRows:
-    rows = _child(node)
+    rows = _child(node).settled()
     columns = rows.columns
     source = Term("windowed", (rows.core,))
     output = [(each, replaced(term, lambda below: column(source, below))) for each, term in rows.output]
@@ -411,11 +429,14 @@ def _window(node: Node) -> ProvedRows:
 
 
 def _union(node: Node) -> ProvedRows:
-    children = [_rows(each) for each in _nodes(node.fields["children"])]
+    children = [_rows(each).settled() for each in _nodes(node.fields["children"])]
     if _text(node.fields["byName"]) != "false":
         raise NotUnderstood("it contains a union by name")
-    # Their order does not matter, as long as it is the same for the rows and for each column.
     ids = tuple(each for each, _ in children[0].output)
+    branches = [PartialRows(each.relations, each.where, tuple(term for _, term in each.output)) for each in children]
+    if (together := whole(branches)) is not None:
+        return ProvedRows(together.relations, together.where, tuple(zip(ids, together.columns, strict=True)))
+    # Their order does not matter, as long as it is the same for the rows and for each column.
     children.sort(key=lambda each: (each.core.digest, sorted(term.digest for _, term in each.output)))
     return _stacked(
         Term("union", tuple(each.core for each in children)),
@@ -425,7 +446,7 @@ def _union(node: Node) -> ProvedRows:
 
 
 def _expand(node: Node) -> ProvedRows:
-    rows = _child(node)
+    rows = _child(node).settled()
     columns = rows.columns
     projections = node.fields["projections"]
     if not isinstance(projections, tuple):

@@ -55,14 +55,9 @@ def needed(where: Iterable[Term]) -> tuple[Term, ...]:
     kept = [each for each in in_order(left) if not (each.op == "IsNotNull" and each.args[0] in strict)]
     for each in tuple(kept):
         # Only from one that is kept, so that of two equal ones one stays.
-        if any(other != each and _follows(each, other) for other in kept):
+        if any(other != each and implied(each, other) for other in kept):
             kept.remove(each)
     return tuple(kept)
-
-
-def _follows(weak: Term, strong: Term) -> bool:
-    step()
-    return implied(weak, strong)
 
 
 def _strict_columns(term: Term) -> Iterator[Term]:

@@ -1,4 +1,4 @@
-"""Conditions that follow from a narrower range of the same value."""
+"""Conditions that follow from a narrower range of the same value, or from one of several such ranges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 
-from sql.proof.terms import Term
+from sql.proof.terms import Term, step
 from sql.query.comparisons import FLIPPED, Comparison, Constant, implies
 
 _READERS: dict[str, Callable[[str], Constant]] = {
@@ -23,15 +23,29 @@ _SIGNS = {"LessThan": "<", "LessThanOrEqual": "<=", "EqualTo": "="}
 
 
 def implied(weak: Term, strong: Term) -> bool:
-    """Whether `weak`, a range of a value, is true whenever `strong` is."""
-    if weak.op not in {"LessThan", "LessThanOrEqual"} or weak.args[0].type != weak.args[1].type:
-        return False
+    """Whether `weak`, a range of a value or a combination of such conditions, is true whenever `strong` is."""
+    step()
+    if weak == strong:
+        return True
+    if weak.op == "And":
+        return all(implied(each, strong) for each in weak.args)
+    if strong.op == "Or":
+        return all(implied(weak, each) for each in strong.args)
+    if strong.op == "And" and any(implied(weak, each) for each in strong.args):
+        return True
+    if weak.op == "Or":
+        return any(implied(each, strong) for each in weak.args)
     return any(implies(known, wanted) for wanted in _comparisons(weak) for known in _comparisons(strong))
 
 
 def _comparisons(term: Term) -> Iterator[Comparison]:
     """A condition as a comparison of one of its operands with constants."""
-    if (sign := _SIGNS.get(term.op)) is not None:
+    if term.op in {*_SIGNS, "In"} and len({each.type for each in term.args}) > 1:
+        return
+    if term.op == "Not" and term.args[0].op == "EqualTo":
+        for each in _comparisons(term.args[0]):
+            yield Comparison(each.subject, "<>", each.values)
+    elif (sign := _SIGNS.get(term.op)) is not None:
         left, right = term.args
         if (bound := _value(right)) is not None:
             yield Comparison(left, sign, (bound,))

@@ -48,7 +48,7 @@ _KNOWN_CLAUSES = frozenset(
         "operation_modifiers",
     }
 )
-_INNER, _LEFT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER")
+_INNER, _LEFT, _RIGHT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER"), ("RIGHT", "RIGHT OUTER")
 _SEVERAL_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 GROUPING = frozenset({"grouping", "grouping_id"})
 """Functions that tell the sets of GROUP BY apart."""
@@ -165,7 +165,7 @@ def _star(scope: _Scope, qualifier: tuple[str, ...]) -> list[BlockOutput]:
     return [BlockOutput(column.name, column.value) for column in columns]
 
 
-def _column(relation: str, name: str) -> exp.Column:
+def column_of(relation: str, name: str) -> exp.Column:
     return exp.Column(
         this=exp.Identifier(this=name.lower(), quoted=False), table=exp.Identifier(this=relation, quoted=True)
     )
@@ -213,8 +213,11 @@ class BlockReader:
 
     def _join(self, join: exp.Join, block: Block, left: _Scope) -> _Scope:
         label = join_label(join)
-        if label not in _INNER + _LEFT or join.args.get("match_condition"):
+        if label not in _INNER + _LEFT + _RIGHT or join.args.get("match_condition"):
             raise Doubt(f"it has a join of the kind {label}")
+        before = len(block.conjuncts)
+        if label in _RIGHT and (before or len(block.relations) > 1):
+            raise Doubt("it has a RIGHT JOIN of joined or filtered tables")
         right = self._relation(join.this, block, left=label in _LEFT)
         names = [name.name for name in join.args.get("using") or ()]
         pairs = left.keys(right, names) if names else []
@@ -224,8 +227,14 @@ class BlockReader:
         conditions = [_resolved(each, scope) for each in conjuncts_of(join.args.get("on"))]
         conditions += [exp.EQ(this=mine.value, expression=other.value) for mine, other in pairs]
         if label in _LEFT:
-            last = next(reversed(block.relations.values()))
-            block.relations[last.key] = BlockRelation(last.key, last.table, last.node, last.alias, tuple(conditions))
+            # A condition of the right side alone is one of the rows that may match.
+            conditions += block.conjuncts[before:]
+            del block.conjuncts[before:]
+        if label in _LEFT + _RIGHT:
+            last = next(reversed(block.relations.values())) if label in _LEFT else next(iter(block.relations.values()))
+            optional = BlockRelation(last.key, last.table, last.node, last.alias, tuple(conditions))
+            block.relations.pop(last.key)
+            block.relations[last.key] = optional
         else:
             block.conjuncts += conditions
         return scope
@@ -266,7 +275,7 @@ class BlockReader:
         plain = exp.Table(**{place: value for place, value in node.args.items() if place not in ("alias", "joins")})
         block.relations[key] = BlockRelation(key, name, plain, shown)
         qualifiers = [(node.alias,)] if node.alias else [parts[place:] for place in range(len(parts))]
-        return Scope.of(relation([Column(column, _column(key, column)) for column in columns], qualifiers))
+        return Scope.of(relation([Column(column, column_of(key, column)) for column in columns], qualifiers))
 
     def _derived(self, node: exp.Subquery, block: Block, *, left: bool) -> _Scope:
         query = node.this
@@ -284,14 +293,14 @@ class BlockReader:
             key = f"({key})"
             block.relations[key] = BlockRelation(key, None, node, shown)
             outputs = [
-                BlockOutput(name, _column(key, name)) if name else BlockOutput(None, exp.Null())
+                BlockOutput(name, column_of(key, name)) if name else BlockOutput(None, exp.Null())
                 for name in _names(query)
             ]
         if names:
             outputs = [BlockOutput(name, output.value) for name, output in zip(names, outputs, strict=False)]
         columns = [Column(output.name, output.value) for output in outputs]
         if inner is None and not outputs:
-            return Scope.of(relation(columns, qualifiers, complete=False, unlisted=lambda name: _column(key, name)))
+            return Scope.of(relation(columns, qualifiers, complete=False, unlisted=lambda name: column_of(key, name)))
         return Scope.of(relation(columns, qualifiers))
 
     def _mergeable(self, query: exp.Expr, *, left: bool) -> Block | None:
@@ -303,9 +312,10 @@ class BlockReader:
         if any(_has_window(item) or next(aggregates_in(item), None) is not None for item in query.expressions):
             return None
         inner = self._block(query)
-        is_plain = len(inner.relations) == 1 and not inner.conjuncts
-        if left and not is_plain:
-            raise Doubt("it has a LEFT JOIN with a filtered table")
+        if left and not (
+            len(inner.relations) == 1 and all(isinstance(each.value, exp.Column) for each in inner.outputs)
+        ):
+            raise Doubt("it has a LEFT JOIN with joined tables, or with computed columns")
         return inner
 
     @staticmethod

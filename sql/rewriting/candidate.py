@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from sql.rewriting.forms import form
 from sql.rewriting.shape import shape_of
 from sql.rewriting.times import truncation
 from sql.rewriting.whole import whole_form
+from sql.table_keys import TableKeys
 
 CANDIDATES_MAX = 4_096
 """Views whose queries are kept parsed."""
@@ -48,6 +49,8 @@ class RewritableView:
     namespace: Namespace
     bases: Mapping[TableName, tuple[str, ...]]
     """The base tables, with their columns."""
+    keys: Mapping[TableName, TableKeys] = field(default_factory=dict)
+    """What holds of the base tables' rows in the state that the view shows."""
 
     def __hash__(self) -> int:
         return hash((self.name.table, self.query))

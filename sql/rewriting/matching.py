@@ -11,13 +11,15 @@ from sql.names import Namespace, TableName
 from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined, selects_in
 from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, candidate
+from sql.rewriting.compensation import compensated
 from sql.rewriting.dialect import parsed, printed
 from sql.rewriting.exclusions import excluded
 from sql.rewriting.forms import mapped
 from sql.rewriting.shape import Shape, shape_of
-from sql.rewriting.substitution import TABLES_STEP, rejection, substituted
+from sql.rewriting.substitution import CONDITIONS_STEP, TABLES_STEP, rejection, substituted
 from sql.rewriting.template import Template
 from sql.rewriting.whole import over_whole, whole_form
+from sql.rewriting.wider_views import narrowed
 
 _TOO_DEEP = "the query, or the view's, is nested too deeply"
 
@@ -30,6 +32,10 @@ class Proposal:
     template: Template
     pinned: frozenset[int]
     """The literals of the shape whose values the proposal depends on: others make another one necessary."""
+    adds_rest: bool = False
+    """Whether it adds rows of the base tables that the view does not have."""
+    by_keys: bool = False
+    """Whether it leaves out joins of the view, because of keys of the base tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +128,16 @@ def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal |
         return mapped(made, lambda inner: None if inner is made else change(inner))
 
     template = Template.of(printed(mapped(blocks.tree, change)), view.name.quoted)
+    adds_rest = any(made.find(exp.Union) is not None for made, _ in parts.values())
     vanished = frozenset(range(len(shape.literals))) - template.holes
-    return Proposal(view.name, template, vanished | pinned)
+    by_keys = any(
+        not isinstance(block, str)
+        and id(select) in parts
+        and isinstance(known, Candidate)
+        and not known.block.relations.keys() <= block.relations.keys()
+        for select, block in blocks.selects
+    )
+    return Proposal(view.name, template, vanished | pinned, adds_rest, by_keys)
 
 
 def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:
@@ -132,13 +146,27 @@ def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:
     farthest = Mismatch(-1, "the query does not read the view's tables")
     for select, block in blocks.selects:
         try:
-            if (found := _rejection(block, view)) is None and not isinstance(block, str):
-                parts[id(select)] = substituted(block, view)
+            needed = view if isinstance(block, str) else narrowed(block, view)
+            if (found := _rejection(block, needed)) is None and not isinstance(block, str):
+                parts[id(select)] = _over(block, needed)
         except Mismatch as mismatch:
             found = mismatch
         if found is not None and found.step > farthest.step:
             farthest = found
     return parts, str(farthest)
+
+
+def _over(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
+    """The SELECT over the view, or over the view and the rest of the rows. Raises Mismatch."""
+    try:
+        return substituted(block, view)
+    except Mismatch as mismatch:
+        if mismatch.step != CONDITIONS_STEP:
+            raise
+        try:
+            return compensated(block, view)
+        except Mismatch:
+            raise mismatch from None
 
 
 def _rejection(block: Block | str, view: Candidate) -> Mismatch | None:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from sql.query.comparisons import FLIPPED, Comparison, Constant, implies
-from sql.rewriting.forms import form, holes_in, literal_text
+from sql.rewriting.forms import conjuncts_of, form, holes_in, literal_text, operands
 from sql.rewriting.times import moment_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -36,15 +36,61 @@ class _Bound:
 
 def implied(condition: exp.Expr, others: Iterable[exp.Expr]) -> frozenset[int] | None:
     """Whether one of the others implies the condition: its holes, whose values decide that, or None."""
-    nothing, wanted = _not_null(condition), _noted_bound(condition)
-    for other in others:
-        if (known := _noted_bound(other)) is None:
-            continue
-        if nothing is not None and known.known.subject == nothing:
-            return frozenset()
-        if wanted is not None and implies(known.known, wanted.known):
-            return known.holes
-    return None
+    return next((holes for other in others if (holes := _implied(condition, other)) is not None), None)
+
+
+def _implied(weak: exp.Expr, strong: exp.Expr) -> frozenset[int] | None:
+    alternatives, parts = list(operands(strong, exp.Or)), conjuncts_of(strong)
+    if len(alternatives) > 1:
+        return _all(_implied(weak, each) for each in alternatives)
+    if len(wanted := conjuncts_of(weak)) > 1:
+        return _all(_implied(each, strong) for each in wanted)
+    found = _bound_implied(weak, strong)
+    if found is None and len(parts) > 1:
+        found = next((holes for each in parts if (holes := _implied(weak, each)) is not None), None)
+    choices = list(operands(weak, exp.Or))
+    if found is None and len(choices) > 1:
+        found = next((holes for each in choices if (holes := _implied(each, strong)) is not None), None)
+    return found
+
+
+def _all(found: Iterable[frozenset[int] | None]) -> frozenset[int] | None:
+    """The holes of all; None if one is None."""
+    holes: frozenset[int] = frozenset()
+    for each in found:
+        if each is None:
+            return None
+        holes |= each
+    return holes
+
+
+def _bound_implied(weak: exp.Expr, strong: exp.Expr) -> frozenset[int] | None:
+    if form(weak) == form(strong):
+        return holes_in(strong)
+    if (known := _noted_bound(strong)) is None:
+        return None
+    if (nothing := _not_null(weak)) is not None and known.known.subject == nothing:
+        return frozenset()
+    wanted = _noted_bound(weak)
+    return known.holes if wanted is not None and implies(known.known, wanted.known) else None
+
+
+_NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+}
+
+
+def is_range(condition: exp.Expr) -> bool:
+    """Whether it compares a value with a literal, as larger or smaller."""
+    return type(condition) in _NEGATED and _noted_bound(condition) is not None
+
+
+def negated(condition: exp.Expr) -> exp.Expr:
+    """The range that begins where another one ends."""
+    return _NEGATED[type(condition)](this=condition.this, expression=condition.expression)
 
 
 def _not_null(condition: exp.Expr) -> str | None:

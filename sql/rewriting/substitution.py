@@ -5,11 +5,12 @@ Tests: `test_matching`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from sqlglot import exp
 
-from sql.rewriting.blocks import Block, BlockOutput, BlockRelation
+from sql.rewriting.blocks import Block, BlockOutput, BlockRelation, column_of
 from sql.rewriting.candidate import Candidate, Mismatch
 from sql.rewriting.derivation import COLUMNS_STEP, Derivation
 from sql.rewriting.dialect import identifier, view_relation
@@ -20,7 +21,7 @@ from sql.rewriting.rollup import Rollup
 _Write = Callable[[exp.Expr], exp.Expr]
 """Writes an expression over the view."""
 TABLES_STEP = 0
-_CONDITIONS_STEP, _GROUPS_STEP = 1, 2
+CONDITIONS_STEP, _GROUPS_STEP = 1, 2
 
 
 def rejection(block: Block, view: Candidate) -> Mismatch | None:
@@ -61,9 +62,48 @@ def _other_relations(block: Block, view: Candidate) -> list[BlockRelation]:
     for key, relation in theirs.items():
         if f"{key}#2" in mine or f"{key}#2" in theirs or relation.table is None:
             raise Mismatch(TABLES_STEP, f"{key} is read twice")
-        if _join_form(relation) != _join_form(mine[key]):
+        if _join_form(relation) != _join_form(mine[key]) and not _keeps_more(relation, mine[key], block):
             raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
     return [relation for key, relation in mine.items() if key not in theirs]
+
+
+def _keeps_more(theirs: BlockRelation, mine: BlockRelation, block: Block) -> bool:
+    """Whether the view has a LEFT JOIN where the block has an inner join on the same conditions."""
+    known = set(map(form, block.conjuncts))
+    return mine.on is None and theirs.on is not None and known.issuperset(map(form, theirs.on))
+
+
+def _matched(block: Block, view: Candidate) -> list[exp.Expr]:
+    """Conditions that leave those rows of the view's LEFT JOINs that an inner join has: a column that is compared for
+    the join is not NULL in them. Without such a column, other conditions of the block may do. Raises Mismatch."""
+    found: list[exp.Expr] = []
+    for key, relation in view.block.relations.items():
+        if relation.on is None or block.relations[key].on is not None:
+            continue
+        compared = [each for condition in relation.on for each in condition.find_all(exp.Column) if each.table == key]
+        column = next((each for each in compared if form(each) in view.values), None)
+        if column is not None:
+            found.append(exp.Not(this=exp.Is(this=column, expression=exp.Null())))
+        elif not _is_matched(relation, block) and not _always_matches(relation, view):
+            raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
+    return found
+
+
+_COMPARISONS = exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In
+
+
+def _is_matched(relation: BlockRelation, block: Block) -> bool:
+    """Whether another condition of the block is never true of a row without a match."""
+    on = set(map(form, relation.on or ()))
+    compared = (each for each in block.conjuncts if isinstance(each, _COMPARISONS) and form(each) not in on)
+    sides = (side for each in compared for side in (each.this, each.args.get("expression")))
+    return any(isinstance(side, exp.Column) and side.table == relation.key for side in sides)
+
+
+def _always_matches(relation: BlockRelation, view: Candidate) -> bool:
+    """Whether a foreign key refers to the relation."""
+    foreign = (each for keys in view.view.keys.values() for each in keys.foreign)
+    return relation.table is not None and any(each.table == relation.table.quoted for each in foreign)
 
 
 def _join_form(relation: BlockRelation) -> list[str] | None:
@@ -77,15 +117,47 @@ def _remaining(block: Block, view: Candidate, pinned: set[int]) -> list[exp.Expr
     for wanted, condition in view.conjuncts.items():
         if wanted in known or _are_equal(condition, block):
             continue
-        if (holes := implied(condition, block.conjuncts)) is None:
-            raise Mismatch(_CONDITIONS_STEP, f"the view has only rows with {shown(condition)}")
+        if (holes := implied(condition, _with_equals(block))) is None:
+            raise Mismatch(CONDITIONS_STEP, f"the view has only rows with {shown(condition)}")
         pinned |= holes
-    return [each for each, its in zip(block.conjuncts, forms, strict=True) if its not in view.conjuncts]
+    inner = [each for key, each in view.block.relations.items() if block.relations[key].on is None]
+    joined_so = {form(each) for relation in inner for each in relation.on or ()}
+    kept = [each for each, its in zip(block.conjuncts, forms, strict=True) if its not in {*view.conjuncts, *joined_so}]
+    return kept + _matched(block, view)
 
 
 def _are_equal(condition: exp.Expr, block: Block) -> bool:
     """Whether other conditions of the block imply one of the form a = b."""
     return isinstance(condition, exp.EQ) and form(condition.expression) in block.equal.get(form(condition.this), ())
+
+
+def missing_conditions(block: Block, view: Candidate) -> list[exp.Expr]:
+    """The view's conditions that the block does not have."""
+    known = frozenset(map(form, block.conjuncts))
+    return [
+        condition
+        for wanted, condition in view.conjuncts.items()
+        if wanted not in known and not _are_equal(condition, block) and implied(condition, _with_equals(block)) is None
+    ]
+
+
+def _with_equals(block: Block) -> Iterator[exp.Expr]:
+    """The conditions, and those of one column with each column that is equal to it in its place."""
+    yield from block.conjuncts
+    for condition in block.conjuncts:
+        columns = {form(each) for each in condition.find_all(exp.Column)}
+        if len(columns) == 1:
+            (its,) = columns
+            for other in block.equal.get(its, ()):
+                if other != its:
+                    yield mapped(condition, partial(_instead, its, other))
+
+
+def _instead(of: str, other: str, node: exp.Expr) -> exp.Expr | None:
+    if not isinstance(node, exp.Column) or form(node) != of:
+        return None
+    relation, _, name = other.rpartition(".")
+    return column_of(relation, name)
 
 
 def _free_alias(name: str, others: Sequence[BlockRelation]) -> str:

@@ -19,7 +19,7 @@
 /*used*/ SELECT empid FROM emps WHERE empid <= 100;
 /*used*/ SELECT name, salary FROM emps WHERE empid IN (1, 2, 3);
 /*used*/ SELECT deptno, avg(salary) AS a FROM emps WHERE empid < 100 GROUP BY deptno;
-/*not*/ SELECT empid FROM emps WHERE empid < 130 AND commission IS NULL AND name = 'z';
+/*not*/ SELECT name FROM depts WHERE deptno > 3;
 /*view*/ SELECT deptno, name, salary, commission FROM emps GROUP BY deptno, name, salary, commission;
 /*used*/ SELECT deptno, salary FROM emps GROUP BY deptno, salary;
 /*used*/ SELECT DISTINCT name FROM emps WHERE salary > 10;

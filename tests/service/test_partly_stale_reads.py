@@ -143,3 +143,49 @@ async def verdicts(bob: Client) -> list[tuple[str, str]]:
     operation = bob.session.operations[done.handle.guid]
     assert isinstance(operation, Operation)
     return [(verdict, reason.partition("; refreshed")[0]) for _, verdict, reason, _ in operation._result.rows]
+
+
+# --- views that have a part of the rows ------------------------------------------------------------------------
+
+WHOLE = "SELECT item, sum(n) AS s FROM s.sales GROUP BY item"
+REST = "AS recent UNION ALL SELECT"
+
+
+async def stage_with_rest() -> Site:
+    """s.recent has the rows of s.sales from a day on."""
+    site = Site()
+    site.table("s.sales", columns=COLUMNS)
+    query = "SELECT day, item, sum(n) AS n FROM s.sales WHERE day >= DATE '2024-01-01' GROUP BY day, item"
+    await site.view("s.recent", query, use_for_rewrite="true")
+    shown = await site.metastore.relation(named("s.recent"))
+    assert shown is not None
+    site.metastore.add(replace(shown, columns=COLUMNS))
+    view_id = site.entry("s.recent").view.id
+    site.partly_stale.rests[view_id] = Mixture(view_id, "s.recent", 0, 0, None, 0)
+    return site
+
+
+async def test_the_rest_of_the_rows_is_read_from_the_base_table() -> None:
+    site = await stage_with_rest()
+    bob = await site.client("bob")
+    operation = await bob.execute(WHOLE)
+    assert operation.error is None
+    assert REST in site.spark.texts[-1]
+    assert len(site.partly_stale.prepared) == 1
+    assert site.usages.counts.used == 1
+
+
+async def test_without_the_setting_the_rest_is_not_read() -> None:
+    site = await stage_with_rest()
+    site.partly_stale.rests.clear()
+    bob = await site.client("bob")
+    await bob.execute(WHOLE)
+    assert site.spark.texts[-1] == WHOLE
+
+
+async def test_an_answer_during_which_a_write_begins_is_thrown_away() -> None:
+    site = await stage_with_rest()
+    bob = await site.client("bob")
+    site.partly_stale.overtaken = True
+    await bob.execute(WHOLE)
+    assert site.spark.texts[-1] == WHOLE

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import MaterializedView, Schema
 from gateway.mv.observation.schemas import Schemas
+from gateway.mv.rewriting.observed_keys import VersionKeys
 from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.names import TableName
 from sql.rewriting.candidate import RewritableView
+from sql.table_keys import NOTHING_KNOWN, TableKeys
 from sql.words import Words
 
 READ_AT_ONCE = 20
@@ -40,6 +43,25 @@ class Participant:
         return self == self.of(view)
 
 
+class ViewKeys(Protocol):
+    """See ObservedKeys."""
+
+    async def observe(self, view: MaterializedView) -> None: ...
+
+    def known(self, view: MaterializedView) -> VersionKeys: ...
+
+
+class NoKeys:
+    """Implements ViewKeys: nothing holds."""
+
+    async def observe(self, view: MaterializedView) -> None:
+        return
+
+    def known(self, view: MaterializedView) -> VersionKeys:
+        return VersionKeys(view.current.number, NOTHING_KNOWN)
+
+
+NOTHING = NoKeys()
 Participants = Mapping[str, Participant]
 """By the views' ids."""
 
@@ -48,9 +70,10 @@ class Candidates:
     """The built views that take part. The catalog's revision changes with whatever a statement changes about them; the
     definition of a view never changes."""
 
-    def __init__(self, catalog: Catalog, schemas: Schemas) -> None:
+    def __init__(self, catalog: Catalog, schemas: Schemas, keys: ViewKeys = NOTHING) -> None:
         self._catalog = catalog
         self._schemas = schemas
+        self._keys = keys
         self._revision = -1
         """The catalog's, when the views were taken over."""
         self._named: dict[str, tuple[TableName, ...]] = {}
@@ -60,6 +83,10 @@ class Candidates:
         self._unread: list[MaterializedView] = []
         """Views whose definitions are not read yet."""
         self._words = frozenset[str]()
+
+    def keys(self, view: MaterializedView) -> VersionKeys:
+        """What holds of the rows of the view's base tables in the state that it shows."""
+        return self._keys.known(view)
 
     @property
     def words(self) -> frozenset[str]:
@@ -80,12 +107,19 @@ class Candidates:
         return {view.id: Participant.of(view) for view in views}
 
     async def fitting(self, words: Words) -> list[RewritableView]:
-        """The views of which a text mentions every table; `words` are those of the text. Raises FreshgateError if Spark
-        cannot describe them."""
+        """The views of which a text mentions every table, or some of those that keys join; `words` are those of the
+        text. Raises FreshgateError if Spark cannot describe them."""
         await self._read_all()
-        found = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
+        mentioned = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
+        for view, _ in mentioned:
+            await self._keys.observe(view)
+        found = [(view, named) for view, named in mentioned if self._has_all(view, named, words)]
         described = await self.schemas({view.name for view, _ in found}.union(*(named for _, named in found)))
-        return [_rewritable(view, named, described) for view, named in found if view.name in described]
+        return [
+            _rewritable(view, named, described, self._keys.known(view).keys)
+            for view, named in found
+            if view.name in described
+        ]
 
     async def schemas(self, tables: Iterable[TableName]) -> dict[TableName, Schema]:
         """The schemas of those of the tables and views that exist and can be described. Raises FreshgateError."""
@@ -134,14 +168,20 @@ class Candidates:
         self._words = frozenset(table.table for table in self._naming)
 
     def _fits(self, view_id: str, named: tuple[TableName, ...], words: Words) -> MaterializedView | None:
-        if not named or not all(table.table in words for table in named):
+        if not any(table.table in words for table in named):
             return None
         entry = self._catalog.find(view_id)
         return None if entry is None else entry.view
 
+    def _has_all(self, view: MaterializedView, named: tuple[TableName, ...], words: Words) -> bool:
+        return bool(self._keys.known(view).keys) or all(table.table in words for table in named)
+
 
 def _rewritable(
-    view: MaterializedView, named: tuple[TableName, ...], described: Mapping[TableName, Schema]
+    view: MaterializedView,
+    named: tuple[TableName, ...],
+    described: Mapping[TableName, Schema],
+    keys: Mapping[TableName, TableKeys],
 ) -> RewritableView:
     columns = described[view.name].columns
     return RewritableView(
@@ -151,4 +191,5 @@ def _rewritable(
         query=view.query,
         namespace=view.namespace,
         bases={table: described[table].names for table in named if table in described},
+        keys=keys,
     )

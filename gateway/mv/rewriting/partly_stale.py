@@ -1,7 +1,8 @@
-"""Views of which only some partitions are stale, for queries on base tables.
+"""Views whose rows answer queries on base tables together with rows that are computed while a query runs.
 
-A changed base table whose partitions a view follows makes only some of the view's partitions stale. Their rows are
-computed anew while a query runs; nothing is stored, and no refresh is caused.
+A view may have a part of the rows that a query asks for. A changed base table whose partitions a view follows makes
+only some of the view's partitions stale. The other rows are computed anew while a query runs; nothing is stored, and no
+refresh is caused.
 """
 
 from __future__ import annotations
@@ -33,20 +34,21 @@ BASE_PARTITIONS_MAX = 2_000
 """Most changed partitions of the base table that are mapped to the view's."""
 WRITTEN = "its base tables are being written, or are not known to be as they were observed"
 TOO_MANY = "too many of its partitions are stale"
+_REST = "rows that the view does not have are read from base tables"
 _EXACT = re.compile(rf"(?:{'|'.join(sorted(HELD | MOMENTS))}|decimal\(\d+,\s*\d+\))")
 """Types of which equal values are identical."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A partly stale view, with its stale partitions computed anew."""
+    """A partly stale view, with its stale partitions computed anew; or a fresh one, beside rows of base tables."""
 
     view_id: str
     relation: str
     """It in the place of the view's name, as SQL."""
     stale: int
     partitions: int
-    drift: Drift
+    drift: Drift | None
     events: int
     """The last event in the view's ledger when it was found."""
 
@@ -55,7 +57,14 @@ class Mixture:
         return template.over(self.relation)
 
     @property
+    def source(self) -> str:
+        """What is read besides the view, for the audit."""
+        return "stale partitions of the view are computed anew from base tables" if self.stale else _REST
+
+    @property
     def reason(self) -> str:
+        if not self.stale:
+            return _REST
         if self.stale == 1:
             return f"1 of {self.partitions} partitions is stale and is computed anew"
         return f"{self.stale} of {self.partitions} partitions are stale and are computed anew"
@@ -104,6 +113,16 @@ class PartlyStale:
             return await self._of(entry)
         except FreshgateError as error:
             return f"which partitions are stale is unknown: {error}"
+
+    def with_rest(self, view_id: str) -> Mixture | str:
+        """The view, of which a text also reads base tables: it must be fresh, whatever a query may do without them; or
+        why it cannot be used."""
+        entry = self._catalog.find(view_id)
+        if not self._enabled or entry is None:
+            return "the view has only a part of the rows, and rewrite.partly_stale is off"
+        if entry.ledger.open or entry.damage or self._catalog.freshness(view_id) is not Freshness.FRESH:
+            return WRITTEN
+        return Mixture(view_id, entry.view.name.quoted, 0, 0, entry.drift, entry.ledger.events)
 
     async def _of(self, entry: Entry) -> Mixture | str:
         view = entry.view

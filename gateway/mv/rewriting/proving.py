@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
@@ -14,9 +14,11 @@ from gateway.mv.rewriting.readers_rights import RIGHTS_DIFFER, RIGHTS_REFUSED, R
 from gateway.mv.rewriting.refreshers_plans import RefreshersPlans, all_of
 from sql.grammar import view_properties
 from sql.mentioned import Mentioned
+from sql.names import TableName
 from sql.proof.checker import NotProved, can_be_stored, is_ordered, prove
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import HOLE, Shape
+from sql.table_keys import NOTHING_KNOWN, TableKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +52,23 @@ class Prover:
         self._rights = rights
         self._below = below
 
-    async def refutation(self, reader: Reader, shape: Shape, proposal: Proposal, view: MaterializedView) -> str | None:
-        """Why it is not proved that the proposal answers all queries of the shape; None if it is. Raises
-        FreshgateError."""
+    async def refutation(
+        self,
+        reader: Reader,
+        shape: Shape,
+        proposal: Proposal,
+        view: MaterializedView,
+        keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
+    ) -> str | None:
+        """Why it is not proved that the proposal answers all queries of the shape; None if it is. `keys`: what holds of
+        the base tables' rows. Raises FreshgateError."""
         if (reason := _shortfall(view)) is not None:
             return reason
         if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
             # Plans do not show what readers of files do by the settings of the session.
             return reason
         try:
-            reason = await difference(self._plans, reader.name, shape, proposal, view.definition.quoted)
+            reason = await difference(self._plans, reader.name, shape, proposal, view.definition.quoted, keys)
             return await self._stored_otherwise(reader, view) if reason is None else reason
         except PlanUnavailable as error:
             return str(error)
@@ -84,10 +93,18 @@ class Prover:
         self._rights.forget(named)
 
 
-async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Proposal, definition: str) -> str | None:
+async def difference(
+    plans: Plans,
+    session: bytes,
+    shape: Shape,
+    proposal: Proposal,
+    definition: str,
+    keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
+) -> str | None:
     """Why a proposal is not proved to have the answers of all queries of the shape; None if it has them.
 
-    `definition`: the view's definition as a relation, as SQL. Raises PlanUnavailable. What the literals are must not
+    `definition`: the view's definition as a relation, as SQL. `keys`: what holds of its base tables' rows. Raises
+    PlanUnavailable. What the literals are must not
     matter, so the proof is made for those at hand, and once more for others.
     """
     others = [
@@ -98,10 +115,11 @@ async def difference(plans: Plans, session: bytes, shape: Shape, proposal: Propo
     if isinstance(stored := can_be_stored(plan), NotProved):
         return stored.reason
     over = proposal.template.over(_unordered(definition) if is_ordered(plan) else definition)
+    known = {table.quoted: its for table, its in keys.items()}
     for literals in dict.fromkeys((shape.literals, tuple(others))):
         query = await plans.optimized(session, filled(shape, literals))
         rewritten = await plans.optimized(session, over.fill(literals))
-        if isinstance(found := await asyncio.to_thread(prove, query, rewritten), NotProved):
+        if isinstance(found := await asyncio.to_thread(prove, query, rewritten, known), NotProved):
             return found.reason
     return None
 

@@ -62,6 +62,10 @@ class ProvedAnswer:
     """Literals that must be these, by their number."""
     proved: Participant
     """The view at the time of the proof."""
+    adds_rest: bool = False
+    """As in Proposal."""
+    keyed: int | None = None
+    """The version of the view that shows a state in which the keys of the base tables hold, if the proof needs them."""
 
     def fits(self, literals: tuple[str, ...]) -> bool:
         return all(literals[number] == value for number, value in self.pinned)

@@ -1,10 +1,14 @@
-"""Determines how each view answers a query: matches them, and has each match proved in the client's session."""
+"""Determines how each view answers a query: matches them, and has each match proved in the client's session.
+
+Tests: `test_rewrites`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
@@ -20,13 +24,15 @@ from gateway.service.clients.session import Session
 from gateway.service.routing.scope import ViewScope
 from sql.definition.bases import bases
 from sql.mentioned import Mentioned
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 from sql.rewriting.matching import Miss, Proposal, propose
 from sql.rewriting.shape import Shape
+from sql.table_keys import NOTHING_KNOWN, TableKeys
 from sql.words import Words
 
 log = logging.getLogger(__name__)
 
+NO_KEYS_SEEN = "the keys that its joins need are not known to hold"
 RELATIONS_MAX = 50
 """Of a query, as many are described. A text that is not understood may have more names."""
 
@@ -98,13 +104,21 @@ class Examiner:
                 if view is None:
                     continue
                 self._counts.matched += 1
-                reason = await self._refutation(planning, shape, proposal, view)
+                keys = self._candidates.keys(view)
+                reason = NO_KEYS_SEEN if proposal.by_keys else await self._refutation(planning, shape, proposal, view)
+                keyed = None
+                if reason is not None and keys.keys:
+                    keyed = keys.version
+                    reason = await self._refutation(planning, shape, proposal, view, keys.keys)
                 if reason is not None:
                     refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
                     continue
                 self._counts.proved += 1
                 pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                answers.append(ProvedAnswer(view.id, view.name, proposal.template, pinned, Participant.of(view)))
+                proved = Participant.of(view)
+                answers.append(
+                    ProvedAnswer(view.id, view.name, proposal.template, pinned, proved, proposal.adds_rest, keyed)
+                )
         answers = await self._smallest_first(answers)
         return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
 
@@ -117,14 +131,19 @@ class Examiner:
         return Grounds(await self._candidates.schemas(relations), begun.sources, participants)
 
     async def _refutation(
-        self, planning: ProofSession, shape: Shape, proposal: Proposal, view: MaterializedView
+        self,
+        planning: ProofSession,
+        shape: Shape,
+        proposal: Proposal,
+        view: MaterializedView,
+        keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
     ) -> str | None:
         """Raises FreshgateError."""
         try:
             reader = await planning.reader()
         except PlanUnavailable as error:
             return str(error)
-        return await self._prover.refutation(reader, shape, proposal, view)
+        return await self._prover.refutation(reader, shape, proposal, view, keys)
 
     async def _smallest_first(self, answers: list[ProvedAnswer]) -> list[ProvedAnswer]:
         if len(answers) < 2:
@@ -132,4 +151,4 @@ class Examiner:
         entries = [entry for answer in answers if (entry := self._catalog.find(answer.view_id)) is not None]
         measured = await self._measures.of([entry.view for entry in entries])
         sizes = {view_id: sum(each.bytes for each in found.values()) for view_id, found in measured.items()}
-        return sorted(answers, key=lambda answer: sizes.get(answer.view_id, 0))
+        return sorted(answers, key=lambda answer: (answer.adds_rest, sizes.get(answer.view_id, 0)))

@@ -130,9 +130,14 @@ class Rewrites:
             elif (objection := await self._standing.objection(answer.view_id, answer.view)) is not None:
                 reason = WhyMissed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else WhyMissed.NOT_FRESH
                 stale += [answer] if objection == STALE else []
-            else:
+            elif not answer.adds_rest:
                 return Hit(key, answer, answer.template.fill(shape.literals), usage)
-        for answer in stale:
+            elif (mixture := await self._mixture(answer, session)) is not None:
+                text = answer.template.fill(shape.literals)
+                return Hit(key, answer, text, usage, mixture, text)
+            else:
+                reason = WhyMissed.NOT_FRESH
+        for answer in (each for each in stale if not each.adds_rest):
             if (mixture := await self._mixture(answer, session)) is not None:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
                 return Hit(key, answer, named, usage, mixture, mixed)
@@ -157,16 +162,22 @@ class Rewrites:
         return self._verdicts.find(key)
 
     async def _mixture(self, answer: ProvedAnswer, session: Session) -> Mixture | None:
-        """What takes the place of a view of which a few partitions are stale, if the session can read it."""
-        mixture = await self._partly_stale.of(answer.view_id)
+        """What takes the place of a view of which a few partitions are stale, or that has a part of the rows, if the
+        session can read it."""
+        mixture = await self._mixed(answer)
         if not isinstance(mixture, Mixture):
             return None
         try:
             await self._partly_stale.prepare(mixture, await session.sql())
         except FreshgateError as error:
-            log.info("%s has stale partitions that cannot be computed anew: %s", answer.view, error)
+            log.info("%s lacks rows that cannot be read from base tables: %s", answer.view, error)
             return None
         return mixture
+
+    async def _mixed(self, answer: ProvedAnswer) -> Mixture | str:
+        if answer.adds_rest:
+            return self._partly_stale.with_rest(answer.view_id)
+        return await self._partly_stale.of(answer.view_id)
 
     def hindrance(self, session: Session, words: Words, text: str) -> WhyMissed | None:
         """Why the session, or the length of the text, rules out every view."""
@@ -188,7 +199,16 @@ class Rewrites:
             return Verdict.REJECTED, str(objection)
         if not view.complete:
             return Verdict.STALE, "the view has not been built yet"
-        if objection == STALE and isinstance(mixture := await self._partly_stale.of(view.id), Mixture):
+        if objection is None and answer.adds_rest:
+            rest = self._partly_stale.with_rest(view.id)
+            if isinstance(rest, str):
+                return Verdict.STALE, rest
+            return Verdict.CHOSEN, f"it is proved to give the same rows; {rest.reason}"
+        if (
+            objection == STALE
+            and not answer.adds_rest
+            and isinstance(mixture := await self._partly_stale.of(view.id), Mixture)
+        ):
             return Verdict.USABLE, f"it is proved to give the same rows; {mixture.reason}"
         now = time.time()
         state = self._catalog.freshness(view.id)
@@ -222,6 +242,8 @@ class Rewrites:
             return True
         if not all(self._is_same(view_id, before) for view_id, before in found.grounds.participants.items()):
             return True
+        if not all(map(self._is_proved, found.answers)):
+            return True
         if (revision := self._catalog.revision) != found.revision:
             if await self._candidates.participants(found.grounds.sources) != found.grounds.participants:
                 return True
@@ -237,7 +259,10 @@ class Rewrites:
         return entry is not None and before.is_still(entry.view)
 
     def _is_proved(self, answer: ProvedAnswer) -> bool:
-        return self._is_same(answer.view_id, answer.proved)
+        """Whether the view is still the one of the proof, and shows the version whose keys it needs."""
+        entry = self._catalog.find(answer.view_id)
+        same = entry is not None and answer.proved.is_still(entry.view)
+        return same and (answer.keyed is None or (entry is not None and entry.view.current.number == answer.keyed))
 
     def _describe_soon(self, key: ShapeKey, found: Considered) -> None:
         """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
@@ -255,6 +280,8 @@ class Rewrites:
 
     def holds(self, hit: Hit) -> bool:
         """Whether the view may still answer."""
+        if not self._is_proved(hit.answer):
+            return False
         if hit.mixture is not None:
             return self._partly_stale.holds(hit.mixture)
         return self._standing.holds(hit.answer.view_id)

@@ -288,8 +288,8 @@ class Router:
             self._drop(query.session, way)
             return None
         send = replace(way, text=way.text or head + (hit.mixed or hit.text))
-        if hit.mixed:
-            send = replace(send, source="stale partitions of the view are computed anew from base tables")
+        if hit.mixture is not None:
+            send = replace(send, source=hit.mixture.source)
         if not head:
             send = doing(send, QueryAnswered(hit, query.known.text, query.look.words))
         return FromView(send, hit, query.known)

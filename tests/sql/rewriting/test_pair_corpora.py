@@ -9,10 +9,10 @@ from pair_corpora import CORPORA, corpus, outcomes, share, told
 from record_pairs import recorded
 
 PROVED = {
-    "calcite": 32,
-    "doris": 37,
-    "hive": 27,
-    "starrocks": 33,
+    "calcite": 51,
+    "doris": 51,
+    "hive": 47,
+    "starrocks": 54,
 }
 """Of the pairs whose view is expected to be used. A number that falls is a loss; one that rises is raised here."""
 

@@ -166,7 +166,8 @@ def _proposals(seed: random.Random) -> Iterator[tuple[str, str]]:
         text = _Author(seed).query()
         for found in propose(text, PLACE, VIEWS, TABLES.get):
             if isinstance(found, Proposal):
-                yield text, found.template.over(found.view.table).fill(shape_of(text).literals)
+                over = found.template.over(found.view.table).fill(shape_of(text).literals)
+                yield text, over.replace("`spark_catalog`.", "")
 
 
 def _differing(seed: int) -> tuple[int, list[str]]:
