@@ -36,7 +36,8 @@ def fill(
     """Creates a table with these rows. `columns`: their types as Spark calls them."""
     typed = ", ".join(f'"{name}" {engine_type(type_text)}' for name, type_text in columns.items())
     engine.execute(f"CREATE TABLE {table} ({typed})")
-    engine.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
+    if rows:
+        engine.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
 
 
 def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:
