@@ -71,6 +71,13 @@ def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     return cursor.fetchall()  # type: ignore[no-any-return]
 
 
+def log_of(cursor: Any, sql: str) -> list[str]:
+    """What a query's log says."""
+    cursor.execute(sql)
+    cursor.fetchall()
+    return [str(line) for line in cursor.fetch_logs()]
+
+
 def beeline(url: str, *statements: str, user: str = "tester", check: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs PySpark's beeline, which prints rows as tab-separated lines below a line of column names."""
     command = [str(SPARK_HOME / "bin" / "beeline"), "-u", url, "-n", user, "--outputformat=tsv2"]

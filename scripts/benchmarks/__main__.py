@@ -20,6 +20,7 @@ from benchmarks import (
     dashboards,
     doors,
     fetch,
+    from_memory,
     haproxy,
     jobs,
     latency,
@@ -64,6 +65,7 @@ MEASURES: Mapping[str, Measure] = {
     "dashboards": dashboards.figures,
     "incremental": row_refreshes.figures,
     "repeated": repeated.figures,
+    "from-memory": from_memory.figures,
     "page": page.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from clients import Jdbc, impyla, pyhive, rows
+from clients import Jdbc, impyla, log_of, pyhive, rows
 from databases import Database, make_database
 from processes import Engine, Gateway, wait_until
 from TCLIService import ttypes
@@ -53,12 +53,6 @@ def raw(cursor: Any, sql: str) -> list[Any]:
     told.append((status.operationState, status.hasResultSet, status.errorMessage))
     cursor.close()
     return [repr(each).partition("infoMessages")[0] if "statusCode=3" in repr(each) else each for each in told]
-
-
-def log_of(cursor: Any, sql: str) -> list[str]:
-    cursor.execute(sql)
-    cursor.fetchall()
-    return [str(line) for line in cursor.fetch_logs()]
 
 
 def test_the_same_bytes_as_sparks(view: Database, engine: Engine) -> None:
