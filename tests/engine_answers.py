@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -43,16 +41,21 @@ def fill(
 def answer(engine: duckdb.DuckDBPyConnection, query: EngineQuery, text: str) -> list[list[Value]]:
     """The rows, with values as the Thrift server shows them."""
     rows = engine.execute(text).fetchall()
-    assert all(len(row) == len(query.output) for row in rows)
-    return [[shown(value) for value in row] for row in rows]
+    types = [each.type for each in query.output]
+    return [[shown(value, kind) for value, kind in zip(row, types, strict=True)] for row in rows]
 
 
-def shown(value: Any) -> Value:
-    if isinstance(value, datetime):
-        return timestamp_text(value)
-    if isinstance(value, date):
-        return date_text(value)
-    return decimal_text(value) if isinstance(value, Decimal) else value
+def shown(value: Any, type_text: str) -> Value:
+    text = TEXTS.get("decimal" if type_text.startswith("decimal") else type_text)
+    return value if text is None or value is None else text(value)
+
+
+TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "date": date_text,
+    "timestamp": timestamp_text,
+    "timestamp_ntz": timestamp_text,
+    "decimal": decimal_text,
+}
 
 
 def plain(query: EngineQuery) -> str:

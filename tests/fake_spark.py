@@ -104,6 +104,9 @@ class FakePlans:
             raise PlanUnavailable(f"There is no plan of {text}")
         return self._plans[text]
 
+    async def unfolded(self, session: bytes, text: str) -> Plan:
+        return await self.optimized(session, text)
+
     async def analyzed(self, session: bytes, text: str) -> Plan:
         return await self.optimized(session, text)
 

@@ -76,3 +76,7 @@ SELECT date_format(ts, 'd MMM yy, h:m:s a'), date_format(day, 'EEEE dd MMMM y'),
 SELECT shop, n FROM (SELECT shop, n, row_number() OVER (PARTITION BY b ORDER BY n DESC) AS r FROM sales) WHERE r <= 2;
 SELECT shop, count(*) AS c FROM (SELECT shop FROM sales LIMIT 50) GROUP BY shop ORDER BY c;
 SELECT shop, n FROM (SELECT shop, n FROM sales ORDER BY n LIMIT 20) ORDER BY shop;
+SELECT left('abc', 2) AS l, greatest(3, 5) AS g, n FROM sales WHERE n = 3 AND n > 1 OR shop LIKE 'abc';
+SELECT count(*), sum(n) FROM sales WHERE s = -19S OR if(n = -19, s, s) > 20S;
+SELECT o.shop, i.n FROM sales o LEFT JOIN (SELECT shop, n, b FROM sales WHERE n > 6) i ON o.shop = i.shop WHERE coalesce(i.n, 5) > 3;
+SELECT n, amount FROM sales WHERE CAST(n AS BIGINT) > 3000000000 OR amount > 1000 OR day = CAST('2024-01-01' AS DATE);

@@ -53,12 +53,15 @@ class Planner:
             error.add_note(text)
             raise
 
+    async def unfolded(self, text: str) -> Plan:
+        return await EnginePlans(self.asking).unfolded(self.session.handle.guid, text)
+
     async def analyzed(self, text: str) -> Plan:
         return await EnginePlans(self.asking).analyzed(self.session.handle.guid, text)
 
-    async def written(self, text: str) -> str:
+    async def written(self, text: str, *, unfolded: bool = False) -> str:
         """The plan as the engine writes it."""
-        await self.plan(text)
+        await (self.unfolded(text) if unfolded else self.plan(text))
         written: str = self.asking.answer["plan"]
         return written
 

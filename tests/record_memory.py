@@ -33,10 +33,13 @@ RECORDED = Path(__file__).with_name("recorded_memory.json.gz")
 
 @dataclass(frozen=True, slots=True)
 class RecordedQuery:
-    """What Spark says of a query: its plan, that of the same query with other literals if it has one, and its rows."""
+    """What Spark says of a query."""
 
     plan: str
+    unfolded: str
+    """The plan in which nothing was computed from literals."""
     varied: str | None
+    """The same of the query with other literals, if it has any."""
     rows: list[list[Any]]
 
 
@@ -49,12 +52,14 @@ def recorded_queries() -> dict[str, RecordedQuery]:
 async def recorded_of(planner: Planner, query: str, *, runs: bool = True) -> RecordedQuery:
     shape = shape_of(query)
     plan = shortened(await planner.written(query))
+    unfolded = shortened(await planner.written(query, unfolded=True))
     try:
-        other = shortened(await planner.written(filled(shape, varied(shape)))) if shape.literals else None
+        text = filled(shape, varied(shape))
+        other = shortened(await planner.written(text, unfolded=True)) if shape.literals else None
     except PlanUnavailable:
         other = None
     rows = (await planner.session.run(query)).rows if runs else []
-    return RecordedQuery(plan, other, [list(row) for row in rows])
+    return RecordedQuery(plan, unfolded, other, [list(row) for row in rows])
 
 
 async def recorded_dashboards(planner: Planner) -> dict[str, RecordedQuery]:

@@ -61,6 +61,9 @@ class RecordedPlans:
     async def analyzed(self, session: bytes, text: str) -> Plan:
         raise PlanUnavailable("only optimized plans are recorded")
 
+    async def unfolded(self, session: bytes, text: str) -> Plan:
+        raise PlanUnavailable("only optimized plans are recorded")
+
 
 class RecordingPlans(RecordedPlans):
     """Asks Spark for plans, and notes them."""

@@ -151,6 +151,11 @@ class Plans(Protocol):
         UpstreamLost if the session has ended: that says nothing of the query."""
         ...
 
+    async def unfolded(self, session: bytes, text: str) -> Plan:
+        """As `optimized`: the plan that Spark makes without looking at the values of literals, so that it holds for
+        others in their places."""
+        ...
+
     async def analyzed(self, session: bytes, text: str) -> Plan:
         """As `optimized`: Spark's plan before that, or the optimized one where Spark shows only that exactly. It tells
         what the query's columns are computed from, and proves nothing."""

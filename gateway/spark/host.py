@@ -9,7 +9,7 @@ is a request, with an id chosen by the parent:
   `JobProgress`.
 - The same with "cancel": true has no answer. It cancels the group's jobs, including those submitted later.
 - {"id": n, "session": id, "plan": text} is answered by {"id": n, "plan": ...}, the text's plan in that session as
-  `plan_writing` writes it (with "stage": "analyzed", the one before it is optimized), or by {"id": n, "error": text}.
+  `plan_writing` writes it (at the given "stage", or optimized), or by {"id": n, "error": text}.
 
 The process ends when standard input ends, so it never outlives its parent, however that died. The JVM in turn ends with
 this process, because PySpark's Java side ends with its own standard input.
@@ -435,8 +435,7 @@ def _answer_plans(requests: queue.Queue[dict[str, Any]], server: ThriftServer, r
         request = requests.get()
         try:
             writing = writing or PlanWriting(server.context, server.java)
-            analyzed = request.get("stage") == "analyzed"
-            plan = writing.plan(request["session"], request["plan"], analyzed=analyzed)
+            plan = writing.plan(request["session"], request["plan"], request.get("stage", "optimized"))
             report.send({"id": request["id"], "plan": plan})
         except Exception as error:  # A text that Spark refuses, or another Spark: whoever asks does without a plan.
             report.send({"id": request["id"], "error": explain(error)})

@@ -24,6 +24,15 @@ EXCLUDED = (
     _FILES + "PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
+FOLDING = (
+    # Compute values from literals.
+    *(_OPTIMIZER + rule for rule in ("ConstantFolding", "ConstantPropagation", "ReorderAssociativeOperator")),
+    # Choose other operators by the values of literals: of patterns, beyond the limits of a type, for rows of NULLs.
+    *(_OPTIMIZER + rule for rule in ("LikeSimplification", "UnwrapCastInBinaryComparison", "EliminateOuterJoin")),
+    # Moves a literal into branches, to where it can be computed.
+    _OPTIMIZER + "PushFoldableIntoBranches",
+)
+"""Rules by which a plan may hold for some values of its literals only."""
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 SETTINGS = {
     EXCLUDED_RULES: ",".join(EXCLUDED),
@@ -35,4 +44,5 @@ SETTINGS = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.metadataOnly": "false",
 }
+UNFOLDED = {**SETTINGS, EXCLUDED_RULES: ",".join((*EXCLUDED, *FOLDING))}
 """In a session for proofs: plans that depend on nothing but the text and the tables' columns."""

@@ -15,7 +15,7 @@ from gateway.mv.formats.known_formats import format_of
 from gateway.mv.ports import UNKNOWN_SETTINGS, WHOLE_TEXTS, PlanUnavailable, Relation, RelationKind, Rows, SqlSession
 from gateway.spark.client import OneSession, is_ended
 from gateway.spark.metastore import SparkMetastore
-from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS
+from gateway.spark.plan_settings import EXCLUDED_RULES, SETTINGS, UNFOLDED
 from sql.names import TableName, quote
 from sql.proof import plan_text
 from sql.proof.plan import Plan
@@ -54,6 +54,10 @@ class TextPlans:
     async def optimized(self, session: bytes, text: str) -> Plan:
         return await self._plan(session, text, exactly=True)
 
+    async def unfolded(self, session: bytes, text: str) -> Plan:
+        async with self._explaining[session].unfolded():
+            return await self._plan(session, text, exactly=True)
+
     async def analyzed(self, session: bytes, text: str) -> Plan:
         return await self._plan(session, text, exactly=False)
 
@@ -83,8 +87,20 @@ class _Explaining:
     async def prepare(self) -> None:
         self._listed = listed(await self._session.run("SET"))
         for name, value in {**SETTINGS, **WHOLE_TEXTS}.items():
-            before = self._listed.get(name, "") if name == EXCLUDED_RULES else ""
-            await self._session.run(f"SET {name}={before + ',' if before else ''}{value}")
+            await self._set(name, value)
+
+    async def _set(self, name: str, value: str) -> None:
+        before = self._listed.get(name, "") if name == EXCLUDED_RULES else ""
+        await self._session.run(f"SET {name}={before + ',' if before else ''}{value}")
+
+    @asynccontextmanager
+    async def unfolded(self) -> AsyncIterator[None]:
+        """Plans are made without looking at the values of literals. Nothing else may plan here meanwhile."""
+        await self._set(EXCLUDED_RULES, UNFOLDED[EXCLUDED_RULES])
+        try:
+            yield
+        finally:
+            await self._set(EXCLUDED_RULES, SETTINGS[EXCLUDED_RULES])
 
     async def plan(self, text: str, *, exactly: bool) -> Plan:
         """Not `exactly`: modes of expressions may be others. Raises ValueError, and what Spark raises."""

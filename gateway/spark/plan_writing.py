@@ -7,9 +7,12 @@ from pathlib import Path
 from py4j.java_gateway import JavaGateway, JavaObject
 from pyspark import SparkContext
 
-from gateway.spark.plan_settings import SETTINGS
+from gateway.spark.plan_settings import SETTINGS, UNFOLDED
 
 SOURCE = Path(__file__).with_name("PlanWriter.java")
+STAGES = {"optimized": SETTINGS, "unfolded": UNFOLDED, "analyzed": SETTINGS}
+"""Those of plans, with the settings that they are made with: `unfolded` is optimized without computing anything from
+literals, `analyzed` not optimized."""
 
 
 class PlanWriting:
@@ -22,15 +25,17 @@ class PlanWriting:
         writer = compiler.getClassLoader().loadClass("PlanWriter")
         (self._plan,) = (method for method in writer.getMethods() if method.getName() == "plan")
         self._gateway: JavaGateway = context._gateway
-        self._settings = java.java.util.HashMap()
-        self._settings.putAll(SETTINGS)
+        self._settings = {}
+        for stage, settings in STAGES.items():
+            self._settings[stage] = java.java.util.HashMap()
+            self._settings[stage].putAll(settings)
         self._sessions = _sessions_of(server)
         self._contexts = self._sessions.sparkSqlOperationManager().sessionToContexts()
 
-    def plan(self, session: str, text: str, *, analyzed: bool = False) -> str:
-        """The optimized plan of a text in the session with this id, a UUID, as its user, or the one before it is
-        optimized. Executes nothing."""
-        given = self._sessions, self._contexts, session, text, self._settings, analyzed
+    def plan(self, session: str, text: str, stage: str) -> str:
+        """The plan of a text at this stage, one of STAGES, in the session with this id, a UUID, as its user. Executes
+        nothing."""
+        given = self._sessions, self._contexts, session, text, self._settings[stage], stage == "analyzed"
         arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, len(given))
         for place, each in enumerate(given):
             arguments[place] = each

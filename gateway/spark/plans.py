@@ -44,6 +44,9 @@ class EnginePlans:
     async def analyzed(self, session: bytes, text: str) -> Plan:
         return await self._plan({"session": str(uuid.UUID(bytes=session)), "plan": text, "stage": "analyzed"})
 
+    async def unfolded(self, session: bytes, text: str) -> Plan:
+        return await self._plan({"session": str(uuid.UUID(bytes=session)), "plan": text, "stage": "unfolded"})
+
     async def _plan(self, request: dict[str, str]) -> Plan:
         answer = await self._engine.ask(request, PLAN_SECONDS)
         if answer is None:

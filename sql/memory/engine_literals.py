@@ -1,4 +1,7 @@
-"""Literals: of plans, as the engine's SQL, and of clients' texts, as values of the type that a plan gives them."""
+"""Literals: of plans, as the engine's SQL, and of clients' texts, as values of the type that a plan gives them.
+
+Tests: `test_translation`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from sql.query.aggregates import Digits, digits_of
 _INTEGER = re.compile(r"\d{1,38}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,38}(?:\.\d{0,38})?|\.\d{1,38}", re.ASCII)
 _DOUBLE = re.compile(r"\d{1,38}(?:\.\d{0,38})?[dD]?", re.ASCII)
+_SUFFIXES = {"tinyint": "yY", "smallint": "sS", "bigint": "lL"}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{6}|\.\d{3})?)?", re.ASCII)
 _EPOCH = date(1970, 1, 1)
@@ -89,6 +93,7 @@ _WRITERS: Mapping[str, Callable[[str], str]] = {
 def read(text: str, type_text: str, *, utc: bool) -> str | None:
     """What a plan writes for a literal of a client's text, if that has exactly one value of this type; None if that is
     not certain. No sign precedes the text. `utc`: whether the session's time zone is UTC."""
+    text = text.rstrip(_SUFFIXES.get(type_text, ""))
     if type_text in INTEGERS:
         found = _INTEGER.fullmatch(text)
         return str(int(text)) if found is not None and int(text) < 1 << (_BITS[type_text] - 1) else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sql.memory.engine_literals import canonical, negative, read
-from sql.proof.plan import Node, Plan, Scalar, Value
+from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,15 @@ class Marked:
 _UNSEEN = {"Alias": frozenset({"name"}), "WindowGroupLimit": frozenset({"limit"})}
 """Fields whose values do not matter: what Spark calls a computed column may contain its literals, and a limit of groups
 leaves out rows that a condition above leaves out as well."""
+
+
+_DEFAULTS = Scalar("String", "alwaysTrue")
+
+
+def _is_default(node: Node) -> bool:
+    """Whether Spark has computed what a subquery that depends on the row around it gives for no rows, perhaps from
+    literals (`RewriteCorrelatedScalarSubquery`)."""
+    return node.kind == "Alias" and node.fields["name"] == _DEFAULTS
 
 
 class _Unlike(Exception):
@@ -46,7 +55,7 @@ def marked(
     """The plan of a query with these literals, given that of the same query with others. `pinned` ones get none.
     `utc`: whether the session's time zone is UTC."""
     names = [[(each.name, each.type) for each in one.output] for one in (plan, other)]
-    if names[0] != names[1] or plan.constants != other.constants:
+    if names[0] != names[1] or plan.constants != other.constants or any(map(_is_default, nodes_of(plan.root))):
         return Marked(plan, frozenset())
     comparison = _Comparison(literals, others, pinned, utc)
     try:

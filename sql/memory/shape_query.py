@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from string import ascii_letters
 
 from sql.memory.engine_literals import negative, read, written
 from sql.memory.engine_texts import Hole, NotListed, ViewTable
 from sql.memory.holes import marked
 from sql.memory.plan_parts import parts_of
 from sql.memory.scalars import Decides
+from sql.memory.settled import Settling
 from sql.memory.translation import EngineQuery, ViewSource, translated
-from sql.proof.plan import Plan
-from sql.rewriting.shape import Shape
+from sql.proof.plan import Node, Plan
+from sql.rewriting.shape import Shape, others_of
 
-_WILDCARDS = frozenset("%_")
+OTHERS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +54,35 @@ class ShapeQuery:
 
 
 def varied(shape: Shape) -> tuple[str, ...]:
-    """Other literals of the same kinds, of which equal ones become different. Patterns stay, because Spark plans them
-    by where they have their wildcards."""
-    found, changed = list[str](), [shape.literals]
-    for number, literal in enumerate(shape.literals):
-        times = 1 + shape.literals[:number].count(literal)
-        while len(changed) <= times:
-            changed.append(replace(shape, literals=changed[-1]).changed())
-        found.append(changed[times][number] if _WILDCARDS.isdisjoint(literal) else literal)
+    """Other literals of the same kinds, no two of which have the same value. A literal stays if there are no others."""
+    taken, found = {_value(each) for each in shape.literals}, list[str]()
+    for kind, literal in zip(shape.kinds, shape.literals, strict=True):
+        others = islice(others_of(kind, literal), OTHERS_MAX)
+        found.append(next((each for each in others if _value(each) not in taken), literal))
+        taken.add(_value(found[-1]))
     return tuple(found)
 
 
+def _value(literal: str) -> str:
+    """What a literal has in common with all that may have the same value in some type."""
+    text = literal[literal.index(literal[-1]) + 1 : -1] if literal[-1] in "'\"" else literal.rstrip(ascii_letters)
+    try:
+        return f"{Decimal(text).normalize():f}"
+    except InvalidOperation:
+        return text
+
+
 def shape_query(plans: tuple[Plan, Plan], shape: Shape, sources: Mapping[str, ViewSource], *, utc: bool) -> ShapeQuery:
-    """`plans`: of the query, and of the same one with `varied` literals. `utc`: whether the session's time zone is UTC.
-    Raises NotListed."""
+    """`plans`: of the query, and of the same one with `varied` literals, both made without looking at the values of
+    literals; or twice that of the query, which then is for its own literals only. `utc`: whether the session's time
+    zone is UTC. Raises NotListed."""
     others, pinned = varied(shape), frozenset[int]()
     while True:
         found = marked(*plans, shape.literals, others, pinned, utc=utc)
+        root = Settling(shape.literals, utc).settled(found.plan.root)
+        assert isinstance(root, Node)
         try:
-            query = translated(found.plan, sources)
+            query = translated(replace(found.plan, root=root), sources)
         except Decides as decides:
             pinned |= {decides.hole}
             continue

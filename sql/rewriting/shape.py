@@ -12,7 +12,7 @@ Tests: `test_query_shape`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -266,6 +266,22 @@ def _string_kind(token: str) -> str:
     if token[5:6] == "-" and (found := _MOMENT.fullmatch(token, 1, len(token) - 1)):
         return DAY if found.end() - found.start() == len("2024-01-01") else MOMENT
     return STRING
+
+
+def others_of(kind: str, literal: str) -> Iterator[str]:
+    """Other literals of a kind."""
+    found = literal
+    if literal[-1] in "'\"":
+        while True:
+            yield (found := _changed(kind, found))
+    number = _NUMBER.match(literal)
+    whole, fraction = (number[1], number[2] or "") if number is not None else ("", "")
+    first = len(whole) - len(whole.lstrip("0") or whole[-1:])
+    for place in reversed(range(first, len(whole + fraction))):
+        for step in range(1, 10) if literal[place].isdecimal() else ():
+            digit = (int(literal[place]) + step) % 10
+            if digit or place > first or len(whole + fraction) == 1:
+                yield f"{literal[:place]}{digit}{literal[place + 1 :]}"
 
 
 def _changed(kind: str, literal: str) -> str:

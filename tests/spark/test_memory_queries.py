@@ -10,7 +10,8 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import islice
 
 import duckdb
 import pytest
@@ -32,7 +33,7 @@ from sql.memory.columns import ColumnFacts
 from sql.memory.engine_texts import NotListed
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import EngineQuery
-from sql.rewriting.shape import Shape, shape_of
+from sql.rewriting.shape import STRING, Shape, others_of, shape_of
 
 QUERIES = int(os.environ.get("FRESHGATE_QUERIES", "2000" if EVERYTHING else "150"))
 SEED = int(os.environ.get("FRESHGATE_SEED", "1"))
@@ -41,6 +42,9 @@ SHAPES_AT_ONCE = 12
 """On the same rows, which Spark answers in one statement."""
 VARIANTS = 6
 """Queries of each shape, with other literals."""
+OTHERS = 10
+ODD = {STRING: ("'x%'", "'_b'", "''", "'A'")}
+"""Literals of a kind that are likely to mean something else."""
 USUAL_EVERY = 8
 """One of so many statements has Spark's usual settings."""
 
@@ -133,22 +137,23 @@ async def compared(
 
 async def learned(working: Planner, shape: Shape) -> ShapeQuery:
     """What the gateway learns of a shape from Spark's plans."""
-    plan = await working.plan(filled(shape, shape.literals))
     try:
-        other = await working.plan(filled(shape, varied(shape))) if shape.literals else plan
-    except PlanUnavailable:
-        other = plan
-    return shape_query((plan, other), shape, SOURCES, utc=True)
+        plan = await working.unfolded(filled(shape, shape.literals))
+        other = await working.unfolded(filled(shape, varied(shape))) if shape.literals else plan
+        return shape_query((plan, other), shape, SOURCES, utc=True)
+    except (NotListed, PlanUnavailable):
+        plan = await working.plan(filled(shape, shape.literals))
+        return shape_query((plan, plan), shape, SOURCES, utc=True)
 
 
 def variants(shape: Shape, known: ShapeQuery, maker: Maker) -> Iterator[tuple[str, ...]]:
     """The literals of the shape, and others of which the query is known."""
     yield shape.literals
     choices = [
-        (literal,) if number in known.pinned else (literal, once, twice)
-        for number, (literal, once, twice) in enumerate(
-            zip(shape.literals, varied(shape), varied(replace(shape, literals=varied(shape))), strict=True)
-        )
+        (literal,)
+        if number in known.pinned
+        else (literal, *islice(others_of(kind, literal), OTHERS), *ODD.get(kind, ()))
+        for number, (kind, literal) in enumerate(zip(shape.kinds, shape.literals, strict=True))
     ]
     for _ in range(VARIANTS - 1 if len(known.pinned) < len(shape.literals) else 0):
         yield tuple(map(maker.chance.choice, choices))

@@ -92,10 +92,9 @@ class Learner:
                 if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
                     raise NotListed(reason)
                 await self._check_whole(view, columns[view.id])
-            plans = await self._planned(reader, shape)
             sources = {relation(view.storage): source_of(view, columns[view.id]) for view in views}
             zone = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
-            found = await asyncio.to_thread(partial(shape_query, plans, shape, sources, utc=zone in UTC))
+            found = await self._translated(reader, shape, sources, utc=zone in UTC)
             if zone not in UTC and any(each.type == "timestamp" for each in found.query.output):
                 raise NotListed(f"it shows times in the time zone {zone}")
             return found
@@ -109,14 +108,27 @@ class Learner:
                 if (refused := await refusal_of_view(session, view)) is not None:
                     raise PlanUnavailable(f"Spark does not let {reader.user} read {view.name}: {refused}")
 
-    async def _planned(self, reader: Reader, shape: Shape) -> tuple[Plan, Plan]:
+    async def _translated(
+        self, reader: Reader, shape: Shape, sources: Mapping[str, ViewSource], *, utc: bool
+    ) -> ShapeQuery:
+        """From plans that hold for other literals, too, or else from the usual one, in which Spark has computed what
+        depends on nothing but literals."""
+        translate = partial(shape_query, shape=shape, sources=sources, utc=utc)
+        try:
+            return await asyncio.to_thread(translate, await self._unfolded(reader, shape))
+        except (NotListed, PlanUnavailable) as error:
+            log.debug("a query is answered from memory with its own literals only: %s", error)
+        plan = await self._plans.optimized(reader.name, filled(shape, shape.literals))
+        return await asyncio.to_thread(translate, (plan, plan))
+
+    async def _unfolded(self, reader: Reader, shape: Shape) -> tuple[Plan, Plan]:
         """The plans of the query, and of the same one with other literals. Without literals, or if Spark does not plan
         these, it is twice the same plan."""
-        plan = await self._plans.optimized(reader.name, filled(shape, shape.literals))
+        plan = await self._plans.unfolded(reader.name, filled(shape, shape.literals))
         if not shape.literals:
             return plan, plan
         try:
-            return plan, await self._plans.optimized(reader.name, filled(shape, varied(shape)))
+            return plan, await self._plans.unfolded(reader.name, filled(shape, varied(shape)))
         except PlanUnavailable as error:
             log.debug("a query with other literals is not planned: %s", error)
             return plan, plan
