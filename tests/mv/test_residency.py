@@ -410,6 +410,7 @@ async def test_a_gateway_that_no_longer_leads_holds_nothing() -> None:
         assert (made.rows("a"), made.engine.tables) == (None, {})
         told = made.told("a")
         assert told == Residence(Held.NOT_LOADED, Wish.VIEW, "another gateway leads")
+        assert made.residency._pause() > 0, "it is not to turn without a pause meanwhile"
         made.fence.lost = None
         await made.settled(60)
         assert made.rows("a") == 100

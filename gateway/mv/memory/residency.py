@@ -50,6 +50,8 @@ LOADS_MAX = 2
 """Views that are loaded at once."""
 SURVEY_SECONDS = 30.0
 """How often all views are looked at. Everything that must take effect at once is told."""
+BEHIND_SECONDS = 1.0
+"""How often a gateway that does not lead asks whether it does."""
 BYTES_PER_STORED_BYTE = 4.0
 """How much more the rows of a view take in memory than in its files, as long as it was not loaded yet."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 5.0, 600.0
@@ -236,6 +238,8 @@ class Residency:
 
     def _pause(self) -> float:
         """Seconds until there may be something to do that nobody tells."""
+        if self._fence.lost is not None:
+            return BEHIND_SECONDS
         now = self._clock()
         due = [place.not_before for place in self._places.values() if place.not_before > now]
         return max(min([self._surveyed + SURVEY_SECONDS, *due]) - now, 0.0)
