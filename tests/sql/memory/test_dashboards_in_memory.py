@@ -45,8 +45,11 @@ def engine(recorded: dict[str, RecordedQuery]) -> Iterator[duckdb.DuckDBPyConnec
 def query_of(text: str, recorded: dict[str, RecordedQuery]) -> tuple[EngineQuery, str]:
     """The query for the engine, and its text with the literals of this one. Raises NotListed."""
     shape, said = shape_of(text), recorded[text]
-    plans = plan_json.read(said.plan), plan_json.read(said.plan if said.varied is None else said.varied)
-    found = shape_query(plans, shape, VIEWS_ONLY, utc=True)
+    plans = [plan_json.read(each) for each in (said.plan, said.unfolded, said.varied or said.unfolded)]
+    try:
+        found = shape_query((plans[1], plans[2]), shape, VIEWS_ONLY, utc=True)
+    except NotListed:
+        found = shape_query((plans[0], plans[0]), shape, VIEWS_ONLY, utc=True)
     return found.query, found.text(shape.literals, lambda table: table.view)
 
 
