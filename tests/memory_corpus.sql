@@ -80,3 +80,6 @@ SELECT left('abc', 2) AS l, greatest(3, 5) AS g, n FROM sales WHERE n = 3 AND n 
 SELECT count(*), sum(n) FROM sales WHERE s = -19S OR if(n = -19, s, s) > 20S;
 SELECT o.shop, i.n FROM sales o LEFT JOIN (SELECT shop, n, b FROM sales WHERE n > 6) i ON o.shop = i.shop WHERE coalesce(i.n, 5) > 3;
 SELECT n, amount FROM sales WHERE CAST(n AS BIGINT) > 3000000000 OR amount > 1000 OR day = CAST('2024-01-01' AS DATE);
+-- Parts from the end, and escapes.
+SELECT substring(shop, -2), substring(shop, -3, 2), substring(shop, -4, 3), substring(shop, 0, 2), substring(shop, -2, 0), right(shop, 3), substring(shop, -9, 7),
+  shop LIKE 'zz\\%', shop LIKE 'xy!_%' ESCAPE '!', shop LIKE '100!%' ESCAPE '!', shop LIKE '!!' ESCAPE '!', shop LIKE '%\\_z', shop LIKE '%y!_!%' ESCAPE '!', shop LIKE 'x\\_%' FROM sales;

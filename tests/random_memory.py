@@ -27,7 +27,14 @@ PARTS = (
     "length({3})",
 )
 STRINGS = (
-    *("concat({0}, '-', {1})", "substring({0}, 2, 3)", "trim({0})", "left({0}, 1)"),
+    *(
+        "concat({0}, '-', {1})",
+        "substring({0}, 2, 3)",
+        "substring({0}, -3, 2)",
+        "right({0}, 2)",
+        "trim({0})",
+        "left({0}, 1)",
+    ),
     *("CAST({2} AS STRING)", "CAST({3} AS STRING)"),
 )
 DATES = (
@@ -207,7 +214,8 @@ class Maker:
         forms += [f"{left} IN ({self._literal(kind)}, {self._literal(kind)})"]
         forms += [f"NOT ({self._condition(depth - 1)})"]
         forms += [f"({self._condition(depth - 1)} OR {self._condition(depth - 1)})"]
-        forms += [f"{self.value('string', depth - 1)} LIKE '{self.chance.choice(('x%', '%b', '%y%', 'a_', '_'))}'"]
+        pattern = self.chance.choice(("x%", "%b", "%y%", "a_", "_", "%!_%", "!%"))
+        forms += [f"{self.value('string', depth - 1)} LIKE '{pattern}' ESCAPE '!'"]
         return f"({self.chance.choice(forms)})"
 
 

@@ -457,9 +457,12 @@ def _substring(node: Node, scope: EngineScope) -> Typed:
     value = expression(node_of(node.fields["str"]), scope)
     _strings([value])
     place, length = (int(constant(node_of(node.fields[name]), "int")) for name in ("pos", "len"))
-    if place < 1 or length < 0:
-        raise NotListed("it takes a part of a string from its end")
-    return cast(sql(f"substring(?, {place}, {length})", value), "string")
+    if place >= 0:
+        return cast(sql(f"substring(?, {max(place, 1)}, {max(length, 0)})", value), "string")
+    # From the end. Characters before the first one count, but there are none.
+    start, taken = f"(length(?) - {-place})", f"(length(?) - {-place} + {length})"
+    text = f"substring(?, greatest({start}, 0) + 1, greatest({taken} - greatest({start}, 0), 0))"
+    return cast(sql(text, *[value] * 4), "string")
 
 
 def _trimmed(side: str) -> Callable[[Node, EngineScope], Typed]:
@@ -476,9 +479,19 @@ def _trimmed(side: str) -> Callable[[Node, EngineScope], Typed]:
 def _like(node: Node, scope: EngineScope) -> Typed:
     value = expression(node_of(node.fields["left"]), scope)
     pattern = constant(node_of(node.fields["right"]), "string")
-    if text_of(node.fields["escapeChar"]) in pattern or value.type != "string":
-        raise NotListed("it uses an escape in LIKE")
-    return Typed(sql("(? LIKE ?)", value, expression(node_of(node.fields["right"]), scope)), "boolean")
+    escape, wanted = text_of(node.fields["escapeChar"]), expression(node_of(node.fields["right"]), scope)
+    if value.type != "string" or escape in _NO_ESCAPES:
+        raise NotListed("it uses LIKE of another type, or with an unusual escape")
+    if escape not in pattern:
+        return Typed(sql("(? LIKE ?)", value, wanted), "boolean")
+    # What follows an escape must be a wildcard or an escape: anything else is an error in Spark.
+    if escape in pattern.replace(escape * 2, "").replace(f"{escape}%", "").replace(f"{escape}_", ""):
+        raise NotListed("it uses an escape in LIKE before another character")
+    return Typed(sql(f"(? LIKE ? ESCAPE '{escape}')", value, wanted), "boolean")
+
+
+_NO_ESCAPES = frozenset("%_'?")
+"""Characters that mean something else in a pattern or in the engine's text."""
 
 
 # --- dates and times ---------------------------------------------------------------------------------------------

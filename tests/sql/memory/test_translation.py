@@ -225,6 +225,22 @@ FAULTS |= {
         engine_aggregates, "Count", lambda node, scope, over, distinct: cast(over("count(*)"), "bigint")
     ),
     "the least": _writer(engine_aggregates, "Max", engine_aggregates._extreme("min")),
+    "nothing escapes": _writer(
+        scalars,
+        "Like",
+        lambda node, scope: cast(sql("(? LIKE ?)", *scalars._operands(node, scope, "left", "right")), "boolean"),
+    ),
+    "parts from the start": _writer(
+        scalars,
+        "Substring",
+        lambda node, scope: cast(
+            sql(
+                f"substring(?, {abs(int(scalars.constant(node.fields['pos'], 'int')))})",
+                *scalars._operands(node, scope, "str"),
+            ),
+            "string",
+        ),
+    ),
     "seconds rounded down": _writer(
         scalars,
         "UnixTimestamp",
