@@ -92,6 +92,7 @@ from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.refresh.writing import Writer
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.consistency import Standing
+from gateway.mv.rewriting.inheritance import Inheritance
 from gateway.mv.rewriting.observed_keys import ObservedKeys
 from gateway.mv.rewriting.owners_rights import OwnersRights
 from gateway.mv.rewriting.partly_stale import PartlyStale
@@ -722,6 +723,7 @@ class Refreshes:
     refreshers: RefreshersPlans
     rights: ReadersRights
     costs: ExpectedCosts
+    inheritance: Inheritance
 
 
 def refreshed_views(
@@ -776,6 +778,17 @@ def refreshed_views(
     pauses = FailurePauses(jobs, tasks, settings.jobs.pause_after_failures)
     tasks.ended.add(pauses.ended)
     costs = ExpectedCosts(catalog, increments)
+    inheritance = Inheritance(
+        catalog,
+        spark.metastore,
+        inspector,
+        increments,
+        surroundings,
+        spark.plans,
+        refreshers,
+        views.storages,
+        versions.readers,
+    )
     return Refreshes(
         surroundings=surroundings,
         proposer=proposer,
@@ -790,6 +803,7 @@ def refreshed_views(
         refreshers=refreshers,
         rights=rights,
         costs=costs,
+        inheritance=inheritance,
     )
 
 
@@ -825,7 +839,17 @@ def own_statements(
         Clearance(catalog, settlement, names, rights, Locations(settings.storage.locations)),
         Definitions(metastore, fence, spark.habits, settings.storage.definition_characters),
         drafting,
-        Building(catalog, drafting, metastore, tasks, refreshes.executor, refreshes.log, views.storages, spark.habits),
+        Building(
+            catalog,
+            drafting,
+            metastore,
+            tasks,
+            refreshes.executor,
+            refreshes.log,
+            views.storages,
+            spark.habits,
+            refreshes.inheritance,
+        ),
         Introduction(catalog, settlement, metastore, fence, readers, tasks, jobs, dropping),
         dropping,
     )

@@ -209,6 +209,8 @@ class CreateMaterializedView:
     or_replace: bool = False
     if_not_exists: bool = False
     clauses: CreateClauses = field(default=CreateClauses())
+    anew: bool = False
+    """BUILD COMPLETE: the rows are computed from the base tables, also if the view replaces one that has them."""
 
 
 @dataclass(frozen=True, slots=True)

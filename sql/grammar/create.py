@@ -34,6 +34,7 @@ class _Parsed:
     properties: Pairs = ()
     build: str | None = None
     """The clause that decided whether the view is built at once."""
+    anew: bool = False
     clauses: CreateClauses = field(default=CreateClauses())
     words_of: dict[str, str] = field(default_factory=dict)
     """By subject, the first words of its clause."""
@@ -83,6 +84,7 @@ def create(grammar: Grammar, *, or_replace: bool) -> CreateMaterializedView:
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         clauses=parsed.clauses,
+        anew=parsed.anew,
     )
 
 
@@ -161,7 +163,9 @@ def _query_end(grammar: Grammar, parsed: _Parsed, tail: list[tuple[Lexeme, int]]
 
 
 def _build(grammar: Grammar, parsed: _Parsed) -> None:
-    _set_build(grammar, parsed, f"BUILD {grammar.expect_any('IMMEDIATE', 'DEFERRED', after='BUILD')}", grammar.position)
+    word = grammar.expect_any("IMMEDIATE", "DEFERRED", "COMPLETE", after="BUILD")
+    parsed.anew = word == "COMPLETE"
+    _set_build(grammar, parsed, f"BUILD {word}", grammar.position)
 
 
 def _set_build(grammar: Grammar, parsed: _Parsed, words: str, place: int) -> None:

@@ -26,7 +26,7 @@ from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
 from gateway.mv.refresh.diagnosis import Diagnosis
 from gateway.mv.refresh.increments import REFUSED, Increments
-from gateway.mv.refresh.planner import Copied, Exact, Merged, Recomputed, RefreshPlan
+from gateway.mv.refresh.planner import Copied, Exact, Inherited, Merged, Recomputed, RefreshPlan
 from gateway.mv.refresh.preparation import MakeFresh, Preparation, Start
 from gateway.mv.refresh.progress import Progress, Report, followed
 from gateway.mv.refresh.proposal import RefreshProposal
@@ -42,6 +42,8 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 
+Inherit = Callable[[Inspection, SqlSession], Awaitable[Inherited | None]]
+"""Finds whether a new view gets its rows from those of the view that it replaces."""
 Narrowed = Callable[[MaterializedView], Awaitable[bool]]
 """Whether Spark may show the user in whose name a view is refreshed other rows than the gateway's account."""
 
@@ -222,6 +224,9 @@ class Executor:
         try:
             await write
         except StatementFailed as error:
+            if isinstance(plan.source, Inherited):
+                what = f"The rows of {view.name} cannot be computed from those of the replaced view"
+                raise Unfit(f"{what}: {error}") from error
             exact = None if isinstance(plan.source, Copied) else plan.source.exact
             if exact is None or not error.sqlstate.startswith(REFUSED):
                 raise
@@ -240,6 +245,8 @@ class Executor:
         """What is known of the rows that were written. `disturbed`: whether anything was written to the base tables
         since the inspection. Raises Unfit if a version that is computed from changed rows is not what it must be."""
         source, exact, known = plan.source, plan.source.exact, view.current.contents.basis
+        if isinstance(source, Inherited):
+            return RowsRead(source.basis)
         if isinstance(source, Copied):
             return RowsRead(known and replace(known, same_as=view.current.number))
         if exact is None:
@@ -305,7 +312,12 @@ class Executor:
             self._log.write(run.entry, run.number)
 
     async def first_write(
-        self, view: MaterializedView, progress: Progress, report: Report, disturbed: Callable[[], bool]
+        self,
+        view: MaterializedView,
+        progress: Progress,
+        report: Report,
+        disturbed: Callable[[], bool],
+        inherit: Inherit,
     ) -> tuple[Inspection, RefreshPlan, RowsRead, bool]:
         """Writes the rows of a new view's first version. Returns the observations made before that, and whether Spark
         shows its owner other rows than the gateway's account. `disturbed`: whether anything was written to the base
@@ -315,13 +327,17 @@ class Executor:
         # included, nor a change since an observation for another view.
         inspection = await self._proposer.look_anew(view)
         async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
+            inherited = None if narrowed else await inherit(inspection, session)
             try:
-                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=narrowed)
+                plan, read = await self._first(
+                    view, inspection, progress, session, disturbed, plainly=narrowed, inherited=inherited
+                )
             except Unfit as unfit:
-                log.info("%s Building it plainly.", unfit)
+                log.info("%s Building it in another way.", unfit)
                 # Otherwise rows of the first attempt would stay if there are none now.
                 await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
-                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=True)
+                plainly = inherited is None
+                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=plainly)
         return inspection, plan, read, narrowed
 
     async def _first(
@@ -333,8 +349,12 @@ class Executor:
         disturbed: Callable[[], bool],
         *,
         plainly: bool = False,
+        inherited: Inherited | None = None,
     ) -> tuple[RefreshPlan, RowsRead]:
-        plan = await self._proposer.first(view, inspection, session, plainly=plainly)
+        if inherited is not None:
+            plan = self._proposer.inherited(view, inherited)
+        else:
+            plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         took = await self._write(view, plan, self._writer.write_first(plan, progress, session))
         plan = await _committed(plan, session)
         return plan, await self._read(view, plan, inspection, took, disturbed)

@@ -157,6 +157,16 @@ class Increments:
         rows = RowsQuery(texts.complete(outline, sources), tuple(found.hidden))
         return Exact(rows, marks, outline.signature, outline.filtered, missing)
 
+    async def states(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> Exact:
+        """What refreshes by rows store of the view, without the marks: the query of its groups with the hidden columns,
+        whose types are `missing`; no query if nothing is stored beside its own columns."""
+        found = await self._analysis(view, inspection, session)
+        outline = _outline(found)
+        if outline.kind is Kind.ROWS:
+            return Exact()
+        rows = RowsQuery(texts.complete(outline), tuple(found.hidden))
+        return Exact(rows, {}, outline.signature, outline.filtered, found.hidden)
+
     def _rows_now(
         self, view: MaterializedView, outline: Outline, marks: Mapping[str, Mark], inspection: Inspection
     ) -> dict[TableName, str]:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from gateway.mv import many
 from gateway.mv.freshness.drift import next_manifest
-from gateway.mv.model.contents import Keyed
+from gateway.mv.model.contents import Basis, Keyed
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
@@ -91,7 +91,18 @@ class Copied:
     exact: Exact
 
 
-RowSource = Recomputed | Merged | PartlyRecomputed | Copied
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """The rows of a new definition, computed from those of the view that it replaces."""
+
+    exact: Exact
+    version: int
+    """Of that view."""
+    basis: Basis | None
+    """As `Contents.basis`, of the same state of the base tables."""
+
+
+RowSource = Recomputed | Merged | PartlyRecomputed | Copied | Inherited
 """Where the rows of a new version come from."""
 PLAINLY = Recomputed()
 
@@ -205,7 +216,7 @@ def plan_refresh(
         count = len(written - batch.keys if batch.all_but else batch.keys)
         write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
-    mode = mode if isinstance(source, Recomputed) else RefreshMode.INCREMENTAL
+    mode = mode if isinstance(source, Recomputed | Inherited) else RefreshMode.INCREMENTAL
     return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write), source, past)
 
 

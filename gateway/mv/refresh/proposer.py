@@ -25,6 +25,7 @@ from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import (
+    Inherited,
     Recomputed,
     RefreshPlan,
     plan_publish,
@@ -213,6 +214,12 @@ class Proposer:
         renewed = inspection.renewed(view_bases(view))
         source = await self._whole(view, inspection, session, plainly=plainly)
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed, source=source)
+
+    def inherited(self, view: MaterializedView, source: Inherited) -> RefreshPlan:
+        """The plan for the first version of a new view, from the rows of the one that it replaces."""
+        route = f"from the stored rows of version {source.version} of the replaced view"
+        why = "the definition was replaced"
+        return replace(plan_refresh(view, view.current.number, why, self._habits, source=source), route=route)
 
     # --- partitions of the view --------------------------------------------------------------------
 

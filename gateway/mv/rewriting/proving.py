@@ -62,7 +62,7 @@ class Prover:
     ) -> str | None:
         """Why it is not proved that the proposal answers all queries of the shape; None if it is. `keys`: what holds of
         the base tables' rows. Raises FreshgateError."""
-        if (reason := _shortfall(view)) is not None:
+        if (reason := shortfall(view)) is not None:
             return reason
         if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
             # Plans do not show what readers of files do by the settings of the session.
@@ -129,7 +129,7 @@ def _unordered(definition: str) -> str:
     return f"(SELECT /*+ REPARTITION(1) */ * FROM {definition})"
 
 
-def _shortfall(view: MaterializedView) -> str | None:
+def shortfall(view: MaterializedView) -> str | None:
     """Why even a fresh view may have other rows than its definition; None if it has the same."""
     if view_properties.partition_window(view.properties) is not None:
         return "the view holds only its newest partitions (partition_sync_limit)"

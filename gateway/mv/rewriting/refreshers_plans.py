@@ -112,17 +112,17 @@ class RefreshersPlans:
 
     async def _made(self, view: MaterializedView, *, compared: bool = True) -> Refreshed:
         """`compared`: whether the stored columns are compared with the definition's."""
-        async with self._planning(view) as (session, name):
+        async with self.planning(view) as (session, name):
             unlike = await _unlike(session, view) if compared else ""
             return Refreshed(await self._plans.optimized(name, all_of(view.definition.quoted)), unlike)
 
     async def analyzed(self, view: MaterializedView) -> Plan:
         """The definition, as `Plans.analyzed`. Raises PlanUnavailable, and what Spark raises."""
-        async with self._planning(view) as (_, name):
+        async with self.planning(view) as (_, name):
             return await self._plans.analyzed(name, all_of(view.definition.quoted))
 
     @asynccontextmanager
-    async def _planning(self, view: MaterializedView) -> AsyncIterator[tuple[SqlSession, bytes]]:
+    async def planning(self, view: MaterializedView) -> AsyncIterator[tuple[SqlSession, bytes]]:
         """A session, and its name for plans."""
         # A session that makes texts is changed by that.
         async with (

@@ -1,4 +1,7 @@
-"""Builds a new view: its storage table, and the rows of its first version."""
+"""Builds a new view: its storage table, and the rows of its first version.
+
+Tests: `test_inheritance`.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,23 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Cause, TaskStatus, TriggerMode, Version
+from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
+from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.observation.storage_looks import StorageLooks
-from gateway.mv.ports import Metastore
+from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.planner import Inherited, RefreshPlan
 from gateway.mv.refresh.progress import Progress, Report
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.rewriting.inheritance import Inheritance, NotInherited
 from gateway.mv.statements.drafting import Drafting
 from gateway.mv.statements.rights import Caller
 from sql.texts import maintenance
@@ -39,6 +45,7 @@ class Building:
         task_log: TaskLog,
         storages: StorageLooks,
         habits: Habits,
+        inheritance: Inheritance,
     ) -> None:
         self._catalog = catalog
         self._drafting = drafting
@@ -48,9 +55,11 @@ class Building:
         self._log = task_log
         self._storages = storages
         self._habits = habits
+        self._inheritance = inheritance
 
-    async def build(self, entry: Entry, caller: Caller, report: Report) -> None:
-        """Creates the storage table of a reserved view, and writes its first version. Raises what Spark raises."""
+    async def build(self, entry: Entry, caller: Caller, report: Report, *, anew: bool = False) -> None:
+        """Creates the storage table of a reserved view, and writes its first version. `anew`: computes all rows from
+        the base tables. Raises what Spark raises."""
         cause = Cause(TriggerMode.MANUAL, caller.user, complete=True, parent=caller.parent)
         if entry.view.built:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
@@ -86,7 +95,13 @@ class Building:
         self._log.start(entry, number)
         self._log.write(entry, number)
         disturbed = partial(entry.ledger.written_since, contains)
-        inspection, plan, read, narrowed = await self._executor.first_write(view, progress, report, disturbed)
+        old = None if anew else self._catalog.named(view.name)
+        inherit = partial(self._inherited, view, old, report, time.monotonic())
+        with self._inheritance.keeping(old):
+            inspection, plan, read, narrowed = await self._executor.first_write(
+                view, progress, report, disturbed, inherit
+            )
+        self._record(entry, number, plan)
         contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
         if entry.ledger.removed_since(contains):
             contents = contents.doubtful(1)
@@ -111,6 +126,31 @@ class Building:
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
             entry.record()
+
+    async def _inherited(
+        self,
+        view: MaterializedView,
+        old: MaterializedView | None,
+        report: Report,
+        began: float,
+        inspection: Inspection,
+        session: SqlSession,
+    ) -> Inherited | None:
+        """How the view gets its rows from the one that it replaces; None if they are computed from the base tables."""
+        if old is None:
+            return None
+        try:
+            found = await self._inheritance.rows(view, old, inspection, session, began)
+        except (NotInherited, StatementFailed) as reason:
+            report(f"Its rows are computed from the base tables, because {reason}")
+            return None
+        report(f"Its rows are computed from the stored rows of version {old.current.number}")
+        return found
+
+    def _record(self, entry: Entry, number: int, plan: RefreshPlan) -> None:
+        """Records how the rows were written, if they are not plainly those of a first build."""
+        if plan.route and (task := entry.history.task(number)) is not None:
+            self._log.amend(entry, number, replace(task, mode=plan.mode, reason=plan.reason, route=plan.route))
 
     def fail(self, entry: Entry, error: BaseException) -> None:
         """Records that CREATE has failed or was cancelled."""

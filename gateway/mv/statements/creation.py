@@ -77,7 +77,7 @@ class Creation:
             await self._definitions.store(statement, name, storage, caller)
             try:
                 entry = self._catalog.reserve(await self._drafting.describe(statement, name, storage, caller))
-                await self._building.build(entry, caller, report)
+                await self._building.build(entry, caller, report, anew=statement.anew)
             except StatementFailed as error:
                 raise _not_built(name, definition_of(storage), error) from error
         except BaseException as error:

@@ -155,7 +155,7 @@ CREATE MATERIALIZED VIEW mv REFRESH PARTITIONS FALLBACK AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv REFRESH AUTO REFRESH COMPLETE AS SELECT 1 AS a;
 --> SyntaxProblem expected REFRESH only once, found REFRESH (line 1, column 42)
 CREATE MATERIALIZED VIEW mv BUILD LATER AS SELECT 1 AS a;
---> SyntaxProblem expected IMMEDIATE or DEFERRED after BUILD, found LATER (line 1, column 35)
+--> SyntaxProblem expected IMMEDIATE, DEFERRED or COMPLETE after BUILD, found LATER (line 1, column 35)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_trunc(k2, 'minute')) AS SELECT k2 FROM t;
 --> SyntaxProblem timeUnit not support: minute; use HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
 CREATE MATERIALIZED VIEW mv PARTITION BY (a, b) AS SELECT a, b FROM t;

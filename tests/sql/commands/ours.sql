@@ -182,3 +182,7 @@ ALTER MATERIALIZED VIEW mv UNSET IMMUTABLE;
 --> AlterMaterializedView name=mv change=SetImmutable
 ALTER MATERIALIZED VIEW IF EXISTS mv DROP IMMUTABLE;
 --> AlterMaterializedView name=mv change=SetImmutable if_exists=True
+CREATE OR REPLACE MATERIALIZED VIEW mv BUILD COMPLETE AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' or_replace=True anew=True
+CREATE MATERIALIZED VIEW mv BUILD COMPLETE AS SELECT 1 AS a WITH NO DATA;
+--> SyntaxProblem BUILD COMPLETE and WITH NO DATA contradict each other (line 1, column 61)

@@ -13,6 +13,7 @@
 {% macro freshgate__get_replace_materialized_view_sql(relation, sql) -%}
   {%- do adapter.check_gateway(relation) -%}
   create or replace materialized view {{ relation.render() }}
+  {%- if should_full_refresh() %} build complete{% endif %}
   {{ freshgate__clauses(sql) }}
   as
   {{ sql }}

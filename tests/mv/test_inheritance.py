@@ -1,0 +1,191 @@
+"""Rows of a changed definition that are computed from the stored rows of the view that it replaces."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from record_plans import recorded
+from warehouse import House, Person, Report, Warehouse
+
+from gateway.errors import StatementFailed
+from gateway.mv.model.view import Freshness
+from gateway.mv.ports import PlanUnavailable, SqlSession
+from gateway.service.clients.session import Session
+from sql.classify import classify
+from sql.lexed import Lexed
+from sql.names import Namespace
+from sql.proof import plan_json
+from sql.proof.plan import Plan
+
+CREATE = "CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t"
+NARROWER = "CREATE OR REPLACE MATERIALIZED VIEW s.m AS SELECT a FROM s.t WHERE a > 5"
+STORED = re.compile(r"FROM \(SELECT `a` FROM (?:`\w+`\.){2}`\w+` WHERE freshgate_version = (\d+)\)")
+WHY = re.compile(r"Its rows are computed from the base tables, because (.*)")
+
+
+class PlansAlike:
+    """Every query has the same plan, but for those with a text of `others`. Implements `ports.Plans`."""
+
+    in_place = True
+    checks_rights = True
+
+    def __init__(self) -> None:
+        known = recorded()
+        self._all = plan_json.read(known["SELECT g, sum(x) s FROM t GROUP BY g"])
+        self._other = plan_json.read(known["SELECT g, sum(x) s FROM t WHERE x > 0 GROUP BY g"])
+        self.others = "no such text"
+        self.missing = False
+
+    @asynccontextmanager
+    async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
+        yield b"name"
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        if self.missing:
+            raise PlanUnavailable("there is no plan")
+        return self._other if self.others in text else self._all
+
+    async def analyzed(self, session: bytes, text: str) -> Plan:
+        return await self.optimized(session, text)
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.warehouse, self.plans = Warehouse(), PlansAlike()
+        self.warehouse.table("s.t")
+        self.house = House(self.warehouse, plans=self.plans)
+
+    async def replace(self, text: str = NARROWER) -> str:
+        """Replaces the view; returns the statement that wrote the rows that are shown."""
+        before = len(self.warehouse.texts)
+        await self.house.run(text)
+        (*_, written) = [each for each in self.warehouse.texts[before:] if each.startswith("INSERT ")]
+        assert self.house.entry("s.m").view.storage.table in written
+        return written
+
+    async def refused(self, text: str = NARROWER) -> str:
+        """The same, for rows that are computed from the base tables; returns why."""
+        report = Report()
+        person = Person(self.warehouse, "ada", Namespace())
+        await self.house.commands.run(cast(Any, classify(Lexed(text))), cast(Session, person), report)
+        assert not any(map(STORED.search, self.warehouse.texts[-20:]))
+        assert self.freshness is Freshness.FRESH
+        return next((found[1] for line in report if (found := WHY.match(line))), "")
+
+    @property
+    def freshness(self) -> Freshness:
+        return self.house.catalog.freshness(self.house.entry("s.m").view.id)
+
+
+def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        stage = Stage()
+        await stage.house.run(CREATE)
+        await work(stage)
+        await stage.house.refreshes.tasks.stop_all()
+
+    def test() -> None:
+        asyncio.run(run())
+
+    test.__name__ = work.__name__  # type: ignore[attr-defined]
+    return test
+
+
+@staged
+async def test_rows_come_from_those_of_the_replaced_view(stage: Stage) -> None:
+    old = stage.house.entry("s.m").view
+    written = await stage.replace()
+    found = STORED.search(written)
+    assert found is not None, written
+    assert found[1] == str(old.current.number)
+    assert old.storage.table in written
+    assert "`t`" not in written
+    view = stage.house.entry("s.m").view
+    assert view.id != old.id
+    assert view.current.contents.others[-1][1] == old.current.contents.others[-1][1]
+    assert stage.freshness is Freshness.FRESH
+    (_, task), *_ = stage.house.entry("s.m").history.tasks
+    assert "version 1 of the replaced view" in task.route
+
+
+@staged
+async def test_a_later_write_makes_the_new_view_stale(stage: Stage) -> None:
+    await stage.replace()
+    stage.warehouse.write("s.t")
+    await stage.house.views.inspector.check([stage.house.entry("s.m").view.id], not_before=float("inf"))
+    assert stage.freshness is Freshness.STALE
+
+
+@staged
+async def test_rows_of_a_stale_view_are_not_used(stage: Stage) -> None:
+    stage.warehouse.write("s.t")
+    assert await stage.refused() == "its base tables have changed since its last refresh"
+
+
+@staged
+async def test_rows_are_not_used_unless_it_is_proved(stage: Stage) -> None:
+    stage.plans.others = "> 5"
+    assert await stage.refused()
+
+
+@staged
+async def test_rows_are_not_used_without_plans(stage: Stage) -> None:
+    stage.plans.missing = True
+    assert await stage.refused() == "there is no plan"
+
+
+@staged
+async def test_rows_that_are_asked_for_anew_are_computed(stage: Stage) -> None:
+    assert await stage.refused(NARROWER.replace(" AS ", " BUILD COMPLETE AS ", 1)) == ""
+
+
+@staged
+async def test_a_view_that_is_always_recomputed_is(stage: Stage) -> None:
+    assert "REFRESH COMPLETE" in await stage.refused(NARROWER.replace(" AS ", " REFRESH COMPLETE AS ", 1))
+
+
+@staged
+async def test_rows_of_a_damaged_view_are_not_used(stage: Stage) -> None:
+    entry = stage.house.entry("s.m")
+    entry.examine(entry.view.current.number, "they were changed", 0.0)
+    assert "damaged" in await stage.refused()
+
+
+@staged
+async def test_rows_that_miss_changes_are_not_used(stage: Stage) -> None:
+    await stage.house.run("ALTER MATERIALIZED VIEW s.m SET ('excluded_trigger_tables' = 's.t')")
+    assert "excluded_trigger_tables" in await stage.refused()
+
+
+@staged
+async def test_rows_that_were_computed_with_other_settings_are_not_used(stage: Stage) -> None:
+    properties = "PROPERTIES ('session.spark.sql.ansi.enabled' = 'false')"
+    assert "other settings" in await stage.refused(NARROWER.replace(" AS ", f" {properties} AS ", 1))
+
+
+@staged
+async def test_what_spark_does_not_write_is_computed_from_the_base_tables(stage: Stage) -> None:
+    stage.warehouse.failing[r"^INSERT .*WHERE freshgate_version = 1\)"] = StatementFailed("no", "42000")
+    assert STORED.search(await stage.replace()) is None
+    assert stage.freshness is Freshness.FRESH
+
+
+@staged
+async def test_the_rows_stay_while_they_are_read(stage: Stage) -> None:
+    old = stage.house.entry("s.m").view
+    hold = stage.warehouse.hold(r"^INSERT .*WHERE freshgate_version = 1\)")
+    replacing = asyncio.create_task(stage.replace())
+    await hold.reached.wait()
+    current = old.current
+    assert stage.house.versions.readers.count(old.id, current.number, 0, None) == 1
+    # A write meanwhile is not in the rows, which come from before.
+    stage.warehouse.write("s.t")
+    hold.go.set()
+    await replacing
+    await stage.house.views.inspector.check([stage.house.entry("s.m").view.id], not_before=float("inf"))
+    assert stage.freshness is Freshness.STALE
+    assert stage.house.versions.readers.count(old.id, current.number, 0, None) == 0
