@@ -83,6 +83,7 @@ from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.preparation import Preparation
 from gateway.mv.refresh.proposer import Proposer
 from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.refreshed_sets import RefreshedSets
 from gateway.mv.refresh.routes import Routes
 from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
 from gateway.mv.refresh.task_log import TaskLog
@@ -857,7 +858,8 @@ def own_statements(
     renaming = Renaming(catalog, settlement, metastore, fence, readers, tasks, names, rights)
     alteration = Alteration(catalog, settlement, fence, names, rights, view_settings, renaming)
     partitions = ViewPartitions(catalog, metastore, proposer)
-    upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights)
+    sets = RefreshedSets(catalog, tasks)
+    upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights, sets)
     shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members, rights)
     explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
     return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)

@@ -238,6 +238,16 @@ class RefreshMaterializedView:
     """False: ASYNC."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefreshMaterializedViews:
+    """REFRESH MATERIALIZED VIEWS: all of a database, or those that are named."""
+
+    database: str | None = None
+    names: tuple[Parts, ...] = ()
+    method: Method | None = None
+    """As in RefreshMaterializedView."""
+
+
 # Changes by ALTER MATERIALIZED VIEW.
 
 
@@ -477,6 +487,7 @@ Command = (
     CreateMaterializedView
     | DropMaterializedView
     | RefreshMaterializedView
+    | RefreshMaterializedViews
     | AlterMaterializedView
     | ShowMaterializedViews
     | ShowGateways

@@ -200,7 +200,7 @@ class PageSite:
             list,
             advises=False,
         )
-        upkeep = Upkeep(catalog, nothing, tasks, jobs, nothing, nothing, rights)
+        upkeep = Upkeep(catalog, nothing, tasks, jobs, nothing, nothing, rights, nothing)
         safety = Safety(secure, Hosts(exposed=False, setting="page.hosts").refusal)
         logins = Logins(cast(Any, None), cast(Any, authenticator or Passwords()), groups)
         application = Application(

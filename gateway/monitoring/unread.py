@@ -13,6 +13,7 @@ from sql.statement import (
     Explain,
     ExplainRewrite,
     Forwarded,
+    RefreshMaterializedViews,
     ShowGateways,
     ShowMaterializedViews,
 )
@@ -45,6 +46,8 @@ def _command(unread: Unread, command: Command) -> Line:
     if isinstance(command, ExplainRewrite):
         query = Understood(command.query).statement
         return _forwarded(unread, query) if isinstance(query, Forwarded) else {}
+    if isinstance(command, RefreshMaterializedViews):
+        return {"views": _listed(unread, command.names)}
     of = command.statement if isinstance(command, Explain) else command
     line: Line = {"views": _listed(unread, [of.name])}
     if isinstance(of, CreateMaterializedView):

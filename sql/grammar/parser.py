@@ -29,6 +29,7 @@ from sql.statement import (
     NamedCommand,
     PauseJob,
     RefreshMaterializedView,
+    RefreshMaterializedViews,
     RefreshPath,
     ShowCreate,
     ShowGateways,
@@ -98,6 +99,22 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
     return RefreshMaterializedView(
         name, options.method, options.partitions or (), options.data is not False, options.wait is not False
     )
+
+
+def _refresh_set(grammar: Grammar) -> RefreshMaterializedViews:
+    """Parses what follows REFRESH MATERIALIZED VIEWS: IN and a database, or names."""
+    database, names = _database(grammar, ("AUTO",)), list[Parts]()
+    if database is None:
+        bracket = grammar.accept("(")
+        names.append(grammar.expect_name("IN and a database, or the views' names"))
+        while grammar.accept(","):
+            names.append(grammar.expect_name("the next view's name"))
+        if bracket:
+            grammar.expect(")")
+    forced = grammar.accept("FORCE")
+    method = Method.COMPLETE if forced else refresh.method(grammar)
+    grammar.expect_end()
+    return RefreshMaterializedViews(database, tuple(dict.fromkeys(names)), method)
 
 
 def _sees_option(grammar: Grammar) -> bool:
@@ -170,13 +187,17 @@ def _call(grammar: Grammar) -> Command:
 
 
 def _show(grammar: Grammar) -> Command:
-    database = None
-    if grammar.accept_any("IN", "FROM"):
-        name = grammar.expect_name("a database", before=("LIKE",))
-        if len(name) > 1 and (len(name) > 2 or name[0].lower() != SESSION_CATALOG):
-            raise grammar.problem(f"a database of the catalog {SESSION_CATALOG}")
-        database = name[-1]
-    return ShowMaterializedViews(database, _pattern(grammar))
+    return ShowMaterializedViews(_database(grammar, ("LIKE",)), _pattern(grammar))
+
+
+def _database(grammar: Grammar, before: tuple[str, ...]) -> str | None:
+    """What follows IN or FROM; None if neither comes next. `before`: words that may follow it."""
+    if not grammar.accept_any("IN", "FROM"):
+        return None
+    name = grammar.expect_name("a database", before=before)
+    if len(name) > 1 and (len(name) > 2 or name[0].lower() != SESSION_CATALOG):
+        raise grammar.problem(f"a database of the catalog {SESSION_CATALOG}")
+    return name[-1]
 
 
 def _show_gateways(grammar: Grammar) -> Command:
@@ -309,6 +330,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     ),
     (("DROP", "MATERIALIZED", "VIEW"), _drop),
     (("REFRESH", "MATERIALIZED", "VIEW"), _refresh),
+    (("REFRESH", "MATERIALIZED", "VIEWS"), _refresh_set),
     (("ALTER", "MATERIALIZED", "VIEW"), alter.alter),
     (("COMMENT", "ON", "MATERIALIZED", "VIEW"), _comment),
     (("SHOW", "MATERIALIZED", "VIEWS"), _show),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.errors import FreshgateError, SyntaxRefused
+from gateway.errors import DefinitionRefused, FreshgateError, SyntaxRefused
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.refresh.progress import Report
@@ -32,6 +32,7 @@ from sql.statement import (
     Explain,
     PauseJob,
     RefreshMaterializedView,
+    RefreshMaterializedViews,
     RefreshPath,
     ShowCreate,
     ShowGateways,
@@ -78,6 +79,9 @@ class Commands:
             case RefreshMaterializedView(name):
                 view = await self._view(name, session, "REFRESH")
                 return await self.upkeep.refresh(command, view, session.who, report, session.settings.lineage_parent)
+            case RefreshMaterializedViews():
+                views, parent = await self._set(command, session), session.settings.lineage_parent
+                return await self.upkeep.refresh_set(command, views, session.who, report, parent)
             case PauseJob(name):
                 await self.upkeep.pause(command, await self._view(name, session), session.who, report)
             case CancelTask(name):
@@ -116,6 +120,15 @@ class Commands:
         answer = await (await session.sql()).run(text)
         rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]
         return Result(tuple(ResultColumn(name) for name in answer.columns), rows)
+
+    async def _set(self, command: RefreshMaterializedViews, session: Session) -> list[MaterializedView]:
+        """The views that a statement about several means. Raises NoSuchView."""
+        if command.database is None:
+            return [await self._view(name, session, "REFRESH") for name in command.names]
+        database = command.database.lower()
+        if not await self._names.has_database(database):
+            raise DefinitionRefused(f"There is no database {database}. SHOW DATABASES lists them.", sqlstate="42704")
+        return [view for view in self._catalog.views() if view.name.database == database]
 
     async def _view(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
         """The view that a name means in a session. Raises NoSuchView. `verb`: as for `Names.no_such_view`."""

@@ -13,9 +13,10 @@ from gateway.errors import without_cause
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.troubles import way_out_of_pause
 from gateway.mv.model.residence import Held, Residence
-from gateway.mv.model.view import MaterializedView, State, Task, base_key
+from gateway.mv.model.view import MaterializedView, State, Task, TaskStatus, base_key
 from gateway.mv.refresh.planner import plan_publish
 from gateway.mv.refresh.proposal import RefreshProposal, StandingPartition
+from gateway.mv.refresh.refreshed_sets import RefreshedView
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
 from gateway.service.operations.operation import Result
@@ -353,6 +354,33 @@ def show_partitions(
         for number, each in enumerate(standings, 1)
     ]
     return Result(PARTITION_COLUMNS, rows)
+
+
+REFRESHED_COLUMNS = (
+    ResultColumn("database_name"),
+    ResultColumn("name"),
+    ResultColumn("status"),
+    ResultColumn("refresh_method"),
+    ResultColumn("version", Type.BIGINT),
+    ResultColumn("duration_seconds", Type.DOUBLE),
+    ResultColumn("reason"),
+    ResultColumn("error"),
+    ResultColumn("other_states"),
+)
+
+
+def refreshed_set(outcomes: Iterable[RefreshedView]) -> Result:
+    """REFRESH MATERIALIZED VIEWS: a row for each view."""
+    return Result(REFRESHED_COLUMNS, [_refreshed(each) for each in outcomes])
+
+
+def _refreshed(each: RefreshedView) -> tuple[str | int | float | None, ...]:
+    name, task = each.view.name, each.task
+    method, version, reason = (None,) * 3 if task is None else (task.mode.value, task.version or None, task.reason)
+    error = None if each.error is None else str(each.error)
+    status = TaskStatus.SUCCESS if error is None else TaskStatus.FAILED
+    states = ", ".join(each.apart)
+    return name.database, name.table, status.value, method, version, round(each.seconds, 3), reason, error, states
 
 
 # --- EXPLAIN -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.access_list import Principal
@@ -12,13 +13,22 @@ from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
 from gateway.mv.ports import Metastore
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.refreshed_sets import RefreshedSets
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.statements.rights import Rights
-from gateway.service.answers import granted
+from gateway.service.answers import granted, info
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.wire.rowset import ResultColumn, Type
-from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView, ShowGrants
+from sql.statement import (
+    Analyze,
+    CancelTask,
+    Method,
+    PauseJob,
+    RefreshMaterializedView,
+    RefreshMaterializedViews,
+    ShowGrants,
+)
 from sql.texts import maintenance
 
 
@@ -35,6 +45,7 @@ class Upkeep:
         publication: Publication,
         partitions: ViewPartitions,
         rights: Rights,
+        sets: RefreshedSets,
     ) -> None:
         self._catalog = catalog
         self._metastore = metastore
@@ -43,6 +54,7 @@ class Upkeep:
         self._publication = publication
         self._partitions = partitions
         self._rights = rights
+        self._sets = sets
 
     async def refresh(
         self,
@@ -69,6 +81,28 @@ class Upkeep:
             return Result((ResultColumn("TaskId", Type.BIGINT),), [(await self._tasks.begin(view.id, cause),)])
         await self._tasks.refresh(view.id, cause, report)
         return NO_ROWS
+
+    async def refresh_set(
+        self,
+        command: RefreshMaterializedViews,
+        views: Iterable[MaterializedView],
+        who: Principal,
+        report: Report,
+        parent: str = "",
+    ) -> Result:
+        """A row for each view, in the order in which they were refreshed. Views of a database that the user may not
+        refresh are left out."""
+        asked = list(views)
+        if command.database is not None:
+            allowed = [view for view in asked if self._rights.may_refresh(who, view)]
+            if len(allowed) < len(asked):
+                report(f"{len(asked) - len(allowed)} views that {who} may not refresh are left out")
+            asked = allowed
+        for view in asked:
+            self._rights.check_refresh(who, view)
+        one = RefreshMaterializedView((), command.method)
+        cause = replace(manual(one, who.name), parent=parent)
+        return info.refreshed_set(await self._sets.refresh(asked, cause, report))
 
     async def pause(self, command: PauseJob, view: MaterializedView, who: Principal, report: Report) -> None:
         paused = command.paused

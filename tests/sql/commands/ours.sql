@@ -186,3 +186,7 @@ CREATE OR REPLACE MATERIALIZED VIEW mv BUILD COMPLETE AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' or_replace=True anew=True
 CREATE MATERIALIZED VIEW mv BUILD COMPLETE AS SELECT 1 AS a WITH NO DATA;
 --> SyntaxProblem BUILD COMPLETE and WITH NO DATA contradict each other (line 1, column 61)
+REFRESH MATERIALIZED VIEWS IN sales;
+--> RefreshMaterializedViews database='sales'
+REFRESH MATERIALIZED VIEWS FROM sales AUTO;
+--> RefreshMaterializedViews database='sales' method='AUTO'
