@@ -248,6 +248,17 @@ class RefreshMaterializedViews:
     """As in RefreshMaterializedView."""
 
 
+@dataclass(frozen=True, slots=True)
+class SwapMaterializedViews:
+    """ALTER MATERIALIZED VIEWS SWAP: the views of each pair exchange their names, all at one moment."""
+
+    pairs: tuple[tuple[Parts, Parts], ...]
+
+    @property
+    def names(self) -> tuple[Parts, ...]:
+        return tuple(name for pair in self.pairs for name in pair)
+
+
 # Changes by ALTER MATERIALIZED VIEW.
 
 
@@ -488,6 +499,7 @@ Command = (
     | DropMaterializedView
     | RefreshMaterializedView
     | RefreshMaterializedViews
+    | SwapMaterializedViews
     | AlterMaterializedView
     | ShowMaterializedViews
     | ShowGateways

@@ -16,6 +16,7 @@ from sql.statement import (
     RefreshMaterializedViews,
     ShowGateways,
     ShowMaterializedViews,
+    SwapMaterializedViews,
 )
 from sql.understood import TooMuch, Understood
 
@@ -46,7 +47,7 @@ def _command(unread: Unread, command: Command) -> Line:
     if isinstance(command, ExplainRewrite):
         query = Understood(command.query).statement
         return _forwarded(unread, query) if isinstance(query, Forwarded) else {}
-    if isinstance(command, RefreshMaterializedViews):
+    if isinstance(command, RefreshMaterializedViews | SwapMaterializedViews):
         return {"views": _listed(unread, command.names)}
     of = command.statement if isinstance(command, Explain) else command
     line: Line = {"views": _listed(unread, [of.name])}

@@ -24,6 +24,7 @@ from sql.statement import (
     SetProperties,
     SetRefreshing,
     SetSecurity,
+    SwapMaterializedViews,
     UnsetProperties,
 )
 
@@ -38,6 +39,26 @@ def alter(grammar: Grammar) -> AlterMaterializedView | RefreshMaterializedView:
     change = _change(grammar)
     grammar.expect_end()
     return AlterMaterializedView(name, change, if_exists)
+
+
+def swap(grammar: Grammar) -> SwapMaterializedViews:
+    """Parses what follows ALTER MATERIALIZED VIEWS: SWAP (a WITH b, c WITH d)."""
+    grammar.expect("SWAP")
+    grammar.expect("(")
+    pairs = [_pair(grammar)]
+    while grammar.accept(","):
+        pairs.append(_pair(grammar))
+    if not grammar.accept(")"):
+        raise grammar.problem("a comma or ) after a pair of views")
+    grammar.expect_end()
+    return SwapMaterializedViews(tuple(pairs))
+
+
+def _pair(grammar: Grammar) -> tuple[Parts, Parts]:
+    name = grammar.expect_name("a view's name", before=("WITH",))
+    if not grammar.accept("WITH"):
+        raise grammar.problem("WITH and the view that takes this one's place")
+    return name, grammar.expect_name("the view's name after WITH")
 
 
 def _change(grammar: Grammar) -> Change:

@@ -112,9 +112,12 @@ async def settled(
         found = target, version
         if name != target and await published(metastore, name, storage) is not None:
             await _drop_unwanted(metastore, name, storage)
-    elif (version := await published(metastore, name, storage)) is not None:
+    elif (
+        not (begun := await _has_begun(metastore, properties))
+        and (version := await published(metastore, name, storage)) is not None
+    ):
         found = name, version
-    elif await _is_to_take(metastore, target, storage, properties):
+    elif begun or await _is_to_take(metastore, target, storage, properties):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
         rows = (await stored.version_read(properties, moved_version)).shown
         await metastore.run(maintenance.publish(target, storage, columns, rows, layout))
@@ -124,6 +127,12 @@ async def settled(
     await metastore.run(maintenance.set_properties(storage, stored.write_name(found[0])))
     await metastore.run(maintenance.unset_properties(storage, stored.moving_keys()))
     return found
+
+
+async def _has_begun(metastore: Metastore, properties: Mapping[str, str]) -> bool:
+    """Whether an ALTER of several names has changed the first of them: then the others are to be changed, too."""
+    first = stored.read_first_move(properties)
+    return first is not None and await published(metastore, *first) is not None
 
 
 async def _is_to_take(

@@ -147,9 +147,10 @@ def write_job(view: MaterializedView) -> dict[str, str]:
     }
 
 
-def write_move(name: TableName, version: int) -> dict[str, str]:
-    """While ALTER renames the storage table: its new name, and the version to show there."""
-    return _text("moving_to", json.dumps([_name(name), version]))
+def write_move(name: TableName, version: int, first: tuple[TableName, TableName] | None = None) -> dict[str, str]:
+    """While ALTER renames the storage table: its new name, and the version to show there. `first`: of a set of views
+    that get their names together, the first name that is changed, and the storage table that it is to show."""
+    return _text("moving_to", json.dumps([_name(name), version, *(_name(each) for each in first or ())]))
 
 
 def moving_keys() -> tuple[str, ...]:
@@ -159,8 +160,16 @@ def moving_keys() -> tuple[str, ...]:
 def read_move(properties: Mapping[str, str]) -> tuple[TableName, int] | None:
     if _MOVING not in properties:
         return None
-    name, version = json.loads(_required(properties, "moving_to"))
+    name, version, *_ = json.loads(_required(properties, "moving_to"))
     return _read_name(name), version
+
+
+def read_first_move(properties: Mapping[str, str]) -> tuple[TableName, TableName] | None:
+    """`first` of `write_move`."""
+    if _MOVING not in properties:
+        return None
+    _, _, *first = json.loads(_required(properties, "moving_to"))
+    return (_read_name(first[0]), _read_name(first[1])) if first else None
 
 
 def write_bases(view: MaterializedView) -> dict[str, str]:

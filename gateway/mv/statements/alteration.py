@@ -46,6 +46,7 @@ from sql.statement import (
     SetRefreshers,
     SetRefreshing,
     SetSecurity,
+    SwapMaterializedViews,
     UnsetProperties,
 )
 from sql.texts import maintenance
@@ -102,6 +103,24 @@ class Alteration:
                 case change:
                     await unbroken(self._settings.set(entry, change, caller.session))
         log_change("Altered", name, caller, began)
+
+    async def swap(self, statement: SwapMaterializedViews, caller: Caller) -> None:
+        """Executes ALTER MATERIALIZED VIEWS SWAP. Raises what `alter` raises."""
+        began = time.monotonic()
+        names = [TableName.resolve(each, caller.namespace) for each in statement.names]
+        if len(set(names)) < len(names):
+            raise DefinitionRefused("A materialized view is named twice. Name each view once.", sqlstate="42712")
+        async with self._catalog.name_locks.of(*names):
+            await self._fence.check()
+            for name in names:
+                view = await self._settlement.certain(name)
+                if view is None:
+                    raise await self._names.no_such_view(name, "ALTER")
+                self._rights.check(caller.who, view, "swap it")
+            entries = [self._catalog.entry(view.id) for name in names if (view := self._catalog.named(name))]
+            await self._renaming.swap(list(zip(entries[::2], entries[1::2], strict=True)), caller)
+        for name in names:
+            log_change("Altered", name, caller, began)
 
 
 class ViewSettings:

@@ -9,7 +9,7 @@ Tests: `test_concurrent_changes`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -32,6 +32,9 @@ from sql.names import TableName
 from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
+
+PAIR = 2
+"""Names that change together, and are settled by what they show themselves."""
 
 
 class Renaming:
@@ -83,24 +86,56 @@ class Renaming:
         self._rights.check(caller.who, other_view, "replace another view with it")
         other = self._catalog.entry(other_view.id)
         for upper, lower in ((entry, other), (other, entry)):
-            if lower.view.id in self._catalog.reads(upper.view.id):
+            if self._reads(upper.view, lower.view):
                 raise DefinitionRefused(
                     f"{upper.view.name} reads {lower.view.name}, so it would read itself under that name. "
                     f"Replace it with a view that does not.",
                     sqlstate="42P19",
                 )
-        await unbroken(self._swap(entry, other, caller) if swap else self._take_place(entry, other, caller))
+        await unbroken(self._swap([(entry, other)], caller) if swap else self._take_place(entry, other, caller))
 
-    async def _swap(self, entry: Entry, other: Entry, caller: Caller) -> None:
-        name, other_name = entry.view.name, other.view.name
+    async def swap(self, pairs: Sequence[tuple[Entry, Entry]], caller: Caller) -> None:
+        """Lets the views of each pair exchange their names, all of them or none. Reads see all old or all new ones."""
+        views = [entry.view for pair in pairs for entry in pair]
+        for upper in views:
+            for lower in views:
+                if upper.id != lower.id and self._reads(upper, lower):
+                    raise DefinitionRefused(
+                        f"{upper.name} reads {lower.name}, and its definition would mean another view under that name. "
+                        f"Swap views that do not read each other.",
+                        sqlstate="42P19",
+                    )
+        await unbroken(self._swap(pairs, caller))
+
+    def _reads(self, upper: MaterializedView, lower: MaterializedView) -> bool:
+        """Whether one view reads another one, directly or through others. A view that was replaced since has another
+        id, but the same name."""
+        below = self._catalog.reads(upper.id)
+        entries = (self._catalog.find(each) for each in below)
+        return lower.id in below or any(lower.name in each.view.view_names.values() for each in entries if each)
+
+    async def _swap(self, pairs: Sequence[tuple[Entry, Entry]], caller: Caller) -> None:
+        names: dict[TableName, Entry] = {}
+        for one, other in pairs:
+            names |= {one.view.name: other, other.view.name: one}
+        before = {entry.view.name: entry.view for entry in names.values()}
 
         async def switch() -> None:
-            await _show(caller.session, name, other.view)
-            await self._or_back(_show(caller.session, other_name, entry.view), caller.session, name, entry.view)
-            await self._show_settings(replace(other.view, name=name), entry.view, caller.session)
-            await self._show_settings(replace(entry.view, name=other_name), other.view, caller.session)
+            done: list[TableName] = []
+            try:
+                for name, entry in names.items():
+                    await _show(caller.session, name, entry.view)
+                    done.append(name)
+            except UpstreamLost:
+                raise
+            except FreshgateError:
+                for name in reversed(done):
+                    await _show(caller.session, name, before[name])
+                raise
+            for name, entry in names.items():
+                await self._show_settings(replace(entry.view, name=name), before[name], caller.session)
 
-        await self._move({other_name: entry, name: other}, switch, [entry, other])
+        await self._move(names, switch, list(names.values()))
 
     async def _take_place(self, entry: Entry, other: Entry, caller: Caller) -> None:
         name, old_name = entry.view.name, other.view.name
@@ -151,8 +186,11 @@ class Renaming:
                 self._settlement.refuse_doubtful(entry)
             await self._fence.check_lately()
             try:
+                # What the first step of `_swap` changes: once it is done, all of the names are changed.
+                begins, entry = next(iter(names.items()))
+                first = (begins, entry.view.storage) if len(names) > PAIR else None
                 for name, entry in names.items():
-                    move = stored.write_move(name, entry.view.current.number)
+                    move = stored.write_move(name, entry.view.current.number, first)
                     await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
             except FreshgateError as error:
                 if naming.is_unknown(error):

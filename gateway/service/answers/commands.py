@@ -41,6 +41,7 @@ from sql.statement import (
     ShowPartitions,
     ShowProperties,
     ShowVersions,
+    SwapMaterializedViews,
 )
 
 
@@ -76,6 +77,8 @@ class Commands:
                 await self._dropping.drop(command, await _caller(session), report)
             case AlterMaterializedView():
                 await self._alteration.alter(command, await _caller(session))
+            case SwapMaterializedViews():
+                await self._alteration.swap(command, await _caller(session))
             case RefreshMaterializedView(name):
                 view = await self._view(name, session, "REFRESH")
                 return await self.upkeep.refresh(command, view, session.who, report, session.settings.lineage_parent)

@@ -190,3 +190,5 @@ REFRESH MATERIALIZED VIEWS IN sales;
 --> RefreshMaterializedViews database='sales'
 REFRESH MATERIALIZED VIEWS FROM sales AUTO;
 --> RefreshMaterializedViews database='sales' method='AUTO'
+ALTER MATERIALIZED VIEWS SWAP (a, b);
+--> SyntaxProblem expected WITH and the view that takes this one's place, found , (line 1, column 33)
