@@ -1,4 +1,7 @@
-"""Dispatches the gateway's own statements to the parts that run them."""
+"""Dispatches the gateway's own statements to the parts that run them.
+
+Tests: `test_refreshed_sets`, `test_swaps`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""REFRESH, PAUSE, RESUME, CANCEL and ANALYZE of materialized views."""
+"""REFRESH, PAUSE, RESUME, CANCEL and ANALYZE of materialized views.
+
+Tests: `test_refreshed_sets`.
+"""
 
 from __future__ import annotations
 
