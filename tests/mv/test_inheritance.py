@@ -7,7 +7,9 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
+import pytest
 from record_plans import recorded
 from warehouse import House, Person, Report, Warehouse
 
@@ -20,6 +22,7 @@ from sql.lexed import Lexed
 from sql.names import Namespace
 from sql.proof import plan_json
 from sql.proof.plan import Plan
+from sql.statement import Method
 
 CREATE = "CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t"
 NARROWER = "CREATE OR REPLACE MATERIALIZED VIEW s.m AS SELECT a FROM s.t WHERE a > 5"
@@ -126,6 +129,27 @@ async def test_rows_of_a_stale_view_are_not_used(stage: Stage) -> None:
     assert await stage.refused() == "its base tables have changed since its last refresh"
 
 
+@pytest.mark.parametrize(
+    ("text", "others", "asked"),
+    [
+        (NARROWER, "nothing", True),
+        (NARROWER, "> 5", False),
+        (NARROWER.replace(" AS ", " BUILD COMPLETE AS "), "", False),
+    ],
+)
+async def test_a_stale_view_is_refreshed_by_rows_first_if_it_has_the_new_ones(
+    text: str, others: str, asked: bool
+) -> None:
+    stage = Stage()
+    await stage.house.run(CREATE)
+    stage.warehouse.write("s.t")
+    stage.plans.others = others
+    refresh = stage.house.refreshes.tasks.refresh = AsyncMock()  # type: ignore[method-assign]
+    await stage.house.run(text)
+    assert [call.args[1].method for call in refresh.call_args_list] == [Method.INCREMENTAL] * asked
+    await stage.house.refreshes.tasks.stop_all()
+
+
 @staged
 async def test_rows_are_not_used_unless_it_is_proved(stage: Stage) -> None:
     stage.plans.others = "> 5"
@@ -152,6 +176,8 @@ async def test_a_view_that_is_always_recomputed_is(stage: Stage) -> None:
 async def test_rows_of_a_damaged_view_are_not_used(stage: Stage) -> None:
     entry = stage.house.entry("s.m")
     entry.examine(entry.view.current.number, "they were changed", 0.0)
+    # A look would find that they were not.
+    stage.house.refreshes.inheritance.wants_fresh = AsyncMock(return_value=False)  # type: ignore[method-assign]
     assert "damaged" in await stage.refused()
 
 

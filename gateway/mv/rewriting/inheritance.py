@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -107,17 +108,39 @@ class Inheritance:
         """The rows of a new view whose definition is stored. `inspection`: the base tables of the new view, observed
         since `began`. `session` has the view's settings. Raises NotInherited, and what Spark raises."""
         try:
-            return await self._rows(view, old, inspection, session, began)
+            seen = await self._inspector.inspect(old, began)
+            if not (await seen.drift(old)).none:
+                raise NotInherited("its base tables have changed since its last refresh")
+            return await self._rows(view, old, inspection, seen, session)
         except PlanUnavailable as error:
             raise NotInherited(str(error)) from error
 
+    async def wants_fresh(self, view: MaterializedView, old: MaterializedView) -> bool:
+        """Whether the view that is to be replaced is stale, and would have the rows of the new one if it were fresh.
+        Raises what Spark raises."""
+        began = time.monotonic()
+        await self._inspector.check([old.id], began)
+        if not self._catalog.is_stale(old.id):
+            return False
+        inspection, seen = [await self._inspector.inspect(each, began) for each in (view, old)]
+        try:
+            async with self._refreshers.planning(view) as (session, _):
+                await self._rows(view, old, inspection, seen, session)
+        except (NotInherited, PlanUnavailable) as reason:
+            log.debug("%s is not refreshed before it is replaced: %s", old.name, reason)
+            return False
+        return True
+
     async def _rows(
-        self, view: MaterializedView, old: MaterializedView, inspection: Inspection, session: SqlSession, began: float
+        self,
+        view: MaterializedView,
+        old: MaterializedView,
+        inspection: Inspection,
+        seen: Inspection,
+        session: SqlSession,
     ) -> Inherited:
+        """`inspection`, `seen`: the base tables of the new view and of the replaced one."""
         await self._check(view, old)
-        seen = await self._inspector.inspect(old, began)
-        if not (await seen.drift(old)).none:
-            raise NotInherited("its base tables have changed since its last refresh")
         if not await self._storages.is_sound(old, old.current):
             raise NotInherited("its stored rows were changed outside the gateway")
         columns = self._columns(seen) | self._columns(inspection)

@@ -5,11 +5,12 @@ Tests: `test_inheritance`.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from functools import partial
 
-from gateway.errors import FreshgateError, StatementFailed
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.freshness.entry import Entry
@@ -28,8 +29,11 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.inheritance import Inheritance, NotInherited
 from gateway.mv.statements.drafting import Drafting
 from gateway.mv.statements.rights import Caller
+from sql.statement import Method
 from sql.texts import maintenance
 from sql.texts.storage_layout import ALL
+
+log = logging.getLogger(__name__)
 
 
 class Building:
@@ -64,6 +68,7 @@ class Building:
         if entry.view.built:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
+        await self._refresh_replaced(view, caller, report, anew=anew)
         await self._catalog.writes.ask([view.id])
         contains, started_at = entry.ledger.events, _now_ms()
         views = {base: self._catalog.entry(base).view.current.number for base in view.views}
@@ -126,6 +131,18 @@ class Building:
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
             entry.record()
+
+    async def _refresh_replaced(self, view: MaterializedView, caller: Caller, report: Report, *, anew: bool) -> None:
+        """Refreshes a stale view that is to be replaced if that can be done by rows, and the new rows come from it."""
+        old = self._catalog.named(view.name)
+        if old is None or anew or not view.built or not old.complete:
+            return
+        try:
+            if await self._inheritance.wants_fresh(view, old):
+                by_rows = Cause(TriggerMode.MANUAL, caller.user, method=Method.INCREMENTAL, parent=caller.parent)
+                await self._tasks.refresh(old.id, by_rows, report)
+        except (RefreshFailed, StatementFailed) as error:
+            log.info("%s is replaced as it is: %s", old.name, error)
 
     async def _inherited(
         self,
