@@ -861,7 +861,9 @@ def own_statements(
     sets = RefreshedSets(catalog, tasks)
     upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights, sets)
     shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names, views.members, rights)
-    explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
+    explaining = Explaining(
+        catalog, views.inspector, views.schemas, proposer, versions.numbers, creation, refreshes.inheritance
+    )
     return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)
 
 

@@ -151,6 +151,21 @@ async def test_a_stale_view_is_refreshed_by_rows_first_if_it_has_the_new_ones(
 
 
 @staged
+async def test_explain_tells_whence_the_rows_come(stage: Stage) -> None:
+    async def explained(text: str) -> str:
+        lines = [str(line) for (line,) in await stage.house.run(f"EXPLAIN {text}")]
+        return next((line for line in lines if line.startswith("rows: ")), "")
+
+    assert await explained(NARROWER) == "rows: from the stored rows of version 1"
+    assert await explained(NARROWER.replace(" AS ", " BUILD COMPLETE AS ")) == ""
+    stage.warehouse.write("s.t")
+    assert "if a refresh by rows makes it fresh first" in await explained(NARROWER)
+    stage.plans.others = "__definition"
+    assert "from the base tables, because" in await explained(NARROWER)
+    assert stage.house.entry("s.m").view.query == "SELECT a FROM s.t"
+
+
+@staged
 async def test_rows_are_not_used_unless_it_is_proved(stage: Stage) -> None:
     stage.plans.others = "> 5"
     assert await stage.refused()

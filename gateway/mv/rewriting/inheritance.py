@@ -32,7 +32,7 @@ from gateway.mv.versions.readers import Readers
 from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.increments.reasons import NotIncremental
-from sql.names import Namespace, TableName
+from sql.names import Namespace, TableName, quote
 from sql.proof.checker import NotProved, can_be_stored, prove
 from sql.proof.plan import Plan
 from sql.rewriting.candidate import RewritableView
@@ -130,6 +130,27 @@ class Inheritance:
             log.debug("%s is not refreshed before it is replaced: %s", old.name, reason)
             return False
         return True
+
+    async def foreseen(self, old: MaterializedView, view: MaterializedView) -> str:
+        """Whence the rows would come if `view` replaced `old` now, for people. The definition of `view` is not stored:
+        it counts as read with the settings of `old`. Raises what Spark raises."""
+        began = time.monotonic()
+        inspection, seen = [await self._inspector.inspect(each, began) for each in (view, old)]
+        try:
+            await self._check(view, old)
+            columns = self._columns(seen) | self._columns(inspection)
+            wanted = [_NewRows(view.query, view.namespace, view.query, Exact(), continues=False)]
+            async with self._refreshers.planning(old) as (session, name):
+                stored = await self._stored(old, seen, session, columns)
+                try:
+                    await session.run(f"USE {quote(view.namespace.catalog)}.{quote(view.namespace.database)}")
+                    found = await self._proved(old, wanted, stored, columns, name)
+                finally:
+                    session.spoil()
+        except (NotInherited, PlanUnavailable) as reason:
+            return f"from the base tables, because {reason}"
+        first = "" if (await seen.drift(old)).none else ", if a refresh by rows makes it fresh first"
+        return f"from the stored rows of version {found.version}{first}"
 
     async def _rows(
         self,

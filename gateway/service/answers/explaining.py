@@ -13,6 +13,7 @@ from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.proposal import RefreshProposal
 from gateway.mv.refresh.proposer import Proposer
+from gateway.mv.rewriting.inheritance import Inheritance
 from gateway.mv.statements.creation import Creation
 from gateway.mv.statements.rights import Caller
 from gateway.mv.versions.version_numbers import VersionNumbers
@@ -36,6 +37,7 @@ class Explaining:
         proposer: Proposer,
         numbers: VersionNumbers,
         creation: Creation,
+        inheritance: Inheritance,
     ) -> None:
         self._catalog = catalog
         self._inspector = inspector
@@ -43,6 +45,7 @@ class Explaining:
         self._proposer = proposer
         self._numbers = numbers
         self._creation = creation
+        self._inheritance = inheritance
 
     async def refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
         check_method(statement, view)
@@ -96,6 +99,13 @@ class Explaining:
             **({"immutable": f"rows with {clauses.immutable}"} if clauses.immutable else {}),
             "built": "by the first refresh" if clauses.deferred else "at once",
         }
+        old = self._catalog.named(name)
+        if old is not None and not (clauses.deferred or statement.anew):
+            view = replace(
+                old, query=statement.query, namespace=caller.namespace, clauses=clauses, properties=properties
+            )
+            view = replace(view, tables=sources.tables, views=sources.views)
+            facts["rows"] = await self._inheritance.foreseen(old, view)
         return info.explain_create(name, facts, plan)
 
 
