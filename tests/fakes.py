@@ -340,7 +340,8 @@ class Site:
         tasks = cast(Tasks, self.tasks)
         increments = Increments(self.catalog, self.metastore, self.habits, Changes(views.observer), nothing)
         self.costs = ExpectedCosts(self.catalog, increments)
-        refreshes = cast(Any, assembly.Refreshes)(surroundings, *[nothing] * 4, tasks, *[nothing] * 6, self.costs)
+        before, behind = [nothing] * 4, [nothing] * 6
+        refreshes = cast(Any, assembly.Refreshes)(surroundings, *before, tasks, *behind, self.costs, nothing)
         self.prover = FakeProver()
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))
