@@ -33,7 +33,7 @@ from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.increments.reasons import NotIncremental
 from sql.names import Namespace, TableName, quote
-from sql.proof.checker import NotProved, can_be_stored, prove
+from sql.proof.checker import NotProved, can_be_stored, is_ordered, prove
 from sql.proof.plan import Plan
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Miss, Proposal, propose
@@ -195,6 +195,9 @@ class Inheritance:
             raise NotInherited(refreshed.unlike)
         if isinstance(found := can_be_stored(refreshed.plan), NotProved):
             raise NotInherited(found.reason)
+        if is_ordered(refreshed.plan):
+            # The stored rows are in any order, and the plan of its definition is not.
+            raise NotInherited("its definition has an ORDER BY")
 
     def _columns(self, inspection: Inspection) -> dict[TableName, tuple[str, ...]]:
         """The columns of what a view reads."""
