@@ -71,12 +71,12 @@ _OTHER_FUNCTIONS = _words(
     sort_array sqrt stack startswith std stddev stddev_pop stddev_samp string_agg sum tan tanh timestampadd
     timestampdiff to_date to_number to_timestamp to_unix_timestamp transform transform_keys transform_values trunc
     try_add try_avg try_cast try_divide try_element_at try_mod try_multiply try_subtract try_sum try_to_date
-    try_to_number try_to_timestamp typeof unix_date unix_micros unix_millis unix_seconds var_pop var_samp variance
-    weekday weekofyear width_bucket window xxhash64 year zeroifnull zip_with
+    try_to_number try_to_timestamp typeof unix_date unix_micros unix_millis unix_seconds unix_timestamp var_pop var_samp
+    variance weekday weekofyear width_bucket window xxhash64 year zeroifnull zip_with
     """
 )
 _FUNCTIONS = _STRING_FUNCTIONS | _OTHER_FUNCTIONS | _TYPES
-_CLOCKS = frozenset({"to_unix_timestamp", "date", "timestamp"})
+_CLOCKS = frozenset({"unix_timestamp", "to_unix_timestamp", "date", "timestamp"})
 """Functions that might mean the time if they have no argument."""
 _MOMENTS = tuple(MOMENTS)
 _CONSTANTS = frozenset({"true", "false", "null", "as", "distinct"})

@@ -23,6 +23,7 @@ from sql.lexed import Lexed
         "SELECT * FROM s.mv m LATERAL VIEW explode(x) t AS c",
         "SELECT `rand` FROM s.mv",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM s.mv",
+        "SELECT unix_timestamp(d), to_unix_timestamp(d, 'yyyy') FROM s.mv",
     ],
 )
 def test_an_ordinary_query_is_repeatable(text: str) -> None:
