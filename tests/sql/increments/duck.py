@@ -244,7 +244,9 @@ class _Groups:
         removes = any(term.removes for term in change)
         groups = self._outline.groups
         assert groups is not None
-        if change and (not groups.states or (removes and not self._outline.subtracts)):
+        if not change:
+            return
+        if not groups.states or (removes and not self._outline.subtracts):
             stored, keys = self._stored(self._outline), self._definition.keys
             self._duck.store(texts.regrouped(self._outline, stored, change, {}), keys)
             return
