@@ -15,7 +15,7 @@ from itertools import takewhile
 from sql.memory.casts import FLOATS, required
 from sql.memory.engine_aggregates import aggregate
 from sql.memory.engine_texts import NotListed, Text, Typed, ViewTable, listed, sql
-from sql.memory.engine_types import engine_type, identifier
+from sql.memory.engine_types import engine_type, identifier, plain_type
 from sql.memory.scalars import EngineColumn, EngineScope, Fact, constant, expression, node_of, nodes_in, text_of
 from sql.memory.windows import way, window
 from sql.proof.plan import Node, Output, Plan, nodes_of
@@ -97,8 +97,11 @@ def is_whole(plan: Plan, source: ViewSource, relation: str) -> bool:
 
 
 def _plain(node: Node) -> Node:
-    """A value without its name."""
-    return node_of(node.fields["child"]) if node.kind == "Alias" else node
+    """A value without its name. A VARCHAR that is read as a STRING is the same value."""
+    if node.kind == "Alias":
+        return _plain(node_of(node.fields["child"]))
+    child = node.fields.get("child") if node.kind == "Cast" and node.type == "string" else None
+    return child if isinstance(child, Node) and plain_type(child.type) == "string" else node
 
 
 def translated(plan: Plan, sources: Mapping[str, ViewSource]) -> EngineQuery:

@@ -21,7 +21,7 @@ from sql.memory.engine_texts import NotListed, sql
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import ViewSource, is_whole, translated
 from sql.proof import plan_json
-from sql.proof.plan import Plan
+from sql.proof.plan import Node, Plan
 from sql.rewriting.shape import shape_of
 
 recorded_queries = cache(recorded_queries)
@@ -156,6 +156,16 @@ def test_a_column_that_is_not_in_memory_is_refused_where_it_is_used() -> None:
         translated(plan_of(QUERIES[0]), {RELATION: source})
     with pytest.raises(NotListed, match="what is not in memory"):
         translated(plan_of(query), {})
+
+
+def test_a_view_with_a_varchar_is_whole() -> None:
+    plan = plan_of(ALL)
+    shown = [Node("AttributeReference", {}, each.type, each.id) for each in plan.output]
+    read = {name: Node("Cast", {"child": replace(shown[1], type=name)}, "string") for name in ("varchar(5)", "int")}
+    for name, value in read.items():
+        items = (shown[0], Node("Alias", {"child": value}, "string", "9 -"), *shown[2:])
+        root = Node("Project", {"projectList": items, "child": plan.root})
+        assert is_whole(replace(plan, root=root), SOURCE, RELATION) == (name == "varchar(5)")
 
 
 def test_a_view_is_whole_if_only_its_own_conditions_choose_rows() -> None:
