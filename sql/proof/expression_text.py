@@ -102,6 +102,8 @@ class SessionFacts:
     """The values of the string literals in the statement, and in the views that it reads."""
     integers: frozenset[str]
     """The digits of numbers that can only be of type INT; empty if a literal may have been computed."""
+    written: frozenset[str] = frozenset()
+    """The digits of the statement's literals that are of type INT."""
     names: tuple[str, ...] = ()
     """Names of columns other than plain words, the longest first."""
 
@@ -422,7 +424,7 @@ class Reading:
         return self.fixed(self.loose(), type_text)
 
     def _cast(self) -> Node:
-        value = self.free(self.loose())
+        value = self._written(self.loose())
         self.expect(" as ")
         if (found := self.matched(_TYPE)) is None:
             raise ValueError("the plan's text does not show enough of a cast")
@@ -434,6 +436,16 @@ class Reading:
             "evalMode": self.session.mode,
         }
         return Node("Cast", fields, found[0])
+
+    def _written(self, value: Node | Loose) -> Node:
+        """What is cast. Spark computes casts of literals, unless it is asked not to: then one is as it was written."""
+        if isinstance(value, Loose):
+            digits, strings = value.text.removeprefix("-"), self.session.strings
+            if digits in self.session.written and digits not in strings:
+                return self.fixed(value, "int")
+            if value.text in strings and digits not in self.session.written:
+                return self.fixed(value, "string")
+        return self.free(value)
 
     def _aggregate(self, name: str) -> Node:
         distinct = self.takes("distinct ")

@@ -111,7 +111,13 @@ def read(
         raise ValueError("the plan's text does not show where the name of a column ends")
     strings = literals.strings | _padded(literals.strings, optimized) | {_TIME_FORMAT}
     session = SessionFacts(
-        settings.ansi, settings.loses_precision, settings.zone, strings, integers, tuple(dict.fromkeys(odd))
+        settings.ansi,
+        settings.loses_precision,
+        settings.zone,
+        strings,
+        integers,
+        literals.integers,
+        tuple(dict.fromkeys(odd)),
     )
     root, columns = _Tree(optimized, session, tables).node()
     if [type_text for _, type_text in columns] != [type_text for _, type_text in output]:

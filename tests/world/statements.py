@@ -197,11 +197,16 @@ def _insert_increment_parts(running: Statement, found: re.Match[str]) -> Steps:
 
 def _computed(running: Statement, text: str) -> dict[Key, Rows]:
     """The rows of a query that the gateway has made of a definition, by partition: those of files, of Delta's versions,
-    and of the version before if it is copied."""
+    and of the version before if it is copied. Without those that it removes, if it removes some."""
+    if (found := _TAKEN_OUT.fullmatch(text)) is not None:
+        # Of equal rows as many are left as were added: those of a history are sets.
+        stored, _, added = found[1].partition(") UNION ALL (")
+        left = _without(_computed(running, stored), _computed(running, found[2]))
+        more = _computed(running, added)
+        return {key: left.get(key, NOTHING) | more.get(key, NOTHING) for key in left.keys() | more.keys()}
     rows: dict[Key, Rows] = {}
     for branch in text.split(") UNION ALL ("):
-        sources = [said for pattern, read in _SOURCES for said in _found(pattern, read, branch)]
-        parts = [read(running, said) for _, read, said in sorted(sources, key=lambda each: each[0])]
+        parts = _parts(running, branch)
         condition = _VALUES.search(branch)
         chosen = _selected(condition[1] if condition is not None else "")
         if parts:
@@ -212,6 +217,28 @@ def _computed(running: Statement, text: str) -> dict[Key, Rows]:
     return rows
 
 
+def _parts(running: Statement, branch: str) -> list[Mapping[Key, Rows]]:
+    """The rows of each source, in their order. Of two with EXCEPT ALL between them, those of the first alone."""
+    sources = [said for pattern, read in _SOURCES for said in _found(pattern, read, branch)]
+    parts, end = list[Mapping[Key, Rows]](), 0
+    for start, read, said in sorted(sources, key=lambda each: each[0]):
+        rows = read(running, said)
+        if "EXCEPT ALL" in branch[end:start]:
+            parts[-1] = _without(parts[-1], rows)
+        else:
+            parts.append(rows)
+        end = said.end()
+    return parts
+
+
+def _without(rows: Mapping[Key, Rows], others: Mapping[Key, Rows]) -> dict[Key, Rows]:
+    return {key: part - others.get(key, NOTHING) for key, part in rows.items()}
+
+
+_TAKEN_OUT = re.compile(
+    r".*?SELECT \* FROM \((.*?)\) AS `freshgate_rows`.*?JOIN \(SELECT \* FROM \((.*?)\) AS `freshgate_removed`.*",
+    re.DOTALL,
+)
 _VALUES = re.compile(r"AS freshgate_(?:stored|again\([^()]*\)) WHERE (.*)$", re.DOTALL)
 
 
@@ -651,7 +678,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
     ("ask", rf"SHOW TBLPROPERTIES {NAME} \('(.*)'\)", _no_property),
     ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _types),
     ("ask", r"DESCRIBE QUERY SELECT `k` FROM parquet\..*", _delta_columns),
-    ("ask", rf"DESCRIBE TABLE {NAME}", _delta_columns),
+    ("ask", rf"DESCRIBE (?:TABLE )?{NAME}", _delta_columns),
     ("ask", r"SELECT \((said|'.*')\)", _said),
     ("ask", r"EXECUTE IMMEDIATE (?:said|'REFRESH TABLE .*)", _nothing),
     ("ask", r"SELECT current_catalog\(\), current_database\(\)", lambda *_: [("spark_catalog", "default")]),
