@@ -184,6 +184,52 @@ def test_replacing_a_view_replaces_its_properties(database: Database) -> None:
     assert "q" not in shown
 
 
+CHANGED = {
+    "SELECT n AS count, item AS thing, item AS again FROM (SELECT item, count(*) AS n FROM t GROUP BY item)": True,
+    "SELECT item, total, upper(item) AS u FROM (SELECT item, sum(x) AS total FROM t GROUP BY item)": True,
+    "SELECT item, sum(x) AS total, count(*) AS n, count(x) AS c FROM t GROUP BY item": True,
+    "SELECT item, sum(x) AS total, count(*) AS n FROM t WHERE item > 'i1' GROUP BY item": True,
+    "SELECT sum(x) AS total FROM t": True,
+    "SELECT item, sum(x) AS total, max(x) AS m FROM t GROUP BY item": False,
+}
+"""Definitions, and whether the rows of another one answer them."""
+STORED = "Its rows are computed from the stored rows of version"
+
+
+def test_changed_definitions_have_the_rows_that_they_would_have_anew(database: Database) -> None:
+    database.run("CREATE TABLE t (item STRING, x INT) USING parquet")
+    database.run("INSERT INTO t VALUES ('i1', 1), ('i1', NULL), ('i2', 2), ('i3', 30), (NULL, 5)")
+    grouped = "SELECT item, sum(x) AS total, count(*) AS n FROM t GROUP BY item"
+    for query, inherits in CHANGED.items():
+        # The states of refreshes by rows are stored, too.
+        database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m BUILD COMPLETE REFRESH INCREMENTAL FALLBACK AS {grouped}")
+        database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m REFRESH INCREMENTAL FALLBACK AS {query}")
+        log = database.cursor.fetch_logs()
+        assert any(line.startswith(STORED) for line in log) == inherits, (query, log)
+        assert sorted(database.rows("SELECT * FROM m"), key=str) == sorted(database.rows(query), key=str)
+    # It goes on from there by rows.
+    database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m BUILD COMPLETE REFRESH INCREMENTAL FALLBACK AS {grouped}")
+    query = "SELECT count(*) AS n, item FROM t GROUP BY item"
+    database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m REFRESH INCREMENTAL AS {query}")
+    database.run("INSERT INTO t VALUES ('i2', 7), ('i9', 9)", "REFRESH MATERIALIZED VIEW m INCREMENTAL")
+    assert sorted(database.rows("SELECT * FROM m"), key=str) == sorted(database.rows(query), key=str)
+
+
+def test_several_views_are_refreshed_and_exchanged_together(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT) USING parquet", "INSERT INTO t VALUES (1), (2)")
+    for name, query in {"one": "sum(a)", "one_next": "max(a)", "two": "count(*)", "two_next": "min(a)"}.items():
+        database.run(f"CREATE MATERIALIZED VIEW {name} AS SELECT {query} AS x FROM t")
+    database.run("CREATE MATERIALIZED VIEW above AS SELECT x FROM one", "INSERT INTO t VALUES (5)")
+    found = rows(database.cursor, f"REFRESH MATERIALIZED VIEWS IN {database.name} AUTO")
+    assert [(name, status, states) for _, name, status, *_, states in found][-1] == ("above", "SUCCESS", "")
+    assert {status for _, _, status, *_ in found} == {"SUCCESS"}
+    database.run("ALTER MATERIALIZED VIEWS SWAP (one WITH one_next, two WITH two_next)")
+    assert database.rows("SELECT one.x, two.x, one_next.x, two_next.x FROM one, two, one_next, two_next") == [
+        (5, 1, 8, 3)
+    ]
+    assert database.rows("SELECT x FROM above") == [(5,)]
+
+
 @pytest.mark.thorough
 def test_a_restart_keeps_views_whose_names_spark_would_redact(database: Database, start_gateway: Any) -> None:
     """Spark redacts the values of properties that contain such words."""
