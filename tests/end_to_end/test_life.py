@@ -207,12 +207,15 @@ def test_changed_definitions_have_the_rows_that_they_would_have_anew(database: D
         log = database.cursor.fetch_logs()
         assert any(line.startswith(STORED) for line in log) == inherits, (query, log)
         assert sorted(database.rows("SELECT * FROM m"), key=str) == sorted(database.rows(query), key=str)
-    # It goes on from there by rows.
-    database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m BUILD COMPLETE REFRESH INCREMENTAL FALLBACK AS {grouped}")
-    query = "SELECT count(*) AS n, item FROM t GROUP BY item"
-    database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m REFRESH INCREMENTAL AS {query}")
-    database.run("INSERT INTO t VALUES ('i2', 7), ('i9', 9)", "REFRESH MATERIALIZED VIEW m INCREMENTAL")
-    assert sorted(database.rows("SELECT * FROM m"), key=str) == sorted(database.rows(query), key=str)
+    # It goes on from there by rows, also if the base table gave rows that the view did not have.
+    later = "SELECT item, sum(x) AS total, avg(x) AS mean FROM t WHERE x > {} GROUP BY item"
+    changes = {grouped: "SELECT count(*) AS n, item FROM t GROUP BY item", later.format(6): later.format(2)}
+    for new, (query, wider) in enumerate(changes.items(), 10):
+        database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m BUILD COMPLETE REFRESH INCREMENTAL FALLBACK AS {query}")
+        database.run(f"CREATE OR REPLACE MATERIALIZED VIEW m REFRESH INCREMENTAL AS {wider}")
+        assert any(line.startswith(STORED) for line in database.cursor.fetch_logs()), wider
+        database.run(f"INSERT INTO t VALUES ('i2', 7), ('i{new}', 9)", "REFRESH MATERIALIZED VIEW m INCREMENTAL")
+        assert sorted(database.rows("SELECT * FROM m"), key=str) == sorted(database.rows(wider), key=str)
 
 
 def test_several_views_are_refreshed_and_exchanged_together(database: Database) -> None:

@@ -246,7 +246,10 @@ class Executor:
         since the inspection. Raises Unfit if a version that is computed from changed rows is not what it must be."""
         source, exact, known = plan.source, plan.source.exact, view.current.contents.basis
         if isinstance(source, Inherited):
-            return RowsRead(source.basis)
+            after = await self._after(view, source.adds_rest)
+            if source.adds_rest and not await self._stays(inspection, after):
+                raise changed_while_read(view)
+            return RowsRead(source.basis, after)
         if isinstance(source, Copied):
             return RowsRead(known and replace(known, same_as=view.current.number))
         if exact is None:
@@ -352,7 +355,7 @@ class Executor:
         inherited: Inherited | None = None,
     ) -> tuple[RefreshPlan, RowsRead]:
         if inherited is not None:
-            plan = self._proposer.inherited(view, inherited)
+            plan = self._proposer.inherited(view, inspection, inherited)
         else:
             plan = await self._proposer.first(view, inspection, session, plainly=plainly)
         took = await self._write(view, plan, self._writer.write_first(plan, progress, session))

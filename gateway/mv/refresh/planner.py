@@ -100,6 +100,14 @@ class Inherited:
     """Of that view."""
     basis: Basis | None
     """As `Contents.basis`, of the same state of the base tables."""
+    adds_rest: bool = False
+    """Whether rows of the base tables are added that the view does not have: right only if these are still as they were
+    observed."""
+
+    @property
+    def beside(self) -> str:
+        """What is read beside the stored rows, for people; empty if nothing is."""
+        return ", and those that it does not have from the base tables" if self.adds_rest else ""
 
 
 RowSource = Recomputed | Merged | PartlyRecomputed | Copied | Inherited

@@ -215,11 +215,12 @@ class Proposer:
         source = await self._whole(view, inspection, session, plainly=plainly)
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed, source=source)
 
-    def inherited(self, view: MaterializedView, source: Inherited) -> RefreshPlan:
+    def inherited(self, view: MaterializedView, inspection: Inspection, source: Inherited) -> RefreshPlan:
         """The plan for the first version of a new view, from the rows of the one that it replaces."""
-        route = f"from the stored rows of version {source.version} of the replaced view"
-        why = "the definition was replaced"
-        return replace(plan_refresh(view, view.current.number, why, self._habits, source=source), route=route)
+        route = f"from the stored rows of version {source.version} of the replaced view{source.beside}"
+        why, number = "the definition was replaced", view.current.number
+        renewed = inspection.renewed(view_bases(view)) if source.adds_rest else []
+        return replace(plan_refresh(view, number, why, self._habits, renewed=renewed, source=source), route=route)
 
     # --- partitions of the view --------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The rows of a changed definition, computed from the stored rows of the view that it replaces.
 
 That view is fresh, so its rows are those of its definition. A query of them is proposed as for rewriting, and Spark's
-plans prove that it has the rows of the new definition. The new version has the same state of the base tables.
+plans prove that it has the rows of the new definition. The query may add rows of the base tables, which must be as they
+are until it has read them. The new version has the same state of the base tables.
 
 Tests: `test_inheritance`.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.contents import Basis
 from gateway.mv.model.spark_types import sql_type
-from gateway.mv.model.view import MaterializedView
+from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Plans, PlanUnavailable, SqlSession
@@ -139,18 +140,19 @@ class Inheritance:
         try:
             await self._check(view, old)
             columns = self._columns(seen) | self._columns(inspection)
+            rest = _rest(inspection, seen)
             wanted = [_NewRows(view.query, view.namespace, view.query, Exact(), continues=False)]
             async with self._refreshers.planning(old) as (session, name):
                 stored = await self._stored(old, seen, session, columns)
                 try:
                     await session.run(f"USE {quote(view.namespace.catalog)}.{quote(view.namespace.database)}")
-                    found = await self._proved(old, wanted, stored, columns, name)
+                    found = await self._proved(old, wanted, stored, columns, rest, name)
                 finally:
                     session.spoil()
         except (NotInherited, PlanUnavailable) as reason:
             return f"from the base tables, because {reason}"
         first = "" if (await seen.drift(old)).none else ", if a refresh by rows makes it fresh first"
-        return f"from the stored rows of version {found.version}{first}"
+        return f"from the stored rows of version {found.version}{found.beside}{first}"
 
     async def _rows(
         self,
@@ -168,7 +170,7 @@ class Inheritance:
         stored = await self._stored(old, seen, session, columns)
         wanted = await self._wanted(view, inspection, session)
         async with self._refreshers.planning(view) as (_, name):
-            return await self._proved(old, wanted, stored, columns, name)
+            return await self._proved(old, wanted, stored, columns, _rest(inspection, seen), name)
 
     async def _check(self, view: MaterializedView, old: MaterializedView) -> None:
         """Raises NotInherited if what is stored of the replaced view tells nothing about the new one."""
@@ -257,8 +259,10 @@ class Inheritance:
         wanted: list[_NewRows],
         stored: list[_OldRows],
         columns: Mapping[TableName, tuple[str, ...]],
+        rest: Container[TableName],
         session: bytes,
     ) -> Inherited:
+        """`rest`: what may be read beside the stored rows."""
         reasons: list[str] = []
         for want in wanted:
             planned: Plan | None = None
@@ -270,32 +274,47 @@ class Inheritance:
                     continue
                 planned = planned or await self._plans.optimized(session, want.planned)
                 text = proposal.template.over(store.definition).fill(shape.literals)
-                if (reason := self._reads_others(proposal, shape, old)) is None:
+                others = _others(proposal, shape, old)
+                if (unfit := next((other for other in others if other not in rest), None)) is not None:
+                    reason: str | None = f"{unfit} has to be read, too"
+                else:
                     reason = await self._refutation(planned, session, text)
                 if reason is not None:
                     reasons.append(reason)
                     continue
                 rows = proposal.template.over(f"({store.rows})").fill(shape.literals)
-                return _inherited(old, want, rows)
+                return _inherited(old, want, rows, adds_rest=bool(others))
         # The last ones compare the definitions as they are written.
         raise NotInherited(reasons[-1])
-
-    @staticmethod
-    def _reads_others(proposal: Proposal, shape: Shape, old: MaterializedView) -> str | None:
-        """Why the rows of the replaced view do not suffice; None if they do."""
-        found = bases(proposal.template.fill(shape.literals), Namespace())
-        others = sorted(str(name) for name in found.relations if name != old.name)
-        return f"the base table {others[0]} has to be read, too" if others or not found.exact else None
 
     async def _refutation(self, planned: Plan, session: bytes, text: str) -> str | None:
         found = await asyncio.to_thread(prove, planned, await self._plans.optimized(session, text))
         return found.reason if isinstance(found, NotProved) else None
 
 
-def _inherited(old: MaterializedView, want: _NewRows, rows: str) -> Inherited:
+def _rest(inspection: Inspection, seen: Inspection) -> Container[TableName]:
+    """The tables of the new view of which rows can be added to the stored ones: none unless all were observed, and as
+    the replaced view was compared with (`seen`)."""
+    known = inspection.snapshots
+    if known.keys() != inspection.observed.keys() or any(seen.observed.get(base) != known[base] for base in known):
+        return frozenset()
+    return frozenset(
+        table for table, look in inspection.looks.items() if look.relation is not None and base_key(table) in known
+    )
+
+
+def _others(proposal: Proposal, shape: Shape, old: MaterializedView) -> list[TableName]:
+    """What the proposal reads beside the rows of the replaced view."""
+    found = bases(proposal.template.fill(shape.literals), Namespace())
+    if not found.exact:
+        raise NotInherited("it is not known what else has to be read")
+    return sorted(name for name in found.relations if name != old.name)
+
+
+def _inherited(old: MaterializedView, want: _NewRows, rows: str, *, adds_rest: bool) -> Inherited:
     hidden = () if want.exact.rows is None else want.exact.rows.hidden
     exact = replace(want.exact, rows=RowsQuery(rows, hidden))
-    return Inherited(exact, old.current.number, _basis(old, want) if want.continues else None)
+    return Inherited(exact, old.current.number, _basis(old, want) if want.continues else None, adds_rest)
 
 
 def _basis(old: MaterializedView, want: _NewRows) -> Basis | None:

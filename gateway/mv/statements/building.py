@@ -161,7 +161,7 @@ class Building:
         except (NotInherited, StatementFailed) as reason:
             report(f"Its rows are computed from the base tables, because {reason}")
             return None
-        report(f"Its rows are computed from the stored rows of version {old.current.number}")
+        report(f"Its rows are computed from the stored rows of version {found.version}{found.beside}")
         return found
 
     def _record(self, entry: Entry, number: int, plan: RefreshPlan) -> None:
