@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -195,7 +195,7 @@ class FakeProver:
         reader: Reader,
         shape: Shape,
         proposal: Proposal,
-        view: MaterializedView,
+        views: Sequence[MaterializedView],
         keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
     ) -> str | None:
         self.asked += 1
@@ -203,7 +203,7 @@ class FakeProver:
         await self.ready.wait()
         if isinstance(reader.sql, FakeSqlSession) and reader.sql.session not in reader.sql.spark.sessions.values():
             raise UpstreamLost("The session has ended.")
-        return self.refuted.get(str(view.name))
+        return next((self.refuted[str(view.name)] for view in views if str(view.name) in self.refuted), None)
 
     def forget(self, named: Mentioned) -> None:
         self.rights.forget(named)

@@ -24,7 +24,7 @@ from sql.rewriting.shape import shape_of
 from sql.table_keys import TableKeys, keys_in
 
 CORPORA = tuple(sorted(each.stem for each in Path(__file__).with_name("corpora").glob("*.sql")))
-_STATEMENT = re.compile(r"/\*(table|view|used|not)\*/ (.*)", re.DOTALL)
+_STATEMENT = re.compile(r"/\*(table|view|used|together|not)\*/ (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Question:
     text: str
     expected: bool
     """Whether the other project's authors expect a view to be used."""
+    together: bool = False
+    """Whether several views are expected to be used."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ def corpus(name: str) -> Corpus:
             number += 1
             groups[-1].views[f"view_{number}"] = statement
         else:
-            groups[-1].questions.append(Question(topic, statement, kind == "used"))
+            groups[-1].questions.append(Question(topic, statement, kind in ("used", "together"), kind == "together"))
     return Corpus(name, tables, tuple(groups))
 
 
@@ -146,14 +148,18 @@ async def outcomes(corpus: Corpus, columns: Columns, plans: Plans) -> list[Outco
                 else:
                     assert isinstance(made, Proposal)
                     proved.append(made)
-            found.append(Outcome(question, "" if proved else "; ".join(reasons), tuple(proved)))
+            if question.together:
+                proved = [each for each in proved if len(each.views) > 1]
+            missed = "; ".join(reasons) or "no views are proposed together"
+            found.append(Outcome(question, "" if proved else missed, tuple(proved)))
     return found
 
 
 async def _refuted(plans: Plans, question: Question, proposal: Proposal, keys: Mapping[TableName, TableKeys]) -> str:
     shape = shape_of(question.text)
+    definitions = [view.table for view in proposal.views]
     try:
-        reason = await difference(plans, b"", shape, proposal, f"{proposal.view.table}", keys)
+        reason = await difference(plans, b"", shape, proposal, definitions, keys)
     except PlanUnavailable as error:
         return f"no plan: {error}"
     return "" if reason is None else f"not proved: {reason}"

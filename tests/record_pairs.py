@@ -76,7 +76,7 @@ class RecordingPlans(RecordedPlans):
 
     async def optimized(self, session: bytes, text: str) -> Plan:
         if text in self._known:
-            self.noted[text] = self._known[text]
+            self.noted[text] = {kind: shortened(its) for kind, its in self._known[text].items()}
         elif text not in self.noted:
             try:
                 self.noted[text] = {"plan": shortened(await self._written(text))}

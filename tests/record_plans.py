@@ -55,6 +55,7 @@ def shortened(plan: str) -> str:
     """Without what differs from one recording to the next."""
     plan = re.sub(r"(?<=\d )[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "-", plan)
     plan = re.sub(r"Some\(file:[^\"]*/", "Some(file:/warehouse/", plan)
+    plan = re.sub(r"\{path=file:[^\"}]*/", "{path=file:/warehouse/", plan)
     return re.sub(r"(?<=`\"\},\{\"kind\":\"String\",\"text\":\")\d{13}", "1700000000000", plan)
 
 

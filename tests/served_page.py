@@ -90,7 +90,7 @@ class ServedPage:
             usage = page.site.usages.of(shape, database, "ada")
             usage.own.add(own)
             for _ in range(hits):
-                usage.used(page.site.entry("shop.daily").view.name)
+                usage.used((page.site.entry("shop.daily").view.name,))
                 usage.took(answered)
             usage.missed(WhyMissed.NOT_FRESH)
         usage = page.site.usages.of("SELECT id, amount FROM shop.orders WHERE id = ?", database, "ada")

@@ -88,10 +88,11 @@ class Alerts:
         text = f"The job of {view.name} is paused, because {view.paused_because}. {way_out_of_pause(view)}"
         self._tell(AlertKind.PAUSED, view.name, view.job_since, text)
 
-    def differed(self, view: TableName, what: str) -> None:
-        """An answer from a view was compared with that of the client's own text."""
-        text = f"{view} has given other rows than its base tables: {what}"
-        self._tell(AlertKind.DIFFERED, view, self._now_ms(), text)
+    def differed(self, views: Sequence[TableName], what: str) -> None:
+        """An answer from views was compared with that of the client's own text."""
+        for view in views:
+            text = f"{view} has given other rows than its base tables: {what}"
+            self._tell(AlertKind.DIFFERED, view, self._now_ms(), text)
 
     def differed_in_memory(self, views: Sequence[TableName], what: str) -> None:
         """An answer from the rows of views in memory was compared with Spark's."""

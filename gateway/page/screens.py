@@ -309,13 +309,13 @@ class Screens:
     def _statement(self, each: EndedStatement) -> StatementShown:
         whole = max(1, each.took_ms)
         waiting = min(100.0, 100 * each.waited_ms / whole)
-        entry = self._sources.catalog.find(each.answered_from) if each.answered_from else None
+        entries = map(self._sources.catalog.find, each.answered_from)
         ran = at_spark(each)
         return StatementShown(
             each,
             redact(each.text, cut=each.is_cut),
             redact(each.error),
-            "" if entry is None else str(entry.view.name),
+            ", ".join(str(entry.view.name) for entry in entries if entry is not None),
             round(waiting, 1),
             round(100 - waiting, 1) if ran else 0.0,
             100.0 if each.from_memory else 0.0,
@@ -412,14 +412,15 @@ def _statements(view: MaterializedView) -> list[str]:
 
 def _by_view(usages: Iterable[Usage]) -> dict[TableName, tuple[int, int | None]]:
     """How many queries each view answered without being named, and the milliseconds that this saved; None: unknown.
-    What a shape saved is divided by how often each view answered it."""
+    What a shape saved is divided by how often each view answered it, and among those that answered together."""
     found = dict[TableName, tuple[int, int | None]]()
     for usage in usages:
         seconds, hits = usage.saved_seconds, usage.hits.total()
-        for view, number in usage.hits.items():
-            before, saved = found.get(view, (0, None))
-            more = None if seconds is None else round(1000 * seconds * number / hits)
-            found[view] = before + number, saved if more is None else (saved or 0) + more
+        for views, number in usage.hits.items():
+            more = None if seconds is None else round(1000 * seconds * number / hits / len(views))
+            for view in views:
+                before, saved = found.get(view, (0, None))
+                found[view] = before + number, saved if more is None else (saved or 0) + more
     return found
 
 

@@ -419,7 +419,7 @@ def follow(statement: Statement, way: Sent) -> None:
     send = sent(way)
     statement.understood(send.mentions)
     if isinstance(way, FromView):
-        statement.rewritten(send.text or "", way.hit.answer.view_id)
+        statement.rewritten(send.text or "", way.hit.answer.ids)
     else:
         missed = next((effect.reason for effect in send.effects if isinstance(effect, QueryMissed)), "")
         statement.not_rewritten(missed)

@@ -48,8 +48,9 @@ def form(node: exp.Expr) -> str:
     return str(found)
 
 
-_FORM, _SHOWN = "form", "shown"
-"""Names of notes."""
+_FORM, _SHOWN, OPENED = "form", "shown", "opened"
+"""Names of notes. The last one is at a query within an expression that uses nothing of the query around it: it, before
+its names were closed."""
 
 
 def _form(node: exp.Expr) -> str:
@@ -232,6 +233,8 @@ def rebuilt(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None], witho
     made = type(node)(**{place: _mapped_value(node.args[place], change) for place in kept})
     if isinstance(node, exp.Literal):
         made.meta.update(node.meta)
+    elif (opened := node.meta.get(OPENED)) is not None:
+        made.meta[OPENED] = opened
     return made
 
 

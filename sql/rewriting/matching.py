@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from sqlglot import exp
 
@@ -14,21 +15,24 @@ from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, 
 from sql.rewriting.compensation import compensated
 from sql.rewriting.dialect import parsed, printed
 from sql.rewriting.exclusions import excluded
-from sql.rewriting.forms import mapped
+from sql.rewriting.forms import OPENED, mapped
 from sql.rewriting.shape import Shape, shape_of
 from sql.rewriting.substitution import CONDITIONS_STEP, TABLES_STEP, rejection, substituted
-from sql.rewriting.template import Template
+from sql.rewriting.template import RELATION, Template
 from sql.rewriting.whole import over_whole, whole_form
 from sql.rewriting.wider_views import narrowed
 
+VIEWS_TOGETHER_TRIED = 16
+"""Views that are tried in one query, and the texts over several views that are proposed at most: each is proved."""
+TOGETHER_MAX = 3
 _TOO_DEEP = "the query, or the view's, is nested too deeply"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A text over a view that is to be proved equal to the query."""
+    """A text over views that is to be proved equal to the query."""
 
-    view: TableName
+    views: tuple[TableName, ...]
     template: Template
     pinned: frozenset[int]
     """The literals of the shape whose values the proposal depends on: others make another one necessary."""
@@ -36,6 +40,12 @@ class Proposal:
     """Whether it adds rows of the base tables that the view does not have."""
     by_keys: bool = False
     """Whether it leaves out joins of the view, because of keys of the base tables."""
+    tables: int = 0
+    """How often it reads other tables than the views."""
+
+    @property
+    def named(self) -> str:
+        return ", ".join(map(str, self.views))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,8 @@ def propose(
     columns_of: ColumnsOf,
     temporary: frozenset[str] = frozenset(),
 ) -> list[Proposal | Miss]:
-    """What each view can do for the query. `temporary`: the session's temporary views and functions, in lower case."""
+    """What each view can do for the query, then what several of them can do together. `temporary`: the session's
+    temporary views and functions, in lower case."""
     shape = shape_of(query) if isinstance(query, str) else query
     views = list(views)
     if (reason := excluded(shape, temporary)) is not None:
@@ -65,11 +76,16 @@ def propose(
     except RecursionError:
         return [Miss(view.name, _TOO_DEEP) for view in views]
     hints = shape.hints
-    return [
-        _proposed(shape, blocks, view)
+    found = [
+        _answering(blocks, view)
         if hints.allow(f"{view.name.catalog}.{view.name.database}.{view.name.table}")
         else Miss(view.name, "a hint of the query excludes the view")
         for view in views
+    ]
+    single = [each for each in found if isinstance(each, _Rewritten)]
+    return [
+        *(each if isinstance(each, Miss) else each.proposal(shape) for each in found),
+        *(each.proposal(shape) for each in _together(single, namespace, columns_of)),
     ]
 
 
@@ -103,14 +119,38 @@ _Parts = dict[int, tuple[exp.Select, frozenset[int]]]
 """By the id of a part of the query: the SELECT that takes its place, and the holes whose values that depends on."""
 
 
-def _proposed(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal | Miss:
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """The query over views."""
+
+    views: tuple[RewritableView, ...]
+    tree: exp.Expr
+    """The relation of each view has its number."""
+    pinned: frozenset[int]
+    adds_rest: bool
+    by_keys: bool
+
+    @property
+    def tables(self) -> int:
+        """How often it reads other tables."""
+        return sum(not each.name.startswith(RELATION) for each in self.tree.find_all(exp.Table))
+
+    def proposal(self, shape: Shape) -> Proposal:
+        names = tuple(view.name for view in self.views)
+        template = Template.of(printed(self.tree), *(name.quoted for name in names))
+        vanished = frozenset(range(len(shape.literals))) - template.holes
+        return Proposal(names, template, vanished | self.pinned, self.adds_rest, self.by_keys, self.tables)
+
+
+def _answering(blocks: _Blocks, view: RewritableView, before: tuple[RewritableView, ...] = ()) -> _Rewritten | Miss:
+    """`before`: the views that the query reads already."""
     try:
-        return _compared(shape, blocks, view)
+        return _compared(blocks, view, before)
     except RecursionError:
         return Miss(view.name, _TOO_DEEP)
 
 
-def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal | Miss:
+def _compared(blocks: _Blocks, view: RewritableView, before: tuple[RewritableView, ...]) -> _Rewritten | Miss:
     known = candidate(view)
     if isinstance(known, str):
         return Miss(view.name, known)
@@ -118,8 +158,14 @@ def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal |
     if not parts:
         return Miss(view.name, reason)
     pinned: set[int] = set()
+    relation = f"{RELATION}{len(before)}"
 
     def change(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Identifier):
+            return exp.Identifier(this=relation, quoted=False) if node.name == RELATION else None
+        if (opened := node.meta.get(OPENED)) is not None:
+            # It may be, or read, a part as well.
+            return mapped(opened, change)
         if (found := parts.get(id(node))) is None:
             return None
         made, holes = found
@@ -127,9 +173,8 @@ def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal |
         # It may read derived tables that are parts as well.
         return mapped(made, lambda inner: None if inner is made else change(inner))
 
-    template = Template.of(printed(mapped(blocks.tree, change)), view.name.quoted)
+    tree = mapped(blocks.tree, change)
     adds_rest = any(made.find(exp.Union) is not None for made, _ in parts.values())
-    vanished = frozenset(range(len(shape.literals))) - template.holes
     by_keys = any(
         not isinstance(block, str)
         and id(select) in parts
@@ -137,7 +182,35 @@ def _compared(shape: Shape, blocks: _Blocks, view: RewritableView) -> Proposal |
         and not known.block.relations.keys() <= block.relations.keys()
         for select, block in blocks.selects
     )
-    return Proposal(view.name, template, vanished | pinned, adds_rest, by_keys)
+    return _Rewritten((*before, view), tree, frozenset(pinned), adds_rest, by_keys)
+
+
+def _together(single: Sequence[_Rewritten], namespace: Namespace, columns_of: ColumnsOf) -> list[_Rewritten]:
+    """Several views in one query: each takes the place of other tables, or answers another part. Only those that leave
+    fewer tables than each of their views alone, those that leave the fewest first."""
+    found: dict[frozenset[TableName], _Rewritten] = {}
+    able = [each for each in islice(single, VIEWS_TOGETHER_TRIED) if each.tables and not each.adds_rest]
+    for first in sorted(able, key=lambda each: each.tables)[:TOGETHER_MAX]:
+        made = first
+        for (view,) in (each.views for each in able):
+            if view not in made.views and (further := _further(made, view, namespace, columns_of)) is not None:
+                made = further
+        if len(made.views) > 1:
+            found.setdefault(frozenset(view.name for view in made.views), made)
+    return sorted(found.values(), key=lambda each: each.tables)
+
+
+def _further(made: _Rewritten, view: RewritableView, namespace: Namespace, columns_of: ColumnsOf) -> _Rewritten | None:
+    """The query over one more view, if that leaves fewer tables."""
+    known = {TableName.resolve((f"{RELATION}{n}",), namespace): its.columns for n, its in enumerate(made.views)}
+    try:
+        blocks = _Blocks(made.tree, namespace, lambda table: known.get(table) or columns_of(table))
+    except (Doubt, RecursionError):
+        return None
+    again = _answering(blocks, view, made.views)
+    if isinstance(again, Miss) or again.adds_rest or again.tables >= made.tables:
+        return None
+    return replace(again, pinned=again.pinned | made.pinned, by_keys=again.by_keys or made.by_keys)
 
 
 def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:

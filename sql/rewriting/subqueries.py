@@ -12,7 +12,7 @@ from sqlglot import exp
 from sql.names import Namespace, TableName
 from sql.query.resolution import Column, Scope, relation
 from sql.rewriting.dialect import printed
-from sql.rewriting.forms import mapped
+from sql.rewriting.forms import OPENED, mapped
 
 _Columns = Callable[[TableName], Sequence[str] | None]
 
@@ -53,7 +53,10 @@ def _closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.
             return exp.Var(this=printed(node)) if own else None
         return None
 
-    return mapped(query, change)
+    made = mapped(query, change)
+    if made.find(exp.Column) is None:
+        made.meta[OPENED] = query
+    return made
 
 
 def _scope(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> Scope[bool] | None:

@@ -6,6 +6,7 @@ Tests: `test_matching`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlglot import exp
@@ -39,12 +40,17 @@ def rejection(block: Block, view: Candidate) -> Mismatch | None:
 
 def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
     """The SELECT over the view, which is not rejected, and the holes whose values it depends on. Raises Mismatch."""
+    if (optional := _optional(block, view)) is not None:
+        return _joined_optionally(block, view, optional)
     others = _other_relations(block, view)
     pinned: set[int] = set()
     conditions = _remaining(block, view, pinned)
     alias = _free_alias(view.view.name.table, others)
     aliases = {each.key: each.alias for each in others}
-    writer = _Writer(block, view, others, conditions, Derivation(view, alias, aliases, block.equal), alias)
+    over = Derivation(view, alias, aliases, block.equal)
+    writer = _Writer(
+        block, view, [_ReadSource(view_relation(alias), alias), *map(_read_source, others)], conditions, over
+    )
     if view.keys is None:
         made = writer.plain()
     elif block.keys is None:
@@ -54,6 +60,38 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
     else:
         made = writer.grouped()
     return made, frozenset(pinned | writer.pinned)
+
+
+def _optional(block: Block, view: Candidate) -> BlockRelation | None:
+    """The right side of the block's LEFT JOIN, if the view has rows of that table."""
+    (key, *more), relations = view.block.relations, view.block.relations
+    is_rows = not more and view.keys is None and relations[key].on is None and f"{key}#2" not in block.relations
+    mine = block.relations[key]
+    return mine if is_rows and mine.on is not None and mine.table is not None else None
+
+
+def _joined_optionally(block: Block, view: Candidate, mine: BlockRelation) -> tuple[exp.Select, frozenset[int]]:
+    """The same with the view as the right side. Only its columns are used: what is computed from them is not NULL for
+    each row without a match."""
+    pinned: set[int] = set()
+    wanted = frozenset(map(form, mine.on or ()))
+    for its, condition in view.conjuncts.items():
+        if its not in wanted and (holes := implied(condition, mine.on or ())) is not None:
+            pinned |= holes
+        elif its not in wanted:
+            raise Mismatch(_GROUPS_STEP, f"the view has only rows with {shown(condition)}")
+    columns = {form(each.value) for each in view.block.outputs if isinstance(each.value, exp.Column)}
+    view = replace(view, values={its: each for its, each in view.values.items() if its in columns})
+    others = [each for each in block.relations.values() if each is not mine]
+    alias = _free_alias(view.view.name.table, others)
+    on = tuple(each for each in mine.on or () if form(each) not in view.conjuncts)
+    sources = [
+        _ReadSource(view_relation(alias), alias, on) if each is mine else _read_source(each)
+        for each in block.relations.values()
+    ]
+    over = Derivation(view, alias, {each.key: each.alias for each in others}, {})
+    writer = _Writer(block, view, sources, block.conjuncts, over)
+    return writer.plain(), frozenset(pinned | writer.pinned)
 
 
 def _other_relations(block: Block, view: Candidate) -> list[BlockRelation]:
@@ -167,6 +205,20 @@ def _free_alias(name: str, others: Sequence[BlockRelation]) -> str:
     return name
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadSource:
+    """What the SELECT reads."""
+
+    node: exp.Expr
+    alias: str
+    on: tuple[exp.Expr, ...] | None = None
+    """As in BlockRelation."""
+
+
+def _read_source(relation: BlockRelation) -> _ReadSource:
+    return _ReadSource(_aliased(relation), relation.alias, relation.on)
+
+
 class _Writer:
     """Writes the SELECT over the view."""
 
@@ -174,17 +226,16 @@ class _Writer:
         self,
         block: Block,
         view: Candidate,
-        others: Sequence[BlockRelation],
+        sources: Sequence[_ReadSource],
         conditions: Sequence[exp.Expr],
         over: Derivation,
-        alias: str,
     ) -> None:
+        """`sources`: the view and all others."""
         self._block = block
         self._view = view
-        self._others = others
+        self._sources = sources
         self._conditions = conditions
         self._over = over
-        self._alias = alias
         self._used: set[int] = set()
         """Holes whose values it depends on."""
 
@@ -208,7 +259,7 @@ class _Writer:
         filtered = [form(each) for each in self._view.block.having]
         kept = having.keys() >= set(filtered)
         self._used |= {hole for each in filtered if each in having for hole in holes_in(having[each])}
-        if forms == self._view.keys and self._block.sets is None and not self._others and kept:
+        if forms == self._view.keys and self._block.sets is None and len(self._sources) == 1 and kept:
             try:
                 rollup = Rollup(self._over, same_groups=True, has_keys=bool(keys))
                 return self._select(rollup.value, None, (), self._block.having)
@@ -242,7 +293,7 @@ class _Writer:
         condition, of_groups = joined(where), joined([value(each) for each in having])
         return exp.Select(
             expressions=[self._item(output, value) for output in self._block.outputs],
-            from_=exp.From(this=view_relation(self._alias)),
+            from_=exp.From(this=self._sources[0].node),
             joins=joins,
             where=None if condition is None else exp.Where(this=condition),
             group=self._group(keys),
@@ -287,20 +338,22 @@ class _Writer:
         return exp.Column(this=identifier(output.name or ""))
 
     def _joins(self) -> tuple[list[exp.Join], list[exp.Expr]]:
-        """The joins with the other relations, and the conditions on all of them."""
+        """The joins with the sources behind the first, and the conditions on all of them."""
         left = [self._over.value(each) for each in self._conditions]
         joins: list[exp.Join] = []
-        seen = {self._alias}
-        for other in self._others:
+        first, *others = self._sources
+        if first.on is not None:
+            raise Mismatch(TABLES_STEP, "the query begins with the right side of a LEFT JOIN")
+        seen = {first.alias}
+        for other in others:
             seen.add(other.alias)
-            node = _aliased(other)
             if other.on is not None:
                 on = joined([self._over.value(each) for each in other.on])
-                joins.append(exp.Join(this=node, side="LEFT", on=on))
+                joins.append(exp.Join(this=other.node, side="LEFT", on=on))
                 continue
             own = [each for each in left if _aliases_in(each) <= seen and other.alias in _aliases_in(each)]
             left = [each for each in left if not any(each is one for one in own)]
-            joins.append(exp.Join(this=node, kind="INNER" if own else "CROSS", on=joined(own)))
+            joins.append(exp.Join(this=other.node, kind="INNER" if own else "CROSS", on=joined(own)))
         return joins, left
 
 

@@ -110,6 +110,6 @@ async def test_a_dropped_view_is_forgotten() -> None:
 
 async def test_a_rewriting_that_differs_is_told() -> None:
     stage = await Stage().begin()
-    stage.alerts.differed(stage.site.entry("s.daily").view.name, "3 rows instead of 4")
+    stage.alerts.differed([stage.site.entry("s.daily").view.name], "3 rows instead of 4")
     assert stage.kinds == [AlertKind.DIFFERED]
     assert "3 rows instead of 4" in stage.told[0].text

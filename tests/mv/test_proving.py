@@ -125,7 +125,7 @@ async def test_a_session_must_read_tables_as_a_refresh_does(zone: str, reason: s
     habits.settings = {TIME_ZONE: "UTC"}
     prover = prover_of(FakePlans({}), habits)
     view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
-    found = await prover.refutation(reader_of(Session(zone)), shape_of(QUERY), proposal(), view)
+    found = await prover.refutation(reader_of(Session(zone)), shape_of(QUERY), proposal(), [view])
     assert found is not None
     assert reason in found
 
@@ -142,12 +142,12 @@ async def test_a_view_whose_fresh_rows_are_not_its_definitions_answers_nothing(
 ) -> None:
     prover = prover_of(FakePlans({}), Habits())
     view = replace(view_of(Version.whole(1, 1, 1, {})), properties=properties)
-    assert reason in str(await prover.refutation(reader_of(Session("UTC")), shape_of(QUERY), proposal(), view))
+    assert reason in str(await prover.refutation(reader_of(Session("UTC")), shape_of(QUERY), proposal(), [view]))
 
 
 async def refuted(prover: Prover, user: bytes) -> str | None:
     view = replace(view_of(Version.whole(1, 1, 1, {})), settings={TIME_ZONE: "UTC"})
-    return await prover.refutation(reader_of(Session("UTC"), user), shape_of(QUERY), proposal(), view)
+    return await prover.refutation(reader_of(Session("UTC"), user), shape_of(QUERY), proposal(), [view])
 
 
 def utc() -> Habits:

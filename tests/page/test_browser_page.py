@@ -352,7 +352,7 @@ async def test_savings_tell_which_views_pay() -> None:
     usages = page.site.usages
     usage = usages.of("SELECT ?", Namespace("s"), "ada")
     usage.own.add(1.0)
-    usage.used(page.site.entry("s.daily").view.name)
+    usage.used((page.site.entry("s.daily").view.name,))
     usage.took(0.25)
     (row,) = json.loads((await (await page.browser("ada")).get("/savings?format=json")).text)["paying"]
     assert (row["name"], row["hits"], row["saved_ms"]) == ("s.daily", 1, 750)

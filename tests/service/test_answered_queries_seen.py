@@ -167,18 +167,18 @@ async def test_a_failure_at_spark_counts_as_a_miss() -> None:
 async def test_time_saved_is_estimated_from_both_texts() -> None:
     site = await stage()
     usage = site.usages.of("shape", Namespace("s"), "bob")
-    usage.used(named("s.daily"))
+    usage.used((named("s.daily"),))
     usage.took(0.1)
     assert usage.saved_seconds is None
     usage.missed(WhyMissed.NOT_FRESH)
     usage.own.add(2.0)
     usage.missed(WhyMissed.NOT_FRESH)
     usage.own.add(4.0)
-    usage.used(named("s.daily"))
+    usage.used((named("s.daily"),))
     usage.took(0.5)
     assert usage.saved_seconds == pytest.approx(2 * 3.0 - 0.6)
     assert site.usages.counts.saved_seconds == pytest.approx(2.5)
-    usage.used(named("s.daily"))
+    usage.used((named("s.daily"),))
     usage.took(10.0)
     assert site.usages.counts.saved_seconds == pytest.approx(2.5)
 

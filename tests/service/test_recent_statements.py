@@ -30,7 +30,7 @@ ENDED = EndedStatement(
     error="",
     views=frozenset(),
     refreshed=(),
-    answered_from=None,
+    answered_from=(),
     why_not="",
     from_memory=False,
     characters=8,
@@ -163,9 +163,9 @@ async def test_reads_are_told_apart_by_how_they_were_answered() -> None:
     reads, entry = ReadsOfViews(site.catalog), site.entry("s.daily")
     named = replace(ENDED, views=frozenset({entry.view.name, TableName("s", "gone")}), refreshed=(entry.view.name,))
     reads.count(named)
-    reads.count(replace(ENDED, answered_from=entry.view.id))
-    reads.count(replace(ENDED, answered_from=entry.view.id, from_memory=True))
-    reads.count(replace(ENDED, answered_from="gone"))
+    reads.count(replace(ENDED, answered_from=(entry.view.id,)))
+    reads.count(replace(ENDED, answered_from=(entry.view.id,), from_memory=True))
+    reads.count(replace(ENDED, answered_from=("gone",)))
     assert entry.reads.counts == {How.NAMED: 1, How.REWRITTEN: 1, How.MEMORY: 1}
     assert entry.reads.waited_ms == 4
 

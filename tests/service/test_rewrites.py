@@ -56,6 +56,58 @@ async def test_a_query_is_answered_from_the_view() -> None:
     assert site.refreshed == []
 
 
+async def two_views() -> tuple[Site, Client]:
+    """s.mv has the groups of s.t, s.names a part of s.u: a query joins both tables."""
+    site = await stage()
+    site.table("s.u", columns=(("k", '{"name": "string"}'), ("name", '{"name": "string"}')))
+    await site.view("s.names", "SELECT k, name FROM s.u", use_for_rewrite="true")
+    described = site.metastore.relations[named("s.names")]
+    columns = (("k", '{"name": "string"}'), ("name", '{"name": "string"}'))
+    site.metastore.relations[named("s.names")] = replace(described, columns=columns)
+    given(site.entry("s.names"), columns=("k", "name"))
+    return site, await site.client("bob")
+
+
+def read(site: Site) -> list[str]:
+    """Which of these relations the last query of a client has read."""
+    text = [each for each in site.spark.texts if each.startswith("SELECT")][-1]
+    return [name for name in ("`mv`", "`names`", "s.t", "s.u") if name in text]
+
+
+JOINED = "SELECT u.name, count(*) AS n FROM s.t JOIN s.u ON t.k = u.k GROUP BY u.name"
+
+
+async def test_two_views_answer_a_query_together() -> None:
+    site, bob = await two_views()
+    assert (await bob.execute(JOINED)).error is None
+    assert read(site) == ["`mv`", "`names`"]
+    (usage,) = [usage for _, usage in site.usages.items()]
+    assert usage.hits == {(named("s.mv"), named("s.names")): 1}
+
+
+async def test_of_two_views_the_fresh_one_answers() -> None:
+    site, bob = await two_views()
+    await bob.execute(JOINED)
+    await bob.execute("INSERT INTO s.u VALUES ('a', 'b')")
+    await bob.execute(JOINED)
+    assert read(site) == ["`mv`", "s.u"]
+
+
+async def test_of_two_views_of_which_one_takes_part_no_more_the_other_answers() -> None:
+    site, bob = await two_views()
+    await bob.execute(JOINED)
+    given(site.entry("s.names"), properties={"use_for_rewrite": "false"})
+    await bob.execute(JOINED)
+    assert read(site) == ["`mv`", "s.u"]
+
+
+async def test_views_that_are_proved_alone_only_answer_alone() -> None:
+    site, bob = await two_views()
+    site.prover.refuted["s.names"] = "it is not equal"
+    await bob.execute(JOINED)
+    assert read(site) == ["`mv`", "s.u"]
+
+
 async def test_a_stale_view_is_neither_read_nor_refreshed() -> None:
     site = await stage()
     bob = await site.client("bob")

@@ -61,7 +61,9 @@ async def _differences(working: Planner, outcome: Outcome) -> list[str]:
     found = []
     for proposal in outcome.proposals:
         left = outcome.question.text
-        right = proposal.template.over(f"stored_{proposal.view.table}").fill(shape_of(left).literals)
+        right = proposal.template.over(*(f"stored_{view.table}" for view in proposal.views)).fill(
+            shape_of(left).literals
+        )
         # Spark itself returns rows for the union of both differences where these have windows.
         for one, other in ((left, right), (right, left)):
             if rows := (await working.session.run(f"({one}) EXCEPT ALL ({other})")).rows:

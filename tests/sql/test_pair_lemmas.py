@@ -50,7 +50,7 @@ def proved() -> tuple[tuple[str, Outcome], ...]:
 
 def both_plans(name: str, outcome: Outcome) -> tuple[Plan, Plan]:
     (proposal, *_), shape = outcome.proposals, shape_of(outcome.question.text)
-    rewritten = proposal.template.over(proposal.view.table).fill(shape.literals)
+    rewritten = proposal.template.over(*(view.table for view in proposal.views)).fill(shape.literals)
     return plans(name)[filled(shape, shape.literals)], plans(name)[rewritten]
 
 
@@ -98,7 +98,7 @@ def test_without_keys_what_needs_them_is_refused() -> None:
 def test_both_kinds_of_keys_are_needed(kind: str) -> None:
     nothing: dict[str, Any] = {"unique": frozenset(), "foreign": ()}
     for name, each in proved():
-        if not each.proposals[0].by_keys or "LEFT JOIN" in corpus(name).views[each.proposals[0].view.table]:
+        if not each.proposals[0].by_keys or "LEFT JOIN" in corpus(name).views[each.proposals[0].views[0].table]:
             continue
         fewer = {table: replace(its, **{kind: nothing[kind]}) for table, its in keys(name).items()}
         assert prove(*both_plans(name, each), fewer) != Proved(), each.question.text
@@ -175,4 +175,5 @@ def test_a_mistake_accepts_changes(mistake: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", CORPORA)
 def test_views_that_answer_can_be_stored(name: str) -> None:
     for each in (outcome for its, outcome in proved() if its == name):
-        assert can_be_stored(plans(name)[f"SELECT * FROM {each.proposals[0].view.table}"]) == Proved()
+        for view in each.proposals[0].views:
+            assert can_be_stored(plans(name)[f"SELECT * FROM {view.table}"]) == Proved()

@@ -57,26 +57,28 @@ class Prover:
         reader: Reader,
         shape: Shape,
         proposal: Proposal,
-        view: MaterializedView,
+        views: Sequence[MaterializedView],
         keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
     ) -> str | None:
         """Why it is not proved that the proposal answers all queries of the shape; None if it is. `keys`: what holds of
         the base tables' rows. Raises FreshgateError."""
-        if (reason := shortfall(view)) is not None:
-            return reason
-        if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
+        for view in views:
             # Plans do not show what readers of files do by the settings of the session.
-            return reason
+            reason = shortfall(view) or await self._surroundings.difference(view, reader.sql)
+            if reason is not None:
+                return reason
         try:
-            reason = await difference(self._plans, reader.name, shape, proposal, view.definition.quoted, keys)
-            return await self._stored_otherwise(reader, view) if reason is None else reason
+            definitions = [view.definition.quoted for view in views]
+            reason = await difference(self._plans, reader.name, shape, proposal, definitions, keys)
+            return await self._stored_otherwise(reader, views) if reason is None else reason
         except PlanUnavailable as error:
             return str(error)
 
-    async def _stored_otherwise(self, reader: Reader, view: MaterializedView) -> str | None:
-        """Why the definition may have other rows for the reader than those that are stored, which the account that
+    async def _stored_otherwise(self, reader: Reader, views: Sequence[MaterializedView]) -> str | None:
+        """Why a definition may have other rows for the reader than those that are stored, which the account that
         refreshes the view was shown; None if it has the same. Raises PlanUnavailable, and what Spark raises."""
-        for each in (view, *self._below(view)):
+        found = {each.id: each for view in views for each in (view, *self._below(view))}
+        for each in found.values():
             if (refused := await self._rights.refusal(each, reader.user, reader.twin)) is not None:
                 return f"{RIGHTS_REFUSED}: {refused}"
             refreshed = await self._refreshers.of(each)
@@ -98,23 +100,26 @@ async def difference(
     session: bytes,
     shape: Shape,
     proposal: Proposal,
-    definition: str,
+    definitions: Sequence[str],
     keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
 ) -> str | None:
     """Why a proposal is not proved to have the answers of all queries of the shape; None if it has them.
 
-    `definition`: the view's definition as a relation, as SQL. `keys`: what holds of its base tables' rows. Raises
-    PlanUnavailable. What the literals are must not
-    matter, so the proof is made for those at hand, and once more for others.
+    `definitions`: those of its views as relations, as SQL. `keys`: what holds of their base tables' rows. Raises
+    PlanUnavailable. What the literals are must not matter, so the proof is made for those at hand, and once more for
+    others.
     """
     others = [
         literal if number in proposal.pinned else changed
         for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
     ]
-    plan = await plans.optimized(session, all_of(definition))
-    if isinstance(stored := can_be_stored(plan), NotProved):
-        return stored.reason
-    over = proposal.template.over(_unordered(definition) if is_ordered(plan) else definition)
+    relations: list[str] = []
+    for definition in definitions:
+        plan = await plans.optimized(session, all_of(definition))
+        if isinstance(stored := can_be_stored(plan), NotProved):
+            return stored.reason
+        relations.append(_unordered(definition) if is_ordered(plan) else definition)
+    over = proposal.template.over(*relations)
     known = {table.quoted: its for table, its in keys.items()}
     for literals in dict.fromkeys((shape.literals, tuple(others))):
         query = await plans.optimized(session, filled(shape, literals))

@@ -83,8 +83,8 @@ class Usage:
     """Counts and durations of the queries of one shape."""
 
     counts: Counts
-    hits: Counter[TableName] = field(default_factory=Counter)
-    """By the view that answered."""
+    hits: Counter[tuple[TableName, ...]] = field(default_factory=Counter)
+    """By the views that answered together; mostly it is one."""
     misses: Counter[WhyMissed] = field(default_factory=Counter)
     own: Durations = field(default_factory=Durations)
     """Of the clients' own texts, at Spark."""
@@ -96,9 +96,9 @@ class Usage:
         self.misses[reason] += 1
         self.counts.refused[reason] += 1
 
-    def used(self, view: TableName) -> None:
-        """A view answers a query."""
-        self.hits[view] += 1
+    def used(self, views: tuple[TableName, ...]) -> None:
+        """Views answer a query."""
+        self.hits[views] += 1
         self.counts.used += 1
 
     def took(self, seconds: float) -> None:
@@ -107,9 +107,9 @@ class Usage:
         if (own := self.own.mean) is not None:
             self.counts.saved_seconds += max(0.0, own - seconds)
 
-    def failed(self, view: TableName, reason: WhyMissed = WhyMissed.FAILED) -> None:
-        """The view did not answer after all: the client's own text runs, and has `missed`."""
-        self.hits -= Counter({view: 1})
+    def failed(self, views: tuple[TableName, ...], reason: WhyMissed = WhyMissed.FAILED) -> None:
+        """The views did not answer after all: the client's own text runs, and has `missed`."""
+        self.hits -= Counter({views: 1})
         self.counts.used -= 1
         self.counts.failed += reason is WhyMissed.FAILED
 

@@ -52,20 +52,45 @@ class ShapeKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvedAnswer:
-    """A view that was proved to answer the queries of a shape."""
+class AnsweringView:
+    """A view that takes part in an answer."""
 
-    view_id: str
-    view: TableName
+    id: str
+    name: TableName
+    proved: Participant
+    """The view at the time of the proof."""
+    keyed: int | None = None
+    """The version of the view that shows a state in which the keys of the base tables hold, if the proof needs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedAnswer:
+    """Views that were proved to answer the queries of a shape, together if there are several."""
+
+    views: tuple[AnsweringView, ...]
     template: Template
     pinned: tuple[tuple[int, str], ...]
     """Literals that must be these, by their number."""
-    proved: Participant
-    """The view at the time of the proof."""
     adds_rest: bool = False
     """As in Proposal."""
-    keyed: int | None = None
-    """The version of the view that shows a state in which the keys of the base tables hold, if the proof needs them."""
+    tables: int = 0
+    """As in Proposal."""
+
+    @property
+    def names(self) -> tuple[TableName, ...]:
+        return tuple(each.name for each in self.views)
+
+    @property
+    def named(self) -> str:
+        return ", ".join(map(str, self.names))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(each.id for each in self.views)
+
+    def replaces(self, other: ProvedAnswer) -> bool:
+        """Whether it reads the other's views, and more of them, so that fewer tables are left."""
+        return set(self.ids) > set(other.ids) and self.tables < other.tables
 
     def fits(self, literals: tuple[str, ...]) -> bool:
         return all(literals[number] == value for number, value in self.pinned)
@@ -73,13 +98,17 @@ class ProvedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a view does not answer the queries of a shape."""
+    """Why a view, or several together, do not answer the queries of a shape."""
 
-    view: TableName
+    views: tuple[TableName, ...]
     verdict: Verdict
     reason: str
     template: Template | None = None
     """The text that was not proved."""
+
+    @property
+    def named(self) -> str:
+        return ", ".join(map(str, self.views))
 
 
 @dataclass(frozen=True, slots=True)

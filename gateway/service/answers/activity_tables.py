@@ -6,7 +6,7 @@ Tests: `test_recent_statements`, `test_limited_statements`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gateway.access_list import Principal
@@ -54,7 +54,7 @@ class ActivityTables:
         return Table(STATEMENT_COLUMNS, rows)
 
     def _statement(self, each: EndedStatement) -> tuple[Value, ...]:
-        from_view = self.catalog.find(each.answered_from) if each.answered_from else None
+        from_views = [entry.view.name for each_id in each.answered_from if (entry := self.catalog.find(each_id))]
         return (
             each.number,
             moment_text(each.began),
@@ -68,7 +68,7 @@ class ActivityTables:
             each.waited_ms,
             each.took_ms - each.waited_ms if at_spark(each) else 0,
             each.from_memory,
-            None if from_view is None else str(from_view.view.name),
+            _names(from_views),
             each.why_not or None,
             _names(each.views),
             _names(each.refreshed),
@@ -147,7 +147,7 @@ def at_spark(each: EndedStatement) -> bool:
     return not each.from_memory and each.taken_for not in ("command", "refused")
 
 
-def _names(names: frozenset[TableName] | tuple[TableName, ...]) -> str | None:
+def _names(names: Iterable[TableName]) -> str | None:
     return ", ".join(sorted(map(str, names))) or None
 
 

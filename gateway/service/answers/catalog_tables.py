@@ -324,7 +324,7 @@ def _rewrite(asked: CountedQueries, usage: Usage) -> tuple[Value, ...]:
         asked.user,
         asked.namespace.database,
         readable(asked.shape),
-        ", ".join(str(view) for view, _ in usage.hits.most_common()) or None,
+        ", ".join(dict.fromkeys(str(view) for views, _ in usage.hits.most_common() for view in views)) or None,
         usage.hits.total(),
         misses.total(),
         ", ".join(f"{reason}: {number}" for reason, number in misses.most_common()) or None,

@@ -167,7 +167,7 @@ class Statement:
         self._mentions = NOTHING
         self._refreshed: dict[TableName, None] = {}
         self._rewritten = ""
-        self._answered_from: str | None = None
+        self._answered_from: tuple[str, ...] = ()
         self._why_not = ""
         self._from_memory = False
         self._waited = 0.0
@@ -198,13 +198,13 @@ class Statement:
         if mentions is not NOTHING:
             self._known = None  # Not needed any more, and the statement may run for hours.
 
-    def rewritten(self, text: str, view_id: str) -> None:
-        """`text`, on the materialized view with this id, is sent to Spark instead of the client's."""
-        self._rewritten, self._answered_from, self._why_not = text[: self._audit.characters], view_id, ""
+    def rewritten(self, text: str, view_ids: tuple[str, ...]) -> None:
+        """`text`, on the materialized views with these ids, is sent to Spark instead of the client's."""
+        self._rewritten, self._answered_from, self._why_not = text[: self._audit.characters], view_ids, ""
 
     def not_rewritten(self, why: str) -> None:
         """The client's own text is sent; `why` no view answers it, if views on its base tables take part."""
-        self._rewritten, self._answered_from, self._why_not = "", None, why
+        self._rewritten, self._answered_from, self._why_not = "", (), why
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -388,7 +388,7 @@ class Audit:
         self.recent = RecentStatements()
         self.ended: Subscribers[[EndedStatement]] = Subscribers()
         """Statements that have ended."""
-        self.differed: Subscribers[[TableName, str]] = Subscribers()
+        self.differed: Subscribers[[Sequence[TableName], str]] = Subscribers()
         """Answers from views that differ from those of clients' texts, and how."""
         self.differed_in_memory: Subscribers[[Sequence[TableName], str]] = Subscribers()
         """Answers from the rows of views in memory that are not Spark's, and how they differ."""
@@ -445,16 +445,18 @@ class Audit:
             }
             self._write(_filled(line))
 
-    def rewrite_differed(self, session: Session, view: TableName, what: str, text: str, rewritten: str) -> None:
-        """Records that a text on a view has given other rows than the client's text in whose place it ran."""
-        self.differed.tell(view, what)
+    def rewrite_differed(
+        self, session: Session, views: Sequence[TableName], what: str, text: str, rewritten: str
+    ) -> None:
+        """Records that a text on views has given other rows than the client's text in whose place it ran."""
+        self.differed.tell(views, what)
         if self._write is None:
             return
         line: Line = {
             "time": _time(time.time()),
             "event": "rewrite_difference",
             **_whose(origin_of(session), session.peer),
-            "views": [str(view)],
+            "views": list(map(str, views)),
             "error": what,
             "text": text[: self.characters],
             "rewritten": rewritten[: self.characters],

@@ -24,8 +24,8 @@ class ReadsOfViews:
         """Counts it for the views that it read, if it succeeded."""
         if ended.outcome != Outcome.SUCCEEDED or not (ended.views or ended.answered_from):
             return
-        if ended.answered_from is not None:
-            self._count(self.catalog.find(ended.answered_from), ended, How.REWRITTEN)
+        for view_id in ended.answered_from:
+            self._count(self.catalog.find(view_id), ended, How.REWRITTEN)
         for name in ended.views:
             self._count(self.catalog.entry_named(name), ended, How.NAMED)
 

@@ -39,8 +39,8 @@ class EndedStatement:
     views: frozenset[TableName]
     """Materialized views that it names, directly or through other views."""
     refreshed: tuple[TableName, ...]
-    answered_from: str | None
-    """The id of the view whose rows answered it although it does not name it."""
+    answered_from: tuple[str, ...]
+    """The ids of the views whose rows answered it although it does not name them."""
     why_not: str
     """Why no view answered a query on base tables of views that take part in rewriting."""
     from_memory: bool

@@ -11,17 +11,19 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
 from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Freshness
 from gateway.mv.observation.inspection import Inspector
 from gateway.mv.ports import PlanUnavailable, SqlSession
 from gateway.mv.rewriting.quarantine import Quarantine
 from gateway.mv.rewriting.usage import Counts
+from gateway.mv.rewriting.verdicts import AnsweringView
 from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Session
 from sql.names import Namespace, TableName
@@ -39,22 +41,25 @@ State = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A query that was answered from a view."""
+    """A query that was answered from views."""
 
     session: Session
     namespace: Namespace
     """Where its names were looked for."""
-    view_id: str
-    view: TableName
+    views: tuple[AnsweringView, ...]
     query: str
     """The client's text."""
     rewritten: str
     unchanged: Callable[[], bool]
     """Whether names and settings still mean the same in the session."""
 
+    @property
+    def named(self) -> str:
+        return ", ".join(str(view.name) for view in self.views)
 
-Tell = Callable[[Session, TableName, str, str, str], None]
-"""Receives a difference: the session, the view, what differs, the client's text and the one that ran."""
+
+Tell = Callable[[Session, Sequence[TableName], str, str, str], None]
+"""Receives a difference: the session, the views, what differs, the client's text and the one that ran."""
 
 
 class Canary:
@@ -98,16 +103,18 @@ class Canary:
             async with asyncio.timeout(COMPARED_SECONDS):
                 found = await self._found(answered, query, rewritten)
         except TimeoutError:
-            log.info("a comparison of %s with its base tables took too long", answered.view)
+            log.info("a comparison of %s with its base tables took too long", answered.named)
             return
         except (FreshgateError, PlanUnavailable) as error:
-            log.info("%s was not compared with its base tables: %s", answered.view, error)
+            log.info("%s was not compared with its base tables: %s", answered.named, error)
             return
         if found is not None:
             self._counts.answers_differed += 1
-            self._quarantine.add(answered.view_id, f"the view gave other rows than its base tables: {found}")
-            log.error("%s gave other rows than its base tables: %s. %s", answered.view, found, _ADVICE)
-            self._tell(answered.session, answered.view, found, answered.query, answered.rewritten)
+            for view in answered.views:
+                self._quarantine.add(view.id, f"the view gave other rows than its base tables: {found}")
+            log.error("%s gave other rows than its base tables: %s. %s", answered.named, found, _ADVICE)
+            names = [view.name for view in answered.views]
+            self._tell(answered.session, names, found, answered.query, answered.rewritten)
 
     async def _found(self, answered: Answered, query: str, rewritten: str) -> str | None:
         """What differs. Raises as `_difference` does."""
@@ -115,7 +122,7 @@ class Canary:
             return await self._difference(answered, query, rewritten, apart=False)
         except FreshgateError as error:
             # The client may have closed its session meanwhile.
-            log.info("%s is compared with its base tables in another session: %s", answered.view, error)
+            log.info("%s is compared with its base tables in another session: %s", answered.named, error)
             return await self._difference(answered, query, rewritten, apart=True)
 
     async def _difference(self, answered: Answered, query: str, rewritten: str, *, apart: bool) -> str | None:
@@ -127,28 +134,32 @@ class Canary:
             found = await _difference(sql, query, rewritten)
             if found is not None:
                 # The session may have an old listing of the tables' files, in which the client's own text misses rows.
-                for table in sorted(self._tables(answered.view_id)):
+                for table in sorted(self._tables(answered)):
                     await sql.run(maintenance.refresh_listing(table))
                 found = await _difference(sql, query, rewritten)
-        await self._inspector.check([answered.view_id], not_before=time.monotonic())
+        await self._inspector.check([view.id for view in answered.views], not_before=time.monotonic())
         if self._state(answered) != before:
             return None
         self._counts.answers_compared += 1
         return found
 
     def _state(self, answered: Answered) -> State | None:
-        """The versions of the view and of those below it, and what was written to their base tables. None if the view
-        is not fresh, a write has not ended, or the session has changed: nothing can be concluded then."""
-        if not answered.unchanged() or self._catalog.freshness(answered.view_id) is not Freshness.FRESH:
+        """The versions of the views and of those below them, and what was written to their base tables. None if one is
+        not fresh, a write has not ended, or the session has changed: nothing can be concluded then."""
+        ids = [view.id for view in answered.views]
+        if not answered.unchanged() or any(self._catalog.freshness(each) is not Freshness.FRESH for each in ids):
             return None
-        entries = [entry for each in self._catalog.reads(answered.view_id) if (entry := self._catalog.find(each))]
-        if any(entry.ledger.open for entry in entries) or self._catalog.current(answered.view_id) < 0:
+        entries = self._entries(answered)
+        if any(entry.ledger.open for entry in entries) or any(self._catalog.current(each) < 0 for each in ids):
             return None
         return {entry.view.id: (entry.view.current.number, entry.ledger.events) for entry in entries}
 
-    def _tables(self, view_id: str) -> set[TableName]:
-        entries = [entry for each in self._catalog.reads(view_id) if (entry := self._catalog.find(each))]
-        return {table for entry in entries for table in entry.view.tables if not table.aspect}
+    def _entries(self, answered: Answered) -> list[Entry]:
+        ids = dict.fromkeys(each for view in answered.views for each in self._catalog.reads(view.id))
+        return [entry for each in ids if (entry := self._catalog.find(each)) is not None]
+
+    def _tables(self, answered: Answered) -> set[TableName]:
+        return {table for entry in self._entries(answered) for table in entry.view.tables if not table.aspect}
 
 
 _ADVICE = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.index import Catalog
@@ -17,7 +17,15 @@ from gateway.mv.ports import PlanUnavailable
 from gateway.mv.rewriting.candidates import Candidates, Participant
 from gateway.mv.rewriting.proving import Prover, filled
 from gateway.mv.rewriting.usage import Counts
-from gateway.mv.rewriting.verdicts import Consideration, Considered, Grounds, ProvedAnswer, Refusal, Verdict
+from gateway.mv.rewriting.verdicts import (
+    AnsweringView,
+    Consideration,
+    Considered,
+    Grounds,
+    ProvedAnswer,
+    Refusal,
+    Verdict,
+)
 from gateway.mv.versions.measures import Measures
 from gateway.service.clients.proof_sessions import ProofSession, ProofSessions
 from gateway.service.clients.session import Session
@@ -98,27 +106,18 @@ class Examiner:
         async with self._sessions.of(session, namespace, apart=apart) as planning:
             for proposal in await asyncio.to_thread(propose, shape, namespace, views, columns.get):
                 if isinstance(proposal, Miss):
-                    refusals.append(Refusal(proposal.view, Verdict.REJECTED, proposal.reason))
+                    refusals.append(Refusal((proposal.view,), Verdict.REJECTED, proposal.reason))
                     continue
-                view = self._catalog.named(proposal.view)
-                if view is None:
+                views_read = [view for name in proposal.views if (view := self._catalog.named(name)) is not None]
+                if len(views_read) < len(proposal.views):
                     continue
                 self._counts.matched += 1
-                keys = self._candidates.keys(view)
-                reason = NO_KEYS_SEEN if proposal.by_keys else await self._refutation(planning, shape, proposal, view)
-                keyed = None
-                if reason is not None and keys.keys:
-                    keyed = keys.version
-                    reason = await self._refutation(planning, shape, proposal, view, keys.keys)
-                if reason is not None:
-                    refusals.append(Refusal(proposal.view, Verdict.NOT_PROVED, reason, proposal.template))
-                    continue
-                self._counts.proved += 1
-                pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-                proved = Participant.of(view)
-                answers.append(
-                    ProvedAnswer(view.id, view.name, proposal.template, pinned, proved, proposal.adds_rest, keyed)
-                )
+                found = await self._proved(planning, shape, proposal, views_read)
+                if isinstance(found, ProvedAnswer):
+                    self._counts.proved += 1
+                    answers.append(found)
+                else:
+                    refusals.append(Refusal(proposal.views, Verdict.NOT_PROVED, found, proposal.template))
         answers = await self._smallest_first(answers)
         return Considered(tuple(answers), tuple(refusals), time.monotonic(), grounds, revision, shape.key)
 
@@ -130,12 +129,31 @@ class Examiner:
         participants = await self._candidates.participants(begun.sources)
         return Grounds(await self._candidates.schemas(relations), begun.sources, participants)
 
+    async def _proved(
+        self, planning: ProofSession, shape: Shape, proposal: Proposal, views: Sequence[MaterializedView]
+    ) -> ProvedAnswer | str:
+        """The answer, or why it is not proved. Raises FreshgateError."""
+        known = [self._candidates.keys(view) for view in views]
+        keys = {table: its for each in known for table, its in each.keys.items()}
+        reason = NO_KEYS_SEEN if proposal.by_keys else await self._refutation(planning, shape, proposal, views)
+        needs_keys = reason is not None and bool(keys)
+        if needs_keys:
+            reason = await self._refutation(planning, shape, proposal, views, keys)
+        if reason is not None:
+            return reason
+        parts = tuple(
+            AnsweringView(view.id, view.name, Participant.of(view), its.version if needs_keys and its.keys else None)
+            for view, its in zip(views, known, strict=True)
+        )
+        pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
+        return ProvedAnswer(parts, proposal.template, pinned, proposal.adds_rest, proposal.tables)
+
     async def _refutation(
         self,
         planning: ProofSession,
         shape: Shape,
         proposal: Proposal,
-        view: MaterializedView,
+        views: Sequence[MaterializedView],
         keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
     ) -> str | None:
         """Raises FreshgateError."""
@@ -143,12 +161,20 @@ class Examiner:
             reader = await planning.reader()
         except PlanUnavailable as error:
             return str(error)
-        return await self._prover.refutation(reader, shape, proposal, view, keys)
+        return await self._prover.refutation(reader, shape, proposal, views, keys)
 
     async def _smallest_first(self, answers: list[ProvedAnswer]) -> list[ProvedAnswer]:
+        """Sorts by the bytes of the views. An answer from more views goes before those from some of these, because it
+        reads fewer base tables."""
         if len(answers) < 2:
             return answers
-        entries = [entry for answer in answers if (entry := self._catalog.find(answer.view_id)) is not None]
+        ids = dict.fromkeys(each for answer in answers for each in answer.ids)
+        entries = [entry for each in ids if (entry := self._catalog.find(each)) is not None]
         measured = await self._measures.of([entry.view for entry in entries])
         sizes = {view_id: sum(each.bytes for each in found.values()) for view_id, found in measured.items()}
-        return sorted(answers, key=lambda answer: (answer.adds_rest, sizes.get(answer.view_id, 0)))
+
+        def rank(answer: ProvedAnswer) -> tuple[bool, bool, int]:
+            replaced = any(other.replaces(answer) for other in answers)
+            return answer.adds_rest, replaced, sum(sizes.get(each, 0) for each in answer.ids)
+
+        return sorted(answers, key=rank)

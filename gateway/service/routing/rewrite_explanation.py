@@ -1,9 +1,12 @@
-"""EXPLAIN REWRITE: what each view is to a query, and why."""
+"""EXPLAIN REWRITE: what each view is to a query, and why.
+
+Tests: `test_answered_queries_seen`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView
@@ -73,18 +76,19 @@ async def _of_views(rewrites: Rewrites, query: str, session: Session) -> list[Ex
     sharing = [each for each in await rewrites.sharing(named.relations) if await may_describe(each[0], session)]
     if not sharing:
         return []
-    views = [str(view.name) for view, _ in sharing]
+    views = {view.name for view, _ in sharing}
+    names = list(map(str, views))
     known = Understood(query)
     if (reason := _obstacle(rewrites, session, known)) is not None:
-        return [ExplainedRow(view, Verdict.REJECTED, reason) for view in views]
+        return [ExplainedRow(view, Verdict.REJECTED, reason) for view in names]
     shape = shape_of(query)
     found = await rewrites.learn(session, namespace, shape, known.look.words, CONSIDERED_SECONDS)
     if found is None:
         reason = f"no outcome within {CONSIDERED_SECONDS:g} s; ask again"
-        return [ExplainedRow(view, Verdict.CONSIDERING, reason) for view in views]
+        return [ExplainedRow(view, Verdict.CONSIDERING, reason) for view in names]
     if isinstance(found, str):
-        return [ExplainedRow(view, Verdict.NOT_PROVED, found) for view in views]
-    rows = {row.view: row for row in await _considered(rewrites, found, shape) if row.view in views}
+        return [ExplainedRow(view, Verdict.NOT_PROVED, found) for view in names]
+    rows = {row.view: row for row in await _considered(rewrites, found, shape, views)}
     rows |= {row.view: row for row in _not_compared(sharing) if row.view not in rows}
     return list(rows.values())
 
@@ -105,7 +109,10 @@ def _obstacle(rewrites: Rewrites, session: Session, known: Understood) -> str | 
     return None if hindrance is None else _HINDRANCES[hindrance]
 
 
-async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> list[ExplainedRow]:
+async def _considered(
+    rewrites: Rewrites, found: Considered, shape: Shape, views: Collection[TableName]
+) -> list[ExplainedRow]:
+    """What is known of these views."""
     rows = list[ExplainedRow]()
     standings = [await rewrites.standing(answer, shape) for answer in found.answers]
     able = [place for wanted in _ABLE for place, (verdict, _) in enumerate(standings) if verdict is wanted]
@@ -114,11 +121,15 @@ async def _considered(rewrites: Rewrites, found: Considered, shape: Shape) -> li
             verdict = Verdict.CHOSEN
         elif place in able:
             why = "has fewer bytes" if verdict is standings[able[0]][0] else "is fresh"
-            verdict, reason = Verdict.USABLE, f"it would give the same rows, but {found.answers[able[0]].view} {why}"
-        rows.append(ExplainedRow(str(answer.view), verdict, reason, answer.template.fill(shape.literals)))
+            best = found.answers[able[0]]
+            why = "reads fewer base tables" if best.replaces(answer) else why
+            verdict, reason = Verdict.USABLE, f"it would give the same rows, but {best.named} {why}"
+        if all(each.name in views for each in answer.views):
+            rows.append(ExplainedRow(answer.named, verdict, reason, answer.template.fill(shape.literals)))
     for refusal in found.refusals:
         text = None if refusal.template is None else refusal.template.fill(shape.literals)
-        rows.append(ExplainedRow(str(refusal.view), refusal.verdict, refusal.reason, text))
+        if all(each in views for each in refusal.views):
+            rows.append(ExplainedRow(refusal.named, refusal.verdict, refusal.reason, text))
     return rows
 
 

@@ -21,6 +21,7 @@ from gateway.mv.rewriting.consistency import STALE, Standing
 from gateway.mv.rewriting.partly_stale import Mixture, PartlyStale
 from gateway.mv.rewriting.usage import SHAPES_MAX, Usages, WhyMissed
 from gateway.mv.rewriting.verdicts import (
+    AnsweringView,
     Considered,
     Grounds,
     ProvedAnswer,
@@ -127,8 +128,9 @@ class Rewrites:
                 reason = WhyMissed.NEW
             elif not answer.fits(shape.literals):
                 reason = WhyMissed.LITERAL
-            elif (objection := await self._standing.objection(answer.view_id, answer.view)) is not None:
-                reason = WhyMissed.QUARANTINED if self._standing.is_quarantined(answer.view_id) else WhyMissed.NOT_FRESH
+            elif (objected := await self._objection(answer)) is not None:
+                view, objection = objected
+                reason = WhyMissed.QUARANTINED if self._standing.is_quarantined(view.id) else WhyMissed.NOT_FRESH
                 stale += [answer] if objection == STALE else []
             elif not answer.adds_rest:
                 return Hit(key, answer, answer.template.fill(shape.literals), usage)
@@ -137,11 +139,18 @@ class Rewrites:
                 return Hit(key, answer, text, usage, mixture, text)
             else:
                 reason = WhyMissed.NOT_FRESH
-        for answer in (each for each in stale if not each.adds_rest):
+        for answer in (each for each in stale if not each.adds_rest and len(each.views) == 1):
             if (mixture := await self._mixture(answer, session)) is not None:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
                 return Hit(key, answer, named, usage, mixture, mixed)
         return QueryMissed(reason, usage)
+
+    async def _objection(self, answer: ProvedAnswer) -> tuple[AnsweringView, str] | None:
+        """The first of the answer's views that may not answer now, and why."""
+        for view in answer.views:
+            if (objection := await self._standing.objection(view.id, view.name)) is not None:
+                return view, objection
+        return None
 
     async def _known(self, key: ShapeKey, session: Session, shape: Shape, words: Words) -> Considered | None:
         """What is known of a shape. If that is nothing, or old, the shape is considered: the query waits for it for at
@@ -170,14 +179,16 @@ class Rewrites:
         try:
             await self._partly_stale.prepare(mixture, await session.sql())
         except FreshgateError as error:
-            log.info("%s lacks rows that cannot be read from base tables: %s", answer.view, error)
+            log.info("%s lacks rows that cannot be read from base tables: %s", answer.named, error)
             return None
         return mixture
 
     async def _mixed(self, answer: ProvedAnswer) -> Mixture | str:
+        """As `_mixture`, of the only view of an answer, or why there is none."""
+        (view_id,) = answer.ids
         if answer.adds_rest:
-            return self._partly_stale.with_rest(answer.view_id)
-        return await self._partly_stale.of(answer.view_id)
+            return self._partly_stale.with_rest(view_id)
+        return await self._partly_stale.of(view_id)
 
     def hindrance(self, session: Session, words: Words, text: str) -> WhyMissed | None:
         """Why the session, or the length of the text, rules out every view."""
@@ -191,9 +202,13 @@ class Rewrites:
         """Whether the answer could be given now: CHOSEN if so, USABLE if so unless a fresh view could give it."""
         if not answer.fits(shape.literals):
             return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
-        objection = await self._standing.objection(answer.view_id, answer.view)
-        view = self._catalog.named(answer.view)
-        if view is None or view.id != answer.view_id:
+        states = [await self._view_standing(each, answer) for each in answer.views]
+        return next((each for each in states if each[0] is not Verdict.CHOSEN), states[0])
+
+    async def _view_standing(self, its: AnsweringView, answer: ProvedAnswer) -> tuple[Verdict, str]:
+        objection = await self._standing.objection(its.id, its.name)
+        view = self._catalog.named(its.name)
+        if view is None or view.id != its.id:
             return Verdict.REJECTED, "the view is gone"
         if self._standing.is_quarantined(view.id):
             return Verdict.REJECTED, str(objection)
@@ -207,6 +222,7 @@ class Rewrites:
         if (
             objection == STALE
             and not answer.adds_rest
+            and len(answer.views) == 1
             and isinstance(mixture := await self._partly_stale.of(view.id), Mixture)
         ):
             return Verdict.USABLE, f"it is proved to give the same rows; {mixture.reason}"
@@ -259,10 +275,14 @@ class Rewrites:
         return entry is not None and before.is_still(entry.view)
 
     def _is_proved(self, answer: ProvedAnswer) -> bool:
-        """Whether the view is still the one of the proof, and shows the version whose keys it needs."""
-        entry = self._catalog.find(answer.view_id)
-        same = entry is not None and answer.proved.is_still(entry.view)
-        return same and (answer.keyed is None or (entry is not None and entry.view.current.number == answer.keyed))
+        """Whether the views are still those of the proof, and show the versions whose keys it needs."""
+        return all(map(self._is_still, answer.views))
+
+    def _is_still(self, view: AnsweringView) -> bool:
+        entry = self._catalog.find(view.id)
+        if entry is None or not view.proved.is_still(entry.view):
+            return False
+        return view.keyed is None or entry.view.current.number == view.keyed
 
     def _describe_soon(self, key: ShapeKey, found: Considered) -> None:
         """Has the tables of the query described again: a statement that bypassed the gateway may have changed their
@@ -284,7 +304,7 @@ class Rewrites:
             return False
         if hit.mixture is not None:
             return self._partly_stale.holds(hit.mixture)
-        return self._standing.holds(hit.answer.view_id)
+        return all(map(self._standing.holds, hit.answer.ids))
 
     def still_holds(self, hit: Hit) -> bool:
         """Whether the answer is right of a text that has just ended: one that reads base tables, too, may show a write
@@ -303,17 +323,17 @@ class Rewrites:
 
         answer = hit.answer
         namespace = hit.key.namespace
-        self._canary.consider(Answered(session, namespace, answer.view_id, answer.view, text, hit.text, unchanged))
+        self._canary.consider(Answered(session, namespace, answer.views, text, hit.text, unchanged))
 
     def failed(self, hit: Hit, error: FreshgateError) -> WhyMissed:
         """Spark has refused or failed the text: the view is not used for this shape until it is proved anew. Returns
         why the client's own text runs."""
         if isinstance(error, Overtaken):
             return WhyMissed.NOT_FRESH
-        log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.view, error)
+        log.warning("%s did not answer a query in the place of its base tables: %s", hit.answer.named, error)
         if (found := self._verdicts.find(hit.key)) is not None:
             found.answers = tuple(each for each in found.answers if each != hit.answer)
-            found.refusals += (Refusal(hit.answer.view, Verdict.REJECTED, f"it failed at Spark: {error}"),)
+            found.refusals += (Refusal(hit.answer.names, Verdict.REJECTED, f"it failed at Spark: {error}"),)
         return WhyMissed.FAILED
 
     def forget(self, named: Mentioned) -> None:
@@ -365,7 +385,7 @@ class Rewrites:
             finally:
                 self._verdicts.end(begun)
             for refusal in found.refusals:
-                log.debug("%s does not answer %s: %s", refusal.view, shape.key, refusal.reason)
+                log.debug("%s does not answer %s: %s", refusal.named, shape.key, refusal.reason)
             # Otherwise a statement has changed the settings meanwhile, or something that the proof depends on.
             if session.settings.id == key.settings and not session.pending and not begun.overtaken:
                 self._verdicts.put(key, found)

@@ -282,7 +282,7 @@ class Router:
             way = await self._decided(query.respelled(Understood(head + hit.text)), hit=hit)
         except FreshgateError as error:
             # The client has not named the view, so nothing about the view is an error of the client's statement.
-            log.info("%s does not answer a query in the place of its base tables: %s", hit.answer.view, error)
+            log.info("%s does not answer a query in the place of its base tables: %s", hit.answer.named, error)
             return None
         if isinstance(way, RefreshFirst):
             self._drop(query.session, way)
@@ -300,7 +300,7 @@ class Router:
         way = await self._resolved(Facts.of(session, await session.resolve_namespace(), failed.query))
         if failed.query.look.keyword == "explain":
             return way
-        failed.hit.usage.failed(failed.hit.answer.view, reason)
+        failed.hit.usage.failed(failed.hit.answer.names, reason)
         return doing(way, QueryMissed(reason, failed.hit.usage, timed=isinstance(way, Send)))
 
     async def _counted(self, facts: Facts) -> Send | RefreshFirst:

@@ -253,7 +253,7 @@ class Underway:
     # --- queries -----------------------------------------------------------------------------------
 
     def _use(self, effect: QueryAnswered) -> None:
-        effect.hit.usage.used(effect.hit.answer.view)
+        effect.hit.usage.used(effect.hit.answer.names)
 
     def _answered(self, effect: QueryAnswered, end: End) -> None:
         if end is End.SUCCEEDED and self._to.rewrites.still_holds(effect.hit):

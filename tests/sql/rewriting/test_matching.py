@@ -6,7 +6,7 @@ import pytest
 
 from sql.names import Namespace, TableName
 from sql.rewriting.candidate import RewritableView
-from sql.rewriting.matching import Miss, Proposal, propose
+from sql.rewriting.matching import TOGETHER_MAX, Miss, Proposal, propose
 from sql.rewriting.shape import shape_of
 from tests.sql.rewriting.star import SHOP, TABLES, VIEWS, columns_of, outcome, proposed, view
 
@@ -36,9 +36,18 @@ RULES = [
         "AND l_shipdate > (SELECT max(l_shipdate) FROM lineitem WHERE l_quantity > 7)",
         "daily",
         "SELECT coalesce(sum(daily.lines), 0) AS n FROM daily AS daily WHERE daily.flag IN (SELECT n_name FROM "
-        "`spark_catalog`.`shop`.`nation` AS nation) AND EXISTS(SELECT 1 FROM `spark_catalog`.`shop`.`nation` AS n "
+        "nation) AND EXISTS(SELECT 1 FROM `spark_catalog`.`shop`.`nation` AS n "
         "WHERE n.n_name = daily.flag) AND daily.ship > (SELECT max(l_shipdate) FROM "
-        "`spark_catalog`.`shop`.`lineitem` AS lineitem WHERE l_quantity > 7)",
+        "lineitem WHERE l_quantity > 7)",
+    ),
+    # A query within an expression that a view answers as well.
+    (
+        "SELECT l_returnflag, count(*) AS n FROM lineitem GROUP BY 1"
+        " HAVING count(*) > (SELECT max(n) FROM (SELECT l_shipdate, count(*) AS n FROM lineitem GROUP BY 1))",
+        "daily",
+        "SELECT daily.flag AS l_returnflag, sum(daily.lines) AS n FROM daily AS daily GROUP BY daily.flag"
+        " HAVING sum(daily.lines) > (SELECT max(n) FROM"
+        " (SELECT daily.ship AS l_shipdate, sum(daily.lines) AS n FROM daily AS daily GROUP BY daily.ship))",
     ),
     # The view's own query, with other aliases, conditions and joins in another order, fewer columns.
     (
@@ -388,13 +397,100 @@ def test_literals_that_are_compared_with_those_of_the_view_are_pinned() -> None:
     assert "no column for ts" in over(month, "SELECT count(*) AS n FROM events WHERE ts >= '2024-02-02'")
 
 
+TOGETHER = [
+    # Each takes the place of other tables.
+    (
+        "SELECT n_name, sum(o_totalprice) AS t FROM orders JOIN customer ON c_custkey = o_custkey JOIN nation ON"
+        " c_nationkey = n_nationkey WHERE o_orderdate >= '2024-01-01' GROUP BY n_name",
+        ("places", "recent"),
+        "SELECT places.name AS n_name, CAST(sum(recent.total) AS DECIMAL(25, 2)) AS t FROM recent AS recent INNER JOIN"
+        " places AS places ON places.customer = recent.o_custkey WHERE recent.o_orderdate >= '2024-01-01'"
+        " GROUP BY places.name",
+    ),
+    # Each answers a branch.
+    (
+        "SELECT count(*) AS n FROM lineitem UNION ALL SELECT count(*) FROM events",
+        ("daily", "hourly"),
+        "SELECT coalesce(sum(daily.lines), 0) AS n FROM daily AS daily UNION ALL"
+        " SELECT coalesce(sum(hourly.hits), 0) AS `count(1)` FROM hourly AS hourly",
+    ),
+]
+PLACES = view(
+    "places",
+    "customer BIGINT; name STRING",
+    "SELECT c_custkey, n_name FROM customer JOIN nation ON c_nationkey = n_nationkey",
+)
+
+
+@pytest.mark.parametrize(("text", "names", "expected"), TOGETHER)
+def test_several_views_answer_together(text: str, names: tuple[str, ...], expected: str) -> None:
+    found = propose(text, SHOP, [*VIEWS.values(), PLACES], columns_of)
+    several = [each for each in found if isinstance(each, Proposal) and len(each.views) > 1]
+    (made,) = [each for each in several if {view.table for view in each.views} == set(names)]
+    assert made.template.over(*(view.table for view in made.views)).fill(shape_of(text).literals) == expected
+    assert made.tables == 0
+
+
+def test_views_of_which_one_suffices_are_not_proposed_together() -> None:
+    found = propose("SELECT count(*) AS n FROM events", SHOP, list(VIEWS.values()), columns_of)
+    proposals = [each for each in found if isinstance(each, Proposal)]
+    assert len(proposals) > 1
+    assert all(len(each.views) == 1 for each in proposals)
+
+
+def test_few_of_very_many_views_are_tried_together() -> None:
+    """Each text is proved, and each view is compared with each text."""
+    names = [f"{table}_{number}" for table in ("lineitem", "events", "orders", "part") for number in range(40)]
+    views = [view(name, "n BIGINT", f"SELECT count(*) FROM {name.split('_')[0]}") for name in names]
+    tables = ("lineitem", "events", "orders", "part")
+    text = " UNION ALL ".join(f"SELECT count(*) AS n FROM {table}" for table in tables)
+    several = [each for each in propose(text, SHOP, views, columns_of) if isinstance(each, Proposal) and each.views[1:]]
+    assert len(several) <= TOGETHER_MAX
+
+
+OPTIONAL = [
+    # The right side of a LEFT JOIN, with the view's condition in ON.
+    (
+        "SELECT c_name, o_orderstatus FROM customer LEFT JOIN orders ON o_custkey = c_custkey"
+        " AND o_orderdate >= '2024-01-01'",
+        "SELECT customer.c_name, part_of.status AS o_orderstatus FROM customer AS customer"
+        " LEFT JOIN part_of AS part_of ON part_of.customer = customer.c_custkey",
+    ),
+    (
+        "SELECT c_name, o_orderstatus FROM customer LEFT JOIN orders ON o_custkey = c_custkey",
+        "- the view has only rows",
+    ),
+    (
+        "SELECT c_name, o_orderstatus FROM customer LEFT JOIN orders ON o_custkey = c_custkey"
+        " WHERE o_orderdate >= '2024-01-01'",
+        "- the view has only rows",
+    ),
+    # Without a match it would be NULL, and 'x' in the query.
+    (
+        "SELECT c_name, coalesce(o_orderpriority, 'x') AS p FROM customer LEFT JOIN orders ON o_custkey = c_custkey"
+        " AND o_orderdate >= '2024-01-01'",
+        "- the view has no column for o_orderpriority",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), OPTIONAL)
+def test_the_right_side_of_a_left_join(text: str, expected: str) -> None:
+    query = (
+        "SELECT o_custkey, o_orderstatus, coalesce(o_orderpriority, 'x'), o_orderdate FROM orders"
+        " WHERE o_orderdate >= '2024-01-01'"
+    )
+    part = view("part_of", "customer BIGINT; status STRING; priority STRING; day TIMESTAMP", query)
+    assert over(part, text).startswith(expected)
+
+
 def test_the_template_can_read_another_relation() -> None:
     found = outcome("SELECT count(*) AS n FROM lineitem WHERE l_returnflag = 'A'", "daily")
     assert isinstance(found, Proposal)
     filled = "SELECT coalesce(sum(daily.lines), 0) AS n FROM {} AS daily WHERE daily.flag = 'R'"
     assert found.template.fill(("'R'",)) == filled.format("`spark_catalog`.`shop`.`daily`")
     assert found.template.over("`s`.`v_1`").fill(("'R'",)) == filled.format("`s`.`v_1`")
-    assert found.view == TableName("shop", "daily")
+    assert found.views == (TableName("shop", "daily"),)
 
 
 MANY = {

@@ -166,7 +166,7 @@ def _proposals(seed: random.Random) -> Iterator[tuple[str, str]]:
         text = _Author(seed).query()
         for found in propose(text, PLACE, VIEWS, TABLES.get):
             if isinstance(found, Proposal):
-                over = found.template.over(found.view.table).fill(shape_of(text).literals)
+                over = found.template.over(*(view.table for view in found.views)).fill(shape_of(text).literals)
                 yield text, over.replace("`spark_catalog`.", "")
 
 

@@ -1,0 +1,45 @@
+-- Several views in one query: sales of shops to customers.
+/*table*/ CREATE TABLE sales (id INT, shop INT, customer INT, day DATE, pieces INT, amount DECIMAL(12,2)) USING parquet
+  TBLPROPERTIES ('freshgate.keys' = 'PRIMARY KEY (id); NOT NULL (shop); FOREIGN KEY (shop) REFERENCES shops (shop)');
+/*table*/ CREATE TABLE lines (id INT, line INT, item INT, pieces INT, price DECIMAL(12,2)) USING parquet;
+/*table*/ CREATE TABLE shops (shop INT, city STRING, kind INT) USING parquet TBLPROPERTIES ('freshgate.keys' = 'PRIMARY KEY (shop)');
+/*table*/ CREATE TABLE customers (customer INT, name STRING, city STRING, kind INT) USING parquet;
+/*table*/ CREATE TABLE refunds (id INT, shop INT, day DATE, amount DECIMAL(12,2)) USING parquet;
+
+-- each takes the place of other tables
+/*view*/ SELECT s.day, s.customer, l.item, sum(l.pieces) AS pieces, sum(l.price) AS price, count(*) AS n FROM sales s JOIN lines l ON s.id = l.id GROUP BY s.day, s.customer, l.item;
+/*view*/ SELECT customer, name, city FROM customers WHERE kind < 5;
+/*together*/ SELECT c.city, sum(l.price) AS price FROM sales s JOIN lines l ON s.id = l.id JOIN customers c ON c.customer = s.customer WHERE c.kind < 5 GROUP BY c.city;
+/*together*/ SELECT c.name, l.item, count(*) AS n FROM customers c, lines l, sales s WHERE s.id = l.id AND c.customer = s.customer AND c.kind < 5 AND s.day >= DATE '2023-10-03' GROUP BY c.name, l.item HAVING count(*) > 1;
+/*together*/ SELECT c.city, sum(l.pieces) AS a, max(s.day) AS d FROM sales s JOIN lines l ON s.id = l.id LEFT JOIN (SELECT customer, city FROM customers WHERE kind < 5) c ON c.customer = s.customer GROUP BY c.city;
+/*used*/ SELECT c.city, sum(l.price) AS price FROM sales s JOIN lines l ON s.id = l.id JOIN customers c ON c.customer = s.customer GROUP BY c.city;
+/*not*/ SELECT s.shop, sum(l.price) AS price FROM sales s JOIN lines l ON s.id = l.id GROUP BY s.shop;
+/*not*/ SELECT c.kind, count(*) AS n FROM customers c GROUP BY c.kind;
+
+-- both group
+/*view*/ SELECT shop, customer, sum(amount) AS amount, count(*) AS n FROM sales GROUP BY shop, customer;
+/*view*/ SELECT shop, city, count(*) AS n FROM shops GROUP BY shop, city;
+/*view*/ SELECT DISTINCT customer, city FROM customers;
+/*used*/ SELECT h.city, sum(s.amount) AS a FROM sales s JOIN shops h ON s.shop = h.shop GROUP BY h.city;
+/*together*/ SELECT s.shop, s.amount FROM (SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop) s JOIN (SELECT DISTINCT customer, city FROM customers) c ON c.customer = s.shop;
+/*together*/ SELECT a.shop, a.amount, b.n FROM (SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop) a JOIN (SELECT shop, count(*) AS n FROM shops GROUP BY shop) b ON a.shop = b.shop;
+/*not*/ SELECT h.kind, count(*) AS n FROM shops h GROUP BY h.kind;
+
+-- each answers another part
+/*view*/ SELECT day, shop, sum(amount) AS amount FROM sales GROUP BY day, shop;
+/*view*/ SELECT day, shop, sum(amount) AS amount FROM refunds GROUP BY day, shop;
+/*together*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop UNION ALL SELECT shop, sum(amount) AS amount FROM refunds GROUP BY shop;
+/*together*/ SELECT a.day, a.sold - coalesce(b.refunded, 0) AS net FROM (SELECT day, sum(amount) AS sold FROM sales GROUP BY day) a LEFT JOIN (SELECT day, sum(amount) AS refunded FROM refunds GROUP BY day) b ON a.day = b.day;
+/*together*/ WITH sold AS (SELECT shop, sum(amount) AS amount FROM sales WHERE day >= DATE '2023-06-01' GROUP BY shop), back AS (SELECT shop, sum(amount) AS amount FROM refunds WHERE day >= DATE '2023-06-01' GROUP BY shop) SELECT h.city, sum(sold.amount) AS sold, sum(back.amount) AS refunded FROM shops h JOIN sold ON sold.shop = h.shop LEFT JOIN back ON back.shop = h.shop GROUP BY h.city ORDER BY h.city;
+/*together*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop HAVING sum(amount) > (SELECT max(amount) FROM (SELECT shop, sum(amount) AS amount FROM refunds GROUP BY shop));
+/*used*/ SELECT sum(amount) AS amount FROM sales UNION ALL SELECT max(amount) AS amount FROM refunds;
+/*not*/ SELECT s.day, max(s.amount) AS a FROM sales s JOIN refunds r ON s.id = r.id GROUP BY s.day;
+
+-- three views
+/*view*/ SELECT id, shop, customer, amount FROM sales WHERE pieces > 2;
+/*view*/ SELECT shop, city FROM shops;
+/*view*/ SELECT customer, name FROM customers;
+/*together*/ SELECT s.id, h.city, c.name, s.amount FROM sales s JOIN shops h ON h.shop = s.shop JOIN customers c ON c.customer = s.customer WHERE s.pieces > 2;
+/*together*/ SELECT h.city, c.name, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop LEFT JOIN customers c ON c.customer = s.customer WHERE s.pieces > 2 GROUP BY h.city, c.name;
+/*together*/ SELECT h.city, c.name FROM shops h CROSS JOIN customers c;
+/*together*/ SELECT h.city, c.name, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop JOIN customers c ON c.customer = s.customer WHERE s.pieces > 2 GROUP BY ROLLUP (h.city, c.name);
