@@ -161,6 +161,7 @@ from gateway.service.leadership import Leadership
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits
 from gateway.service.memory.memory_explanation import MemoryExplanation
+from gateway.service.memory.zones import Zones
 from gateway.service.results.store import ENTRY_BYTES_MAX, ResultStore
 from gateway.service.routing.canary import Canary
 from gateway.service.routing.catalog_rows import CatalogRows
@@ -915,7 +916,8 @@ def answering(
     routing: Routing,
 ) -> Service:
     """The service, which answers reads from the rows of views in memory."""
-    learner = Learner(service.catalog, spark.plans, rewriting.sessions, spark.short, refreshes.surroundings)
+    zones = Zones(spark.short, service.habits)
+    learner = Learner(service.catalog, spark.plans, rewriting.sessions, spark.short, refreshes.surroundings, zones)
     limits = MemoryLimits(
         settings.access.rights_seconds, ENTRY_BYTES_MAX, settings.memory.query_seconds, settings.memory.canary
     )

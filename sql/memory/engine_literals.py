@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
-from sql.memory.casts import INTEGERS, required
+from sql.memory.casts import INTEGERS, TIMES, required
 from sql.memory.engine_texts import NotListed
+from sql.memory.zone_rules import ZoneRules
 from sql.proof.plan import Node, Scalar
 from sql.query.aggregates import Digits, digits_of
 
@@ -90,9 +91,9 @@ _WRITERS: Mapping[str, Callable[[str], str]] = {
 # --- literals of clients' texts ----------------------------------------------------------------------------------
 
 
-def read(text: str, type_text: str, *, utc: bool) -> str | None:
+def read(text: str, type_text: str, zone: ZoneRules) -> str | None:
     """What a plan writes for a literal of a client's text, if that has exactly one value of this type; None if that is
-    not certain. No sign precedes the text. `utc`: whether the session's time zone is UTC."""
+    not certain. No sign precedes the text. `zone`: that of the session."""
     text = text.rstrip(_SUFFIXES.get(type_text, ""))
     if type_text in INTEGERS:
         found = _INTEGER.fullmatch(text)
@@ -105,7 +106,7 @@ def read(text: str, type_text: str, *, utc: bool) -> str | None:
     if value is None or type_text == "string":
         return value
     try:
-        return _read_time(value, type_text, utc=utc)
+        return _read_time(value, type_text, zone)
     except ValueError:
         return None
 
@@ -145,10 +146,12 @@ def _plain_string(text: str) -> str | None:
     return None if text[0] in value or not _ESCAPES.isdisjoint(value) else value
 
 
-def _read_time(value: str, type_text: str, *, utc: bool) -> str | None:
+def _read_time(value: str, type_text: str, zone: ZoneRules) -> str | None:
     """Raises ValueError."""
     if type_text == "date":
         return str((date.fromisoformat(value) - _EPOCH).days) if _DAY.fullmatch(value) is not None else None
-    if _TIME.fullmatch(value) is None or not (type_text == "timestamp_ntz" or (type_text == "timestamp" and utc)):
+    if type_text not in TIMES or _TIME.fullmatch(value) is None:
         return None
-    return str((datetime.fromisoformat(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1))
+    local = (datetime.fromisoformat(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    found = local if type_text == "timestamp_ntz" else zone.instant(local)
+    return None if found is None else str(found)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sql.memory.engine_literals import canonical, negative, read
+from sql.memory.zone_rules import ZoneRules
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
 
 
@@ -50,14 +51,14 @@ def marked(
     others: Sequence[str],
     pinned: frozenset[int] = frozenset(),
     *,
-    utc: bool,
+    zone: ZoneRules,
 ) -> Marked:
     """The plan of a query with these literals, given that of the same query with others. `pinned` ones get none.
-    `utc`: whether the session's time zone is UTC."""
+    `zone`: that of the session."""
     names = [[(each.name, each.type) for each in one.output] for one in (plan, other)]
     if names[0] != names[1] or plan.constants != other.constants or any(map(_is_default, nodes_of(plan.root))):
         return Marked(plan, frozenset())
-    comparison = _Comparison(literals, others, pinned, utc)
+    comparison = _Comparison(literals, others, pinned, zone)
     try:
         root = comparison.same(plan.root, other.root)
     except _Unlike:
@@ -71,7 +72,7 @@ class _Comparison:
     literals: Sequence[str]
     others: Sequence[str]
     pinned: frozenset[int]
-    utc: bool
+    zone: ZoneRules
     holes: set[int] = field(default_factory=set)
     _ids: dict[str, str] = field(default_factory=dict)
     """The ids of the one plan, and those of the other one."""
@@ -123,7 +124,7 @@ class _Comparison:
             return
         wanted = [canonical(each.text, type_text) for each in (one, other)]
         for number, texts in enumerate(zip(self.literals, self.others, strict=True)):
-            values = [read(text, type_text, utc=self.utc) for text in texts]
+            values = [read(text, type_text, self.zone) for text in texts]
             if values == wanted:
                 yield number, False
             elif [None if each is None else negative(each, type_text) for each in values] == wanted:

@@ -17,11 +17,11 @@ from sql.memory.casts import FLOATS, INTEGERS, TIMES, cast, decimal, required
 from sql.memory.columns import ColumnFacts
 from sql.memory.engine_literals import literal
 from sql.memory.engine_texts import Hole, NotListed, Text, Typed, listed, sql
+from sql.memory.zone_rules import UTC, UTC_RULES, ZoneRules
+from sql.memory.zone_texts import ZoneTexts
 from sql.proof.plan import Node, Scalar, Value
 from sql.query.aggregates import DIGITS_MAX, Digits, digits_of
 
-UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "Etc/GMT"})
-"""Time zones in which a TIMESTAMP shows its own parts."""
 FULL_DIGITS = 39
 """To so many digits behind the point Spark divides decimals before it rounds to their type (Decimal./)."""
 _BITS_MIN = 32
@@ -50,6 +50,28 @@ class EngineColumn:
 
 
 @dataclass(slots=True)
+class ValuesBelow:
+    """Values that are computed from rows before those of a SELECT are: each from the rows, and from those before it."""
+
+    new_name: Callable[[], str]
+    names: dict[Text, str] = field(default_factory=dict)
+    """By the texts of the values."""
+
+    def kept(self, text: Text) -> Text:
+        if len(text.pieces) == 1 and isinstance(text.pieces[0], str) and text.pieces[0].replace('"', "").isidentifier():
+            return text
+        if text not in self.names:
+            self.names[text] = self.new_name()
+        return Text((self.names[text],))
+
+    def source(self, rows: Text) -> Text:
+        """The rows with these values."""
+        for text, name in self.names.items():
+            rows = sql(f"SELECT *, ? AS {name} FROM (?)", text, rows)
+        return rows
+
+
+@dataclass(slots=True)
 class EngineScope:
     """The rows that an expression is computed from."""
 
@@ -61,6 +83,14 @@ class EngineScope:
     """How an aggregate is written; None where there can be none."""
     subquery: Callable[[Node], Typed] | None = None
     """How a plan whose only row has the value is written; None where there can be none."""
+    zone: ZoneRules = UTC_RULES
+    """Of the session."""
+    below: ValuesBelow | None = None
+    """What is computed from the same rows beforehand; None where nothing can be."""
+
+    def kept(self, text: Text) -> Text:
+        """The name of a value that is computed beforehand, so that it can be written many times; or else its text."""
+        return text if self.below is None else self.below.kept(text)
 
     def needs(self, node: Node, fact: Fact) -> None:
         """Notes what must hold of all values of an expression, or of those of a function that keeps it. Raises
@@ -363,8 +393,11 @@ def _power(digits: int) -> Text:
 def _cast(node: Node, scope: EngineScope) -> Typed:
     child = node_of(node.fields["child"])
     if node.type == "timestamp" and (midnight := _day_of_midnight(child)) is not None:
-        child = midnight
+        time = cast(expression(midnight, scope).text, "timestamp")
+        return cast(_clocks(node, scope).instant(time.text), "timestamp")
     value = expression(child, scope)
+    if "timestamp" in (value.type, node.type) and {value.type, node.type} & (TIMES | {"date", "string"}):
+        value = _cast_time(value, node, scope)
     if not _keeps_value(value.type, node.type, node):
         raise NotListed(f"it casts {value.type} to {node.type}")
     digits = digits_of(value.type)
@@ -373,8 +406,11 @@ def _cast(node: Node, scope: EngineScope) -> Typed:
     if node.type == "double" and digits is not None:
         # Both are doubles without rounding, so that the quotient is rounded once.
         return cast(sql(f"(CAST(? AS DOUBLE) / 1e{digits.scale})", unscaled(value)), "double")
-    if value.type == "date" and node.type == "string":
+    if value.type in TIMES | {"date"} and node.type == "string":
+        # Of times, the engine leaves out the zeros at the end of a fraction, too.
         years = "CASE WHEN ? BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' OR ? IS NULL"
+        if value.type != "date":
+            years = "CASE WHEN year(?) BETWEEN 1 AND 9999 OR ? IS NULL"
         return cast(sql(f"{years} THEN CAST(? AS VARCHAR) ELSE error('year') END", value, value, value), "string")
     return cast(value.text, node.type)
 
@@ -386,6 +422,16 @@ def _day_of_midnight(text: Node) -> Node | None:
         return None
     day = node_of(parts[0].fields["child"])
     return day if day.type == "date" and constant(parts[1], "string") == " 00:00:00" else None
+
+
+def _cast_time(value: Typed, node: Node, scope: EngineScope) -> Typed:
+    """A value that is cast from or to TIMESTAMP, as the TIMESTAMP_NTZ that the clocks show, or as TIMESTAMP."""
+    clocks = _clocks(node, scope)
+    if value.type == "timestamp":
+        return value if node.type == "timestamp" else Typed(clocks.local(value.text), "timestamp_ntz")
+    if value.type == "date":
+        return cast(clocks.day_begin(cast(value.text, "timestamp").text), "timestamp")
+    return Typed(clocks.instant(value.text), "timestamp") if value.type == "timestamp_ntz" else value
 
 
 def _keeps_value(before: str, after: str, node: Node) -> bool:
@@ -400,10 +446,10 @@ def _keeps_value(before: str, after: str, node: Node) -> bool:
         if after == "double":
             return digits.precision <= DOUBLE_DIGITS
         return after == "string" and not _may_be_shown_by_exponent(digits, node)
-    if {before, after} in ({"date", "timestamp"}, {"date", "timestamp_ntz"}):
-        return "timestamp_ntz" in (before, after) or _is_utc(node)
-    if before in {"boolean", "date"}:
-        return after == "string"
+    if before in {"boolean", "date", "timestamp_ntz"} and after == "string":
+        return True
+    if {before, after} == {"date", "timestamp_ntz"}:
+        return True
     return before == "float" and after == "double"
 
 
@@ -412,9 +458,22 @@ def _may_be_shown_by_exponent(digits: Digits, node: Node) -> bool:
     return text_of(node.fields["evalMode"]) != "ANSI" and digits.scale > 6
 
 
-def _is_utc(node: Node) -> bool:
+def _clocks(node: Node, scope: EngineScope) -> ZoneTexts:
+    """Those of the time zone that the expression is computed in."""
     zone = node.fields.get("timeZoneId")
-    return isinstance(zone, Scalar) and zone.text in UTC
+    name = zone.text if isinstance(zone, Scalar) else ""
+    if name in UTC:
+        return ZoneTexts(UTC_RULES, scope.kept)
+    if name != scope.zone.name:
+        raise NotListed("it computes times in another time zone than that of the session")
+    return ZoneTexts(scope.zone, scope.kept)
+
+
+def local_time(value: Typed, node: Node, scope: EngineScope) -> Text:
+    """What the clocks show at a time, of which a part is taken."""
+    if value.type not in TIMES:
+        raise NotListed(f"it takes a part of a {value.type}")
+    return value.text if value.type == "timestamp_ntz" else _clocks(node, scope).local(value.text)
 
 
 # --- strings -----------------------------------------------------------------------------------------------------
@@ -510,9 +569,7 @@ def _date_part(template: str) -> Callable[[Node, EngineScope], Typed]:
 def _time_part(function: str) -> Callable[[Node, EngineScope], Typed]:
     def write(node: Node, scope: EngineScope) -> Typed:
         (value,) = _operands(node, scope, "child")
-        if value.type not in TIMES or (value.type == "timestamp" and not _is_utc(node)):
-            raise NotListed("it takes a part of a time in a time zone other than UTC")
-        return cast(sql(f"{function}(?)", value), "int")
+        return cast(sql(f"{function}(?)", local_time(value, node, scope)), "int")
 
     return write
 
@@ -530,9 +587,15 @@ def _truncated(units: Mapping[str, str], what: str) -> Callable[[Node, EngineSco
     def write(node: Node, scope: EngineScope) -> Typed:
         unit = units.get(constant(node_of(node.fields["format"]), "string").lower())
         value = expression(node_of(node.fields[what]), scope)
-        if unit is None or value.type != node.type or (what == "timestamp" and not _is_utc(node)):
-            raise NotListed("it truncates a time to another unit, or in a time zone other than UTC")
-        return cast(sql(f"date_trunc('{unit}', ?)", value), node.type)
+        if unit is None or value.type != node.type:
+            raise NotListed("it truncates a time to another unit")
+        if what == "date" or unit == "second":
+            # Offsets are whole seconds.
+            return cast(sql(f"date_trunc('{unit}', ?)", value), node.type)
+        clocks = _clocks(node, scope)
+        if unit in _DAY_UNITS.values():
+            return cast(clocks.day_begin(sql(f"date_trunc('{unit}', ?)", clocks.local(value.text))), node.type)
+        return cast(clocks.truncated(unit, value.text), node.type)
 
     return write
 
@@ -591,13 +654,14 @@ def _pattern(text: str) -> str:
 
 def _formatted(node: Node, scope: EngineScope) -> Typed:
     value, pattern = expression(node_of(node.fields["left"]), scope), constant(node_of(node.fields["right"]), "string")
-    return _shown_by(pattern, value, node)
+    return _shown_by(pattern, value, node, scope)
 
 
-def _shown_by(pattern: str, value: Typed, node: Node) -> Typed:
+def _shown_by(pattern: str, time: Typed, node: Node, scope: EngineScope) -> Typed:
     """Formats only years with four digits: other ones are shown otherwise."""
-    if value.type != "timestamp" or not _is_utc(node):
-        raise NotListed("it formats a time in a time zone other than UTC")
+    value = _clocks(node, scope).local(time.text)
+    if time.type != "timestamp":
+        raise NotListed(f"it formats a {time.type}")
     shown = f"strftime(?, '{_pattern(pattern)}')"
     text = f"CASE WHEN year(?) BETWEEN 1000 AND 9999 OR ? IS NULL THEN {shown} ELSE error('year') END"
     return cast(sql(text, value, value, value), "string")
@@ -608,14 +672,16 @@ def _formatted_seconds(node: Node, scope: EngineScope) -> Typed:
     if seconds.type != "bigint":
         raise NotListed(f"it takes a {seconds.type} as seconds")
     time = Typed(sql("make_timestamp(? * 1000000)", seconds), "timestamp")
-    return _shown_by(constant(node_of(node.fields["format"]), "string"), time, node)
+    return _shown_by(constant(node_of(node.fields["format"]), "string"), time, node, scope)
 
 
 def _seconds(node: Node, scope: EngineScope) -> Typed:
     """Spark divides microseconds towards zero, as the engine does."""
     (value,) = _operands(node, scope, "timeExp")
-    if value.type not in {"date", "timestamp"} or not _is_utc(node):
-        raise NotListed(f"it takes the seconds of a {value.type}, or in a time zone other than UTC")
+    if value.type not in {"date", "timestamp"}:
+        raise NotListed(f"it takes the seconds of a {value.type}")
+    if value.type == "date":
+        value = Typed(_clocks(node, scope).day_begin(cast(value.text, "timestamp").text), "timestamp")
     return cast(sql("(epoch_us(CAST(? AS TIMESTAMP)) // 1000000)", value), "bigint")
 
 

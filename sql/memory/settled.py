@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sql.memory.engine_literals import negative, read
+from sql.memory.zone_rules import ZoneRules
 from sql.proof.plan import Node, Scalar, Value
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
@@ -21,8 +22,8 @@ class Settling:
 
     literals: Sequence[str]
     """Of the client's text, by the numbers of holes."""
-    utc: bool
-    """Whether the session's time zone is UTC."""
+    zone: ZoneRules
+    """That of the session."""
 
     def settled(self, value: Value) -> Value:
         if isinstance(value, tuple):
@@ -69,7 +70,7 @@ class Settling:
         return None if value is None else _literal(value, node.type)
 
     def _read(self, text: str, type_text: str, *, negated: bool) -> str | None:
-        value = read(text, type_text, utc=self.utc)
+        value = read(text, type_text, self.zone)
         return negative(value, type_text) if negated and value is not None else value
 
 

@@ -18,10 +18,12 @@ from sql.memory.plan_parts import parts_of
 from sql.memory.scalars import Decides
 from sql.memory.settled import Settling
 from sql.memory.translation import EngineQuery, ViewSource, translated
+from sql.memory.zone_rules import DAY, ZoneRules
 from sql.proof.plan import Node, Plan
 from sql.rewriting.shape import Shape, others_of
 
 OTHERS_MAX = 40
+YEAR = 366 * DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class ShapeQuery:
     query: EngineQuery
     pinned: Mapping[int, str]
     """The literals that it is for, by their numbers; all others may be other ones."""
-    utc: bool
-    """Whether it is for sessions whose time zone is UTC, or for others."""
+    zone: ZoneRules
+    """That of the sessions that it is for."""
     parts: frozenset[str] = frozenset()
     """What it computes, as in `plan_parts`."""
 
@@ -43,7 +45,7 @@ class ShapeQuery:
                 raise NotListed("it is known with another literal only")
 
         def value(hole: Hole) -> str:
-            found = read(literals[hole.number], hole.type, utc=self.utc)
+            found = read(literals[hole.number], hole.type, self.zone)
             if found is not None and hole.negative:
                 found = negative(found, hole.type)
             if found is None:
@@ -72,19 +74,28 @@ def _value(literal: str) -> str:
         return text
 
 
-def shape_query(plans: tuple[Plan, Plan], shape: Shape, sources: Mapping[str, ViewSource], *, utc: bool) -> ShapeQuery:
+def shape_query(
+    plans: tuple[Plan, Plan],
+    shape: Shape,
+    sources: Mapping[str, ViewSource],
+    zone: ZoneRules,
+    times: tuple[int, int] | None = None,
+) -> ShapeQuery:
     """`plans`: of the query, and of the same one with `varied` literals, both made without looking at the values of
-    literals; or twice that of the query, which then is for its own literals only. `utc`: whether the session's time
-    zone is UTC. Raises NotListed."""
+    literals; or twice that of the query, which then is for its own literals only. `zone`: that of the
+    session. `times`: the first and the last one among the rows of the views, in seconds, if they have any. Raises
+    NotListed."""
     others, pinned = varied(shape), frozenset[int]()
+    # A year more on both sides: for truncated times, and for those of later versions.
+    near = zone if times is None else zone.within(times[0] - YEAR, times[1] + YEAR)
     while True:
-        found = marked(*plans, shape.literals, others, pinned, utc=utc)
-        root = Settling(shape.literals, utc).settled(found.plan.root)
+        found = marked(*plans, shape.literals, others, pinned, zone=zone)
+        root = Settling(shape.literals, zone).settled(found.plan.root)
         assert isinstance(root, Node)
         try:
-            query = translated(replace(found.plan, root=root), sources)
+            query = translated(replace(found.plan, root=root), sources, near)
         except Decides as decides:
             pinned |= {decides.hole}
             continue
         fixed = {number: text for number, text in enumerate(shape.literals) if number not in found.holes}
-        return ShapeQuery(query, fixed, utc, parts_of(found.plan))
+        return ShapeQuery(query, fixed, zone, parts_of(found.plan))

@@ -16,8 +16,20 @@ from sql.memory.casts import FLOATS, required
 from sql.memory.engine_aggregates import aggregate
 from sql.memory.engine_texts import NotListed, Text, Typed, ViewTable, listed, sql
 from sql.memory.engine_types import engine_type, identifier, plain_type
-from sql.memory.scalars import EngineColumn, EngineScope, Fact, constant, expression, node_of, nodes_in, text_of
+from sql.memory.scalars import (
+    EngineColumn,
+    EngineScope,
+    Fact,
+    ValuesBelow,
+    constant,
+    expression,
+    node_of,
+    nodes_in,
+    text_of,
+)
 from sql.memory.windows import way, window
+from sql.memory.zone_rules import UTC_RULES, ZoneRules
+from sql.memory.zone_texts import ZoneTexts
 from sql.proof.plan import Node, Output, Plan, nodes_of
 from sql.proof.understood_classes import CONSTANT
 
@@ -104,12 +116,13 @@ def _plain(node: Node) -> Node:
     return child if isinstance(child, Node) and plain_type(child.type) == "string" else node
 
 
-def translated(plan: Plan, sources: Mapping[str, ViewSource]) -> EngineQuery:
-    """The query for the engine. `sources`: by `catalog.database.table`, without quotes. Raises NotListed."""
+def translated(plan: Plan, sources: Mapping[str, ViewSource], zone: ZoneRules = UTC_RULES) -> EngineQuery:
+    """The query for the engine. `sources`: by `catalog.database.table`, without quotes. `zone`: that of the session.
+    Raises NotListed."""
     for name in sorted(plan.constants - CONSTANT):
         raise NotListed(f"it contains {name}, whose value may change from one moment to the next")
     try:
-        return _Translation(sources).query(plan)
+        return _Translation(sources, zone).query(plan)
     except RecursionError:
         raise NotListed("it is nested too deeply") from None
 
@@ -137,6 +150,7 @@ class _RightAnswers:
 @dataclass(slots=True)
 class _Translation:
     sources: Mapping[str, ViewSource]
+    zone: ZoneRules = UTC_RULES
     needed: set[tuple[str, str, Fact]] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
     """The ids of columns by which views choose their rows."""
@@ -154,7 +168,12 @@ class _Translation:
                 # Spark shows the double that Java's digits of a FLOAT mean, which are not always the shortest.
                 raise NotListed("it shows a FLOAT")
         values = [rows.columns[each.id].value.text for each in plan.output]
-        text = sql("SELECT ? FROM (?)", listed(values), rows.text)
+        clocks = ZoneTexts(self.zone, lambda text: text)
+        local = [
+            clocks.local(value) if each.type == "timestamp" else value
+            for each, value in zip(plan.output, values, strict=True)
+        ]
+        text = sql("SELECT ? FROM (?)", listed(local), rows.text)
         if rows.order:
             text = sql(f"? ORDER BY {', '.join(rows.order)}", text)
         shown = [str(each) for each in values]
@@ -182,7 +201,12 @@ class _Translation:
         return self.scope_of(rows.columns)
 
     def scope_of(self, columns: Mapping[str, EngineColumn]) -> EngineScope:
-        return EngineScope(columns, self.needed, subquery=self.scalar)
+        return EngineScope(columns, self.needed, subquery=self.scalar, zone=self.zone)
+
+    def scope_above(self, rows: EngineRows) -> tuple[EngineScope, ValuesBelow]:
+        """A scope of which some values are computed below it."""
+        below = ValuesBelow(self.new_name)
+        return replace(self.scope(rows), below=below), below
 
     def scalar(self, plan: Node) -> Typed:
         """The value of a subquery. More than one row is an error, here as in Spark."""
@@ -242,13 +266,13 @@ def _relation(self: _Translation, node: Node) -> EngineRows:
 
 def _project(self: _Translation, node: Node) -> EngineRows:
     rows = self.below(node)
-    values = []
+    (scope, below), values = self.scope_above(rows), list[tuple[str, EngineColumn]]()
     for each in nodes_in(node.fields["projectList"]):
         if each.kind == "AttributeReference" and each.id not in rows.columns:
             # Spark keeps columns that nothing above uses.
             continue
-        values.append((each.id, _value(each, self.scope(rows))))
-    named = self.named(sql("(?)", rows.text), values, rows.order)
+        values.append((each.id, _value(each, scope)))
+    named = self.named(sql("(?)", below.source(rows.text)), values, rows.order)
     return replace(named, unique=_passed(rows.unique, nodes_in(node.fields["projectList"])))
 
 
@@ -266,8 +290,9 @@ def _filter(self: _Translation, node: Node) -> EngineRows:
     if not asked:
         return rows
     self.answers.chosen(*asked)
-    where = listed([expression(each, self.scope(rows)).text for each in asked], " AND ")
-    return replace(rows, text=sql("SELECT * FROM (?) WHERE ?", rows.text, where))
+    scope, below = self.scope_above(rows)
+    where = listed([expression(each, scope).text for each in asked], " AND ")
+    return replace(rows, text=sql("SELECT * FROM (?) WHERE ?", below.source(rows.text), where))
 
 
 def _conditions(node: Node) -> Iterator[Node]:
@@ -284,11 +309,12 @@ def _sort(self: _Translation, node: Node) -> EngineRows:
     rows = self.below(node)
     self.answers.same_order = not self.answers.several
     order, keys = list[str](), list[tuple[str, EngineColumn]]()
+    scope, below = self.scope_above(rows)
     for each in nodes_in(node.fields["order"]):
-        value = _value(node_of(each.fields["child"]), self.scope(rows))
+        value = _value(node_of(each.fields["child"]), scope)
         keys.append((f"order {len(keys)}", value))
         order.append(way(each))
-    ordered = self.named(sql("(?)", rows.text), [*rows.columns.items(), *keys])
+    ordered = self.named(sql("(?)", below.source(rows.text)), [*rows.columns.items(), *keys])
     known = {str(column.value.text): ordered.columns[id_] for id_, column in rows.columns.items()}
     names = [str(known.get(str(value.value.text), ordered.columns[key]).value.text) for key, value in keys]
     columns = {id_: ordered.columns[id_] for id_ in rows.columns}
@@ -311,7 +337,7 @@ def _number(node: Node, name: str) -> int:
 def _aggregate(self: _Translation, node: Node) -> EngineRows:
     rows = self.below(node)
     self.answers.chosen()
-    below = self.scope(rows)
+    below, before = self.scope_above(rows)
     keys = nodes_in(node.fields["groupingExpressions"])
     outputs = nodes_in(node.fields["aggregateExpressions"])
     if not keys and not any(each.kind == "AggregateExpression" for each in nodes_of(outputs)):
@@ -321,7 +347,8 @@ def _aggregate(self: _Translation, node: Node) -> EngineRows:
         raise NotListed("it groups by a floating-point number, or by what is not a column")
     groups = {each.id: rows.columns[each.id] for each in keys}
     above = replace(self.scope_of(groups), aggregate=lambda each: aggregate(each, below))
-    found = self.named(sql("(?)", rows.text), [(each.id, _value(each, above)) for each in outputs])
+    values = [(each.id, _value(each, above)) for each in outputs]
+    found = self.named(sql("(?)", before.source(rows.text)), values)
     if keys:
         grouped = sql("? GROUP BY ?", found.text, listed([each.text for each in texts]))
         found = replace(found, text=grouped)
@@ -420,7 +447,7 @@ def _group_limit(self: _Translation, node: Node) -> EngineRows:
 
 def _window(self: _Translation, node: Node) -> EngineRows:
     rows = self.below(node)
-    scope, values = self.scope(rows), list(rows.columns.items())
+    (scope, below), values = self.scope_above(rows), list(rows.columns.items())
     for each in nodes_in(node.fields["windowExpressions"]):
         called = node_of(each.fields["child"]) if each.kind == "Alias" else each
         if called.kind != "WindowExpression":
@@ -433,7 +460,7 @@ def _window(self: _Translation, node: Node) -> EngineRows:
             self.answers.numbers |= set() if self.answers.several else {each.id}
             self.answers.several = True
         values.append((each.id, EngineColumn(found)))
-    named = self.named(sql("(?)", rows.text), values)
+    named = self.named(sql("(?)", below.source(rows.text)), values)
     return replace(named, unique=rows.unique)
 
 

@@ -29,6 +29,7 @@ from sql.memory.engine_texts import Hole, NotListed, Text, ViewTable
 from sql.memory.scalars import Fact
 from sql.memory.shape_query import ShapeQuery
 from sql.memory.translation import EngineQuery
+from sql.memory.zone_rules import UTC_RULES
 from sql.names import Namespace
 from sql.proof.plan import Output
 from sql.rewriting.shape import Shape
@@ -88,13 +89,20 @@ class Memory:
         return MemoryAnswer((PageFormat(["bigint"]).page(0, [(self.value,)]),), 1)
 
     async def learn(
-        self, session: Session, read: RepeatableRead, shape: Shape, columns: Mapping[str, Any]
+        self,
+        session: Session,
+        read: RepeatableRead,
+        shape: Shape,
+        columns: Mapping[str, Any],
+        times: tuple[int, int] | None,
     ) -> ShapeQuery:
         self.learned += 1
         if self.refusal:
             raise NotListed(self.refusal)
         text = Text(("SELECT n FROM ", ViewTable(self.view), " WHERE n < ", Hole(0, "bigint")))
-        return ShapeQuery(EngineQuery(text, (Output("1", "n", "bigint"),), self.needed), {}, utc=True, parts=self.parts)
+        return ShapeQuery(
+            EngineQuery(text, (Output("1", "n", "bigint"),), self.needed), {}, UTC_RULES, parts=self.parts
+        )
 
     async def read(self, client: Client, text: str = READ) -> object:
         """The value that a read returns."""
@@ -334,7 +342,7 @@ async def test_nothing_is_learned_where_spark_refuses_the_user_a_view(plans: Fak
     """What was learned before ends by itself: the plans would be the same."""
     memory = await stage()
     nothing = cast(Any, None)
-    learner = Learner(memory.site.catalog, plans, nothing, nothing, nothing)
+    learner = Learner(memory.site.catalog, plans, nothing, nothing, nothing, nothing)
 
     @asynccontextmanager
     async def twin() -> AsyncIterator[SqlSession]:

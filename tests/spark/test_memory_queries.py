@@ -33,6 +33,7 @@ from sql.memory.columns import ColumnFacts
 from sql.memory.engine_texts import NotListed
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import EngineQuery
+from sql.memory.zone_rules import UTC_RULES
 from sql.rewriting.shape import STRING, Shape, others_of, shape_of
 
 QUERIES = int(os.environ.get("FRESHGATE_QUERIES", "2000" if EVERYTHING else "150"))
@@ -140,10 +141,10 @@ async def learned(working: Planner, shape: Shape) -> ShapeQuery:
     try:
         plan = await working.unfolded(filled(shape, shape.literals))
         other = await working.unfolded(filled(shape, varied(shape))) if shape.literals else plan
-        return shape_query((plan, other), shape, SOURCES, utc=True)
+        return shape_query((plan, other), shape, SOURCES, UTC_RULES)
     except (NotListed, PlanUnavailable):
         plan = await working.plan(filled(shape, shape.literals))
-        return shape_query((plan, plan), shape, SOURCES, utc=True)
+        return shape_query((plan, plan), shape, SOURCES, UTC_RULES)
 
 
 def variants(shape: Shape, known: ShapeQuery, maker: Maker) -> Iterator[tuple[str, ...]]:

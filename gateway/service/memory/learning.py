@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from gateway.errors import FreshgateError
@@ -22,11 +22,11 @@ from gateway.mv.rewriting.proving import Reader, filled
 from gateway.mv.rewriting.refreshers_plans import all_of
 from gateway.service.clients.proof_sessions import ProofSessions
 from gateway.service.clients.session import Session
+from gateway.service.memory.zones import Zones
 from gateway.service.routing.ways import RepeatableRead
 from sql.memory.columns import MemoryColumn
 from sql.memory.engine_texts import NotListed
 from sql.memory.engine_types import plain_type
-from sql.memory.scalars import UTC
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import ViewSource, is_whole
 from sql.names import TableName
@@ -52,27 +52,34 @@ class Learner:
         sessions: ProofSessions,
         service: ServiceSessions,
         surroundings: Surroundings,
+        zones: Zones,
     ) -> None:
         self._catalog = catalog
         self._plans = plans
         self._sessions = sessions
         self._service = service
         self._surroundings = surroundings
+        self._zones = zones
         self._whole: OrderedDict[tuple[str, int], float] = OrderedDict()
         """When it was found that the account is shown all rows, by the view's id and version; the oldest first."""
 
     async def learn(
-        self, session: Session, read: RepeatableRead, shape: Shape, columns: Mapping[str, tuple[MemoryColumn, ...]]
+        self,
+        session: Session,
+        read: RepeatableRead,
+        shape: Shape,
+        columns: Mapping[str, tuple[MemoryColumn, ...]],
+        times: tuple[int, int] | None,
     ) -> ShapeQuery:
-        """`columns`: of the views in memory, by id. Raises NotListed if the engine cannot answer it, PlanUnavailable,
-        and what Spark raises."""
+        """`columns`: of the views in memory, by id. `times`: as in `shape_query`. Raises NotListed if the engine cannot
+        answer it, PlanUnavailable, and what Spark raises."""
         await self._sessions.note(session)
         try:
-            return await self._learned(session, read, shape, columns)
+            return await self._learned(session, read, shape, columns, times)
         except FreshgateError as error:
             # The client may have closed its session meanwhile.
             log.info("how a query is answered from memory is learned in another session: %s", error)
-            return await self._learned(session, read, shape, columns, apart=True)
+            return await self._learned(session, read, shape, columns, times, apart=True)
 
     async def _learned(
         self,
@@ -80,6 +87,7 @@ class Learner:
         read: RepeatableRead,
         shape: Shape,
         columns: Mapping[str, tuple[MemoryColumn, ...]],
+        times: tuple[int, int] | None,
         *,
         apart: bool = False,
     ) -> ShapeQuery:
@@ -93,11 +101,11 @@ class Learner:
                     raise NotListed(reason)
                 await self._check_whole(view, columns[view.id])
             sources = {relation(view.storage): source_of(view, columns[view.id]) for view in views}
-            zone = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
-            found = await self._translated(reader, shape, sources, utc=zone in UTC)
-            if zone not in UTC and any(each.type == "timestamp" for each in found.query.output):
-                raise NotListed(f"it shows times in the time zone {zone}")
-            return found
+            name = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
+            translate = partial(
+                shape_query, shape=shape, sources=sources, zone=await self._zones.rules(name), times=times
+            )
+            return await self._translated(reader, shape, translate)
 
     async def _check_rights(self, reader: Reader, views: Sequence[MaterializedView]) -> None:
         """Raises PlanUnavailable if Spark does not let the user read one of the views, which a plan may not tell."""
@@ -109,11 +117,10 @@ class Learner:
                     raise PlanUnavailable(f"Spark does not let {reader.user} read {view.name}: {refused}")
 
     async def _translated(
-        self, reader: Reader, shape: Shape, sources: Mapping[str, ViewSource], *, utc: bool
+        self, reader: Reader, shape: Shape, translate: Callable[[tuple[Plan, Plan]], ShapeQuery]
     ) -> ShapeQuery:
         """From plans that hold for other literals, too, or else from the usual one, in which Spark has computed what
         depends on nothing but literals."""
-        translate = partial(shape_query, shape=shape, sources=sources, utc=utc)
         try:
             return await asyncio.to_thread(translate, await self._unfolded(reader, shape))
         except (NotListed, PlanUnavailable) as error:

@@ -17,6 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from typing import Protocol, Self
 
 from gateway.errors import FreshgateError
@@ -261,7 +262,7 @@ class MemoryAnswers:
         columns = {view: tuple(each.columns) for view, each in tables.items()}
         async with self._turn, asyncio.timeout(LEARNED_SECONDS):
             try:
-                query = await self._learner.learn(asked.session, asked.read, shape, columns)
+                query = await self._learner.learn(asked.session, asked.read, shape, columns, _times(tables))
             except NotListed as error:
                 return SparksRead(WhySpark.NOT_LISTED, str(error))
         return self._engine_read(shape, None, query, tables, asked.read)
@@ -349,7 +350,7 @@ class MemoryAnswers:
             query, reason = None, ""
             try:
                 async with asyncio.timeout(LEARNED_SECONDS):
-                    query = await self._learner.learn(asked.session, asked.read, shape, columns)
+                    query = await self._learner.learn(asked.session, asked.read, shape, columns, _times(tables))
             except NotListed as error:
                 reason = str(error)
                 log.debug("a query is not answered from memory: %s", reason)
@@ -446,6 +447,21 @@ _ADVICE = (
     "Spark answers such queries from now on. ALTER MATERIALIZED VIEW ... SET NOT IN MEMORY, and then SET IN MEMORY, "
     "has them tried again. Please report this."
 )
+
+
+def _times(tables: Mapping[str, Resident]) -> tuple[int, int] | None:
+    """The first and the last time in all rows, in seconds, with the beginning of dates; None if there is none."""
+    found = list[int]()
+    for table in tables.values():
+        for column in table.columns:
+            facts, unit = table.facts[column.name], _TIME_UNITS.get(column.type)
+            if unit is not None and facts.minimum is not None and facts.maximum is not None:
+                found += (int(each * unit) for each in (facts.minimum, facts.maximum))
+    return (min(found), max(found)) if found else None
+
+
+_TIME_UNITS = {"timestamp": Fraction(1, 10**6), "timestamp_ntz": Fraction(1, 10**6), "date": Fraction(86_400)}
+"""Seconds of the units in which facts are told."""
 
 
 def _key(asked: MemoryRead, shape: Shape) -> MemoryKey:

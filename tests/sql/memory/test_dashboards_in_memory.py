@@ -14,6 +14,7 @@ from gateway.service.memory.comparing import difference
 from sql.memory.engine_texts import NotListed
 from sql.memory.shape_query import shape_query
 from sql.memory.translation import EngineQuery, ViewSource
+from sql.memory.zone_rules import UTC_RULES
 from sql.proof import plan_json
 from sql.rewriting.shape import shape_of
 
@@ -47,9 +48,9 @@ def query_of(text: str, recorded: dict[str, RecordedQuery]) -> tuple[EngineQuery
     shape, said = shape_of(text), recorded[text]
     plans = [plan_json.read(each) for each in (said.plan, said.unfolded, said.varied or said.unfolded)]
     try:
-        found = shape_query((plans[1], plans[2]), shape, VIEWS_ONLY, utc=True)
+        found = shape_query((plans[1], plans[2]), shape, VIEWS_ONLY, UTC_RULES)
     except NotListed:
-        found = shape_query((plans[0], plans[0]), shape, VIEWS_ONLY, utc=True)
+        found = shape_query((plans[0], plans[0]), shape, VIEWS_ONLY, UTC_RULES)
     return found.query, found.text(shape.literals, lambda table: table.view)
 
 

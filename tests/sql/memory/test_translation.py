@@ -20,6 +20,7 @@ from sql.memory.casts import cast
 from sql.memory.engine_texts import NotListed, sql
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import ViewSource, is_whole, translated
+from sql.memory.zone_rules import UTC_RULES
 from sql.proof import plan_json
 from sql.proof.plan import Node, Plan
 from sql.rewriting.shape import shape_of
@@ -50,7 +51,7 @@ def shape_query_of(query: str) -> ShapeQuery:
     other = recorded_queries()[query].varied
     plan = plan_json.read(recorded_queries()[query].unfolded)
     plans = plan, plan if other is None else plan_json.read(other)
-    return shape_query(plans, shape_of(query), SOURCES, utc=True)
+    return shape_query(plans, shape_of(query), SOURCES, UTC_RULES)
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -65,7 +66,7 @@ def test_a_text_with_holes_is_that_of_each_query(engine: duckdb.DuckDBPyConnecti
     other = recorded_queries()[query].varied
     if len(found.pinned) < len(shape.literals) and other is not None and not found.pinned:
         plan = plan_json.read(other)
-        direct = shape_query((plan, plan), replace(shape, literals=varied(shape)), SOURCES, utc=True).query
+        direct = shape_query((plan, plan), replace(shape, literals=varied(shape)), SOURCES, UTC_RULES).query
         text = found.text(others, lambda _: "rows")
         wanted = answer(engine, direct, plain(direct))
         assert difference(found.query, answer(engine, found.query, text), wanted) is None
