@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sql.increments.agreement import marked
-from sql.increments.outline import Outline
+from sql.increments.agreement import keyed, marked
+from sql.increments.outline import Outline, StoredKey
 from sql.increments.reasons import NotIncremental
-from tests.sql.increments.test_increment_definitions import GROUPS, ROWS, outline_of
+from tests.sql.increments.test_increment_definitions import GROUPS, LAYERS, ROWS, outline_of
 
 NOT_READ_SO = ["SELECT b AS a, count(*) FROM t GROUP BY b HAVING a > '5'"]
 _NOT_ACCEPTED = (
@@ -20,12 +20,17 @@ _NOT_ACCEPTED = (
 DEFINITIONS = [
     *((text, columns) for text, columns in ROWS),
     *((text, None) for text, *_ in GROUPS if text not in _NOT_ACCEPTED),
+    *((text, "b v n m" if "x.*" in text else None) for text, _ in LAYERS),
     ("SELECT p.a, q.v FROM t p LEFT JOIN t q ON p.a = q.a", "a v"),
     ("SELECT q.a, q.v FROM t p RIGHT JOIN t q ON p.a = q.a WHERE q.v > 1", "a v"),
     ("SELECT p.a, count(*), min(q.v) FROM t p LEFT JOIN u ON p.a = u.a LEFT JOIN t q ON q.a = u.a GROUP BY p.a", None),
 ]
 """With the columns of their views."""
 _EDITS = {
+    "takes another key of a window": (r"(?<=PARTITION BY )a", "v"),
+    "takes another order of a window": (r"ORDER BY (?:v|ts|sum\(v\))(?=[),]| DESC\))", "ORDER BY w"),
+    "takes another window": (r"\b(?:dense_)?rank\(\)", "row_number()"),
+    "takes more rows": (r" <= 3", " <= 4"),
     "drops a filter": (r" WHERE (?!a (?:NOT )?IN|EXISTS)[^()]*?(?= GROUP| UNION| ORDER|\)|;|$)", ""),
     "negates a comparison": (r" > ", " <= "),
     "takes another join": (r"LEFT (?:OUTER )?JOIN", "JOIN"),
@@ -82,11 +87,21 @@ def of_places(outline: Outline) -> Iterator[tuple[str, Outline]]:
             yield "a mention that is missed", replace(outline, places=others)
 
 
+def of_keys(outline: Outline) -> Iterator[Outline]:
+    """Columns that are taken for keys."""
+    groups = outline.groups
+    assert groups is not None
+    for column in {*outline.columns} - {key.column for key in groups.keys}:
+        keys = (*groups.keys, StoredKey(column, column, False))
+        yield replace(outline, groups=replace(groups, keys=keys))
+
+
 def texts() -> Iterator[str]:
     """All that Spark is to explain."""
     for text, columns in [*DEFINITIONS, *((text, None) for text in NOT_READ_SO)]:
         yield text.rstrip(";")
         outline = outline_of(text, columns)
         yield marked(outline)
+        yield from filter(None, [keyed(outline)])
         yield from (marked(wrong) for _, wrong in of_places(outline))
     yield from (marked(wrong) for _, _, wrong in of_texts())

@@ -35,6 +35,12 @@ _MERGED = (
     *("max_by(p.v + 1, p.v)", "bit_xor(p.v)", "min_by(p.v, p.v) FILTER (WHERE p.a > 0)"),
 )
 _OTHER = ("count(DISTINCT p.b)", "stddev(p.v)", "percentile(p.v, 0.5)")
+_WINDOWS = (
+    *("rank() OVER (PARTITION BY {} ORDER BY p.v)", "dense_rank() OVER (PARTITION BY {} ORDER BY p.b)"),
+    "row_number() OVER (PARTITION BY {} ORDER BY p.v, p.a, p.b, p.w, p.f)",
+    *("lead(p.v) OVER (PARTITION BY {} ORDER BY p.v)", "sum(p.v) OVER (PARTITION BY {} ORDER BY p.v)"),
+    *("count(*) OVER (PARTITION BY {})", "max(p.v) OVER (PARTITION BY {})"),
+)
 _HAVING = ("count(*) > 1", "sum(p.v) > 2", "max(p.v) IS NOT NULL")
 
 
@@ -73,4 +79,17 @@ def _groups(chance: Random) -> str:
 
 
 def _ranked(chance: Random) -> str:
-    return "SELECT p.a AS k0, p.b, p.v, rank() OVER (PARTITION BY p.a ORDER BY p.v, p.b) AS r FROM {t} AS p"
+    """Windows that share a key, over rows or groups, perhaps filtered above; or groups of groups."""
+    key, other = chance.sample(list(dict.fromkeys(_KEYS)), 2)
+    by = chance.choice((key, key, f"{other}, {key}"))
+    if chance.random() < 0.3:
+        text = f"SELECT {key} AS k0, {other} AS k1, sum(p.v) AS s, rank() OVER (PARTITION BY {key} ORDER BY sum(p.v))"
+        text += f" AS r FROM {_source(chance)} GROUP BY {key}, {other}"
+        above = ("{}", "SELECT k1, r FROM ({}) AS x WHERE r = 1", "SELECT max(s) AS m, k0 FROM ({}) AS x GROUP BY k0")
+    else:
+        windows = chance.sample(_WINDOWS, 2)
+        items = [windows[0].format(key), windows[1].format(by), *chance.sample(_ITEMS, 2)]
+        listed = ", ".join(f"{item} AS {name}" for item, name in zip(items, ("r", "k1", "k2", "k0"), strict=True))
+        text = f"SELECT {listed} FROM {_source(chance)}"
+        above = ("{}", "SELECT * FROM ({}) AS x WHERE r <= 2", "SELECT DISTINCT k1, r FROM ({}) AS x")
+    return chance.choice(above).format(text)

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from sql.increments import texts
 from sql.increments.outline import Kind, Outline
-from sql.increments.planned_rows import computed
+from sql.increments.planned_rows import are_within, computed
 from sql.increments.scopes import Place
 from sql.names import TableName, quote
 from sql.query.explanations import Line, sections, tree
@@ -36,6 +36,8 @@ _ADDING = frozenset(
 )
 """Nodes above which added rows only add rows."""
 _GROUPING = frozenset({"Aggregate", "Expand"})
+_LAYERS = frozenset({"Window", "Distinct"})
+"""Nodes that compute rows within keys, as groups do."""
 _WITHOUT_TABLES = frozenset({"LocalRelation", "OneRowRelation"})
 
 
@@ -47,6 +49,21 @@ def marked(outline: Outline) -> str:
 def _source(place: Place) -> str:
     columns = ", ".join(map(quote, place.columns)) or "*"
     return f"SELECT {columns} FROM {place.table.quoted} AS {quote(f'freshgate_place_{place.number}')}"
+
+
+def keyed(outline: Outline) -> str:
+    """The same with all keys within which it is computed; empty if its rows or groups are computed one by one."""
+    if outline.groups is None or outline.groups.layers is None:
+        return ""
+    return texts.complete(outline, {place.number: _source(place) for place in outline.places})
+
+
+def is_within_keys(outline: Outline, read: str) -> bool:
+    """Whether Spark computes each window and all groups within the keys. `read`: what EXPLAIN EXTENDED prints of
+    `keyed`. Raises NoPlan."""
+    shown = (*outline.columns, *outline.hidden)
+    keys = [shown.index(key.column) for key in outline.groups.keys] if outline.groups is not None else []
+    return are_within(tree(sections(read)["Optimized"]), keys)
 
 
 def disagreement(outline: Outline, definition: str, read: str) -> str | None:
@@ -132,6 +149,7 @@ def _is_of(mark: Line, table: TableName) -> bool:
 
 def _problem(place: Place, path: _Path, outline: Outline) -> str | None:
     grows, groups = True, 0
+    layers = outline.groups is not None and outline.groups.layers is not None
     wanted = 1 if outline.kind is Kind.GROUPS else 0
     for step in path:
         kind = step.node.kind
@@ -142,11 +160,11 @@ def _problem(place: Place, path: _Path, outline: Outline) -> str | None:
             grows = grows and _GROWING.get(type_, (False, False))[step.child]
         elif kind in _GROUPING:
             groups += kind == "Aggregate"
-        elif kind not in _ADDING:
+        elif kind not in _ADDING and not (layers and kind in _LAYERS):
             return f"Spark's plan has {kind} above {place.table}"
     if place.grows and not grows:
         return f"rows that are added to {place.table} can take away rows in Spark's plan"
-    if groups != wanted:
+    if groups != wanted and not layers:
         return f"Spark's plan has groups above {place.table} unlike its text"
     return None
 

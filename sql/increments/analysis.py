@@ -14,14 +14,15 @@ from sqlglot import exp
 from sql.definition.determinism import METADATA, MOMENTS, WITHOUT_PARENTHESES, nondeterministic
 from sql.definition.functions import FUNCTIONS, GENERATORS, NO_FUNCTIONS
 from sql.increments.expansion import SparkView, Views, expanded
-from sql.increments.grouping import Grouping, GroupingReader
+from sql.increments.grouping import Grouping, GroupingReader, Item, check_group, item_of
+from sql.increments.layers import Layers, has_windows, layers_of
 from sql.increments.outline import Branch, Groups, Kind, Outline, StoredKey
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.scopes import FromScope, Place, RelationReader
 from sql.increments.states import States, Types, label, questions, subtractable, value_text
 from sql.increments.templates import Aggregate, Key, KeyHole, Template, TemplateReader
 from sql.increments.unwrapping import unwrapped, without_order
-from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, WINDOWS
+from sql.increments.vocabulary import CHANGING, NOW_WITHOUT_ARGUMENTS, TIMES
 from sql.increments.written import Edit, Span, Written, refuse
 from sql.names import Namespace, TableName, quote
 from sql.query.trees import is_star, other_part
@@ -46,16 +47,9 @@ _EXPRESSIONS = (
 _STRUCTURE = (
     *(exp.Select, exp.Union, exp.Subquery, exp.From, exp.Values, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order),
     *(exp.Ordered, exp.Table, exp.TableAlias, exp.Lateral, exp.Rollup, exp.Cube, exp.GroupingSets),
+    *(exp.Window, exp.WindowSpec),
 )
-_STRANGE = (exp.Window, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Pivot, exp.TableSample, exp.Hint)
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One item of SELECT, without its alias."""
-
-    span: Span
-    alias: str
+_STRANGE = (exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Pivot, exp.TableSample, exp.Hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +78,7 @@ class OutlineDraft:
     _branches: tuple[Branch, ...]
     _groups: GroupsDraft | None
     _distinct: tuple[int, int] | None
+    _layers: Layers | None = None
 
     @property
     def _plain(self) -> Outline:
@@ -102,6 +97,8 @@ class OutlineDraft:
 
     def _texts(self) -> list[str]:
         """The expressions whose types are needed."""
+        if self._layers is not None:
+            return [value_text(key.text) for key in self._layers.keys]
         if self._groups is None:
             return []
         grouping = self._groups.grouping
@@ -110,10 +107,11 @@ class OutlineDraft:
 
     def typing(self) -> str | None:
         """A query whose types must be told, by column; None if nothing is needed."""
-        if self._groups is not None:
+        body_span = self._groups.body if self._groups is not None else self._layers.body if self._layers else None
+        if body_span is not None:
             texts = self._texts()
             listed = ", ".join(f"{text} AS {quote(label(number))}" for number, text in enumerate(texts))
-            body = self._edited(self._groups.body)
+            body = self._edited(body_span)
             return f"SELECT {listed} {body} LIMIT 0" if texts else None
         if self._distinct is None and len(self._branches) == 1:
             return None
@@ -138,6 +136,8 @@ class OutlineDraft:
 
     def typed(self, types: Mapping[str, str], *, ansi: bool) -> Outline:
         """Raises NotIncremental."""
+        if self._layers is not None:
+            return self._layered(self._layers, Types(self._texts(), types, ansi))
         if self._groups is not None:
             return self._grouped(self._groups, Types(self._texts(), types, ansi))
         width = len(self._columns)
@@ -154,6 +154,13 @@ class OutlineDraft:
             for number, branch in enumerate(self._branches)
         )
         return replace(self._plain, branches=branches)
+
+    def _layered(self, layers: Layers, types: Types) -> Outline:
+        for key in layers.keys:
+            _check_key(key.text, types.of(value_text(key.text)))
+        body = _offsets(self._written, layers.body)
+        groups = Groups(body, layers.keys, "", False, (), None, (), {}, {}, layers=layers.edits)
+        return replace(self._plain, kind=Kind.GROUPS, groups=groups)
 
     def _distinct_outline(self, distinct: tuple[int, int]) -> Outline:
         keys = tuple(StoredKey(quote(column), column, False) for column in self._columns)
@@ -190,8 +197,8 @@ class OutlineDraft:
 
     def _groups_of(self, draft: GroupsDraft) -> Groups:
         """The groups without states."""
-        keys, grouping, pieces = tuple(self._stored_keys(draft)), draft.grouping, self._written.pieces
-        body = (pieces[draft.body.start].start, pieces[draft.body.end - 1].end)
+        keys, grouping = tuple(self._stored_keys(draft)), draft.grouping
+        body = _offsets(self._written, draft.body)
         text = grouping.text if grouping is not None else ""
         sets = grouping is not None and not grouping.plain
         return Groups(body, keys, text, sets, draft.items, draft.having, (), {}, {})
@@ -232,32 +239,52 @@ def analyse(
     _check_nodes(written)
     reader = RelationReader(written, namespace, columns)
     parts = _branches(written)
-    scopes = [reader.select(select, number) for number, (select, _) in enumerate(parts)]
+    first, top = parts[0]
+    layers = layers_of(written, first, top, view_columns, reader) if len(parts) == 1 else None
+    scopes = [reader.select(select, number) for number, (select, _) in enumerate(parts)] if layers is None else []
     _check_calls(written, reader)
     _check_columns(written, reader)
-    grouped = [_is_grouped(written, select, span) for select, span in parts]
     groups, distinct = None, None
-    if len(parts) == 1:
-        select, span = parts[0]
-        if select.args.get("distinct"):
-            place = written.clauses(span, select).distinct
-            if grouped[0] or place is None:
-                raise refuse("it has DISTINCT over groups", Reason.AGGREGATE_NOT_ON_TOP)
-            distinct = (written.pieces[place].start, written.pieces[place].end)
-        elif grouped[0]:
-            groups = _groups(written, select, span, scopes[0], view_columns)
-    elif any(grouped) or any(select.args.get("distinct") for select, _ in parts):
-        raise refuse("it has an aggregate below UNION ALL", Reason.AGGREGATE_NOT_ON_TOP)
-    for (select, _), scope in zip(parts, scopes, strict=True):
-        _check_items(select, reader.outputs(select, scope), view_columns, named=named)
-    if groups is None and any(True for _ in written.aggregates()):
-        raise refuse("it has an aggregate in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
+    if layers is not None:
+        for select in layers.selects:
+            _check_expressions(select)
+        _check_items(first, layers.names, view_columns, named=named)
+    else:
+        groups, distinct = _grouping(written, parts, scopes, view_columns)
+        for (select, _), scope in zip(parts, scopes, strict=True):
+            _check_items(select, reader.outputs(select, scope), view_columns, named=named)
+        if groups is None and any(True for _ in written.aggregates()):
+            raise refuse("it has an aggregate in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
     branches = tuple(Branch(*_offsets(written, span)) for _, span in parts)
     places = reader.finish()
     _check_tables(written, places)
     if not places:
         raise refuse("it reads no table")
-    return OutlineDraft(written, places, tuple(view_columns), branches, groups, distinct)
+    return OutlineDraft(written, places, tuple(view_columns), branches, groups, distinct, layers)
+
+
+def _grouping(
+    written: Written,
+    parts: Sequence[tuple[exp.Select, Span]],
+    scopes: Sequence[FromScope],
+    view_columns: Sequence[str],
+) -> tuple[GroupsDraft | None, tuple[int, int] | None]:
+    """The groups, or the offsets of DISTINCT."""
+    if has_windows(written):
+        raise refuse("it has a window below UNION ALL")
+    grouped = [_is_grouped(written, select, span) for select, span in parts]
+    select, span = parts[0]
+    if len(parts) > 1:
+        if any(grouped) or any(each.args.get("distinct") for each, _ in parts):
+            raise refuse("it has an aggregate below UNION ALL", Reason.AGGREGATE_NOT_ON_TOP)
+    elif select.args.get("distinct"):
+        place = written.clauses(span, select).distinct
+        if place is None:
+            raise refuse("DISTINCT is not understood")
+        return None, (written.pieces[place].start, written.pieces[place].end)
+    elif grouped[0]:
+        return _groups(written, select, span, scopes[0], view_columns), None
+    return None, None
 
 
 def _offsets(written: Written, span: Span) -> tuple[int, int]:
@@ -274,8 +301,6 @@ def _check_names(view_columns: Sequence[str]) -> None:
 
 def _check_nodes(written: Written) -> None:
     for node in written.tree.walk():
-        if isinstance(node, exp.Window):
-            raise refuse("it has a window")
         if isinstance(node, exp.SetOperation) and not isinstance(node, exp.Union):
             raise refuse(f"it has {type(node).__name__.upper()}")
         if isinstance(node, _STRANGE) or not isinstance(node, _EXPRESSIONS + _STRUCTURE):
@@ -315,7 +340,7 @@ def _check_calls(written: Written, reader: RelationReader) -> None:
         none = written.partner[place + 1] == place + 2
         if name in CHANGING or (name in NOW_WITHOUT_ARGUMENTS and none):
             raise refuse(name, Reason.NOT_DETERMINISTIC)
-        if name in WINDOWS:
+        if name in TIMES:
             raise refuse(f"it has {name}")
     for place, piece in enumerate(written.pieces):
         word = written.word(place)
@@ -355,11 +380,7 @@ def _check_tables(written: Written, places: Sequence[Place]) -> None:
 
 def _check_items(select: exp.Select, outputs: Sequence[str], view_columns: Sequence[str], *, named: bool) -> None:
     """As many items as columns; a star must mean those of the view."""
-    for item in select.expressions:
-        if item.find(exp.Query) is not None:
-            raise refuse("it has a scalar subquery")
-        if isinstance(item, exp.Aliases) or _is_generator(item):
-            raise refuse("it has a generator in SELECT")
+    _check_expressions(select)
     starred = any(is_star(item) for item in select.expressions)
     if starred and named:
         raise refuse("it has a star that is not frozen")
@@ -367,6 +388,14 @@ def _check_items(select: exp.Select, outputs: Sequence[str], view_columns: Seque
         raise refuse("its items are not those of the view")
     if starred and any(name.lower() != column.lower() for name, column in zip(outputs, view_columns, strict=True)):
         raise refuse("its star means other columns than when the view was created")
+
+
+def _check_expressions(select: exp.Select) -> None:
+    for item in select.expressions:
+        if item.find(exp.Query) is not None:
+            raise refuse("it has a scalar subquery")
+        if isinstance(item, exp.Aliases) or _is_generator(item):
+            raise refuse("it has a generator in SELECT")
 
 
 def _is_generator(item: exp.Expr) -> bool:
@@ -450,11 +479,11 @@ def _groups(
     if any(is_star(item) for item in select.expressions):
         raise refuse("it has a star over groups")
     clauses = written.clauses(span, select)
-    items = [_item(written, each, node) for each, node in zip(clauses.items, select.expressions, strict=True)]
-    reader = TemplateReader(written, scope)
+    items = [item_of(written, each, node) for each, node in zip(clauses.items, select.expressions, strict=True)]
+    reader = TemplateReader(written, scope, select)
     grouping = None
     if clauses.group is not None:
-        _check_group(written, clauses.group, select.args["group"])
+        check_group(written, clauses.group, select.args["group"])
         grouper = GroupingReader(written, reader, [(item.span, item.alias) for item in items])
         grouping = grouper.read(clauses.group, select.args["group"])
     keys = grouping.keys if grouping is not None else ()
@@ -475,29 +504,6 @@ def _groups(
     if len(items) != len(view_columns):
         raise refuse("its items are not those of the view")
     return GroupsDraft(clauses.body, grouping, templates, having)
-
-
-def _check_group(written: Written, span: Span, group: exp.Group) -> None:
-    """GROUPING SETS behind other keys would be taken for a part of the last one."""
-    behind = other_part(group, "expressions")
-    with_ = written.word(span.end - 2) == "with" and written.word(span.end - 1) == behind
-    if behind and behind != "all" and not with_:
-        raise refuse(f"it has keys and {behind.upper().replace('_', ' ')}")
-    elements = written.split(Span(span.start, span.end - 2) if with_ else span)
-    if behind != "all" and len(elements) != len(group.expressions):
-        raise refuse("GROUP BY is not understood")
-
-
-def _item(written: Written, span: Span, node: exp.Expr) -> Item:
-    if not isinstance(node, exp.Alias):
-        return Item(span, "")
-    place = written.place(node.args["alias"])
-    if place != span.end - 1:
-        raise refuse("an alias is not understood")
-    end = place - 1 if written.word(place - 1) == "as" else place
-    if end <= span.start:
-        raise refuse("an alias is not understood")
-    return Item(Span(span.start, end), node.alias)
 
 
 def _aliases(items: Sequence[Item], templates: Sequence[Template]) -> dict[str, Template]:

@@ -14,9 +14,18 @@ from sqlglot import exp
 from sql.increments.templates import Key, TemplateReader
 from sql.increments.written import Span, Written, refuse
 from sql.query.keys import KeyItems, NoSuchItem
+from sql.query.trees import other_part
 
 _SETS_MAX = 64
 _Set = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of SELECT, without its alias."""
+
+    span: Span
+    alias: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,29 @@ class GroupingReader:
             raise refuse(f"it groups by item {number}") from None
         column = self._written.columns.get(place)
         return None if column is None else self._items.called(column.name)
+
+
+def check_group(written: Written, span: Span, group: exp.Group) -> None:
+    """GROUPING SETS behind other keys would be taken for a part of the last one."""
+    behind = other_part(group, "expressions")
+    with_ = written.word(span.end - 2) == "with" and written.word(span.end - 1) == behind
+    if behind and behind != "all" and not with_:
+        raise refuse(f"it has keys and {behind.upper().replace('_', ' ')}")
+    elements = written.split(Span(span.start, span.end - 2) if with_ else span)
+    if behind != "all" and len(elements) != len(group.expressions):
+        raise refuse("GROUP BY is not understood")
+
+
+def item_of(written: Written, span: Span, node: exp.Expr) -> Item:
+    if not isinstance(node, exp.Alias):
+        return Item(span, "")
+    place = written.place(node.args["alias"])
+    if place != span.end - 1:
+        raise refuse("an alias is not understood")
+    end = place - 1 if written.word(place - 1) == "as" else place
+    if end <= span.start:
+        raise refuse("an alias is not understood")
+    return Item(Span(span.start, end), node.alias)
 
 
 def _merged(*sets: _Set) -> _Set:

@@ -69,6 +69,9 @@ class Groups:
     finals: Mapping[Aggregate, str]
     distinct: tuple[int, int] | None = None
     """The offsets of the word DISTINCT: the keys are the view's columns."""
+    layers: tuple[Edit, ...] | None = None
+    """If all rows with a key's values, not one, are computed together, as by a window: what adds the hidden keys to the
+    definition. There are no items then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,17 @@ def computed(plan: Line) -> str:
         raise NoPlan(f"Spark's plan is not understood: {error!r}") from error
 
 
+def are_within(plan: Line, keys: Sequence[int]) -> bool:
+    """Whether all windows and groups of an optimized plan are computed within these of its columns. Raises NoPlan."""
+    reading = _KeyReading()
+    try:
+        found = reading.read(plan).columns
+        wanted = {found[place].value for place in keys} if found is not None else {""}
+    except (IndexError, ValueError, RecursionError) as error:
+        raise NoPlan(f"Spark's plan is not understood: {error!r}") from error
+    return "" not in wanted and all(wanted <= each for each in reading.found)
+
+
 class _PlanReading:
     def __init__(self) -> None:
         self._known: dict[str, PlanColumn] = {}
@@ -207,6 +218,31 @@ class _PlanReading:
         self._known[id_] = found = PlanColumn(id_, name, f"@{self._new_ones}")
         self._new_ones += 1
         return found
+
+
+class _KeyReading(_PlanReading):
+    """Collects by what windows and groups are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[frozenset[str]] = []
+
+    def read(self, node: Line) -> Computed:
+        if not node.kind.startswith("Window"):
+            return super().read(node)
+        below = self.read(node.children[0])
+        # Empty lists are not printed: without keys, the order follows, which is no key. WindowGroupLimit has no
+        # items.
+        *items, keys = [*_lists(node.rest), ""][:2] if node.kind == "Window" else _lists(node.rest)[:1]
+        self.found.append(frozenset(map(self._meant, _split(keys))))
+        added = self._items(*items)
+        return replace(below, columns=None if below.columns is None else (*below.columns, *added))
+
+    def _aggregate(self, node: Line) -> Computed:
+        below = [self.read(each) for each in node.children]
+        *listed, items = _lists(node.rest)
+        self.found.append(frozenset(self._meant(key) for each in listed for key in _split(each)))
+        return Computed("; ".join(each.text for each in below), self._items(items))
 
 
 _PART = "\n+ "

@@ -196,13 +196,9 @@ class RelationReader:
 
     def select(self, select: exp.Select, branch: int, *, grows: bool = True) -> FromScope:
         """The relations of a SELECT; their places are noted."""
-        if strange := other_part(select, *_SELECT):
-            raise refuse(f"it has {_CLAUSE_NAMES.get(strange, strange.upper().strip('_'))}")
+        check_clauses(select)
         if select.args.get("from_") is None:
             raise refuse("it has a SELECT without FROM")
-        distinct = select.args.get("distinct")
-        if distinct is not None and distinct.args.get("on"):
-            raise refuse("it has DISTINCT ON")
         scope = FromScope()
         first = self._relation(select.args["from_"].this, branch, grows)
         scope.empties = first.empties
@@ -340,7 +336,7 @@ class RelationReader:
         arms = dict(self._arms)
         mention = Mention(table, branch, grows, pieces[0].start, pieces[-1].end, alias, columns, arms)
         self.mentions.append(mention)
-        return FromItem((node.alias or node.name).lower(), _renamed(node, columns), [mention], plain=True)
+        return FromItem((node.alias or node.name).lower(), renamed(node, columns), [mention], plain=True)
 
     def _derived(self, node: exp.Subquery, branch: int, grows: bool) -> FromItem:
         if strange := other_part(node, "this", "alias"):
@@ -348,7 +344,7 @@ class RelationReader:
         if isinstance(node.this, exp.Table):
             raise refuse("it has joined tables in brackets")
         found = self._query(node.this, branch, grows=grows, where="a view" if node.alias == VIEW else "a derived table")
-        return replace(found, name=node.alias.lower(), columns=_renamed(node, found.columns))
+        return replace(found, name=node.alias.lower(), columns=renamed(node, found.columns))
 
     # --- names of columns
 
@@ -380,6 +376,15 @@ class RelationReader:
             if each.plain and (not parts or each.name == parts[0].name.lower()):
                 each.mentions[0].starred = True
         return names
+
+
+def check_clauses(select: exp.Select) -> None:
+    """Raises NotIncremental for clauses that are not understood."""
+    if strange := other_part(select, *_SELECT):
+        raise refuse(f"it has {_CLAUSE_NAMES.get(strange, strange.upper().strip('_'))}")
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise refuse("it has DISTINCT ON")
 
 
 def _owners(column: exp.Column, items: Sequence[FromItem]) -> list[FromItem]:
@@ -459,7 +464,7 @@ def _lateral(node: exp.Expr) -> FromItem:
     return FromItem(node.alias.lower(), columns, [])
 
 
-def _renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
+def renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns by the names that the alias gives them."""
     names = tuple(alias_columns(node))
     if names and len(names) != len(columns):

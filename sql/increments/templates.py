@@ -84,9 +84,11 @@ class Key:
 class TemplateReader:
     """Makes templates of the items and of HAVING. Raises NotIncremental."""
 
-    def __init__(self, written: Written, scope: FromScope) -> None:
+    def __init__(self, written: Written, scope: FromScope, select: exp.Select) -> None:
+        """`select`: where the items stand."""
         self._written = written
         self._scope = scope
+        self._select = select
         self._canonical = {place: self._column(node) for place, node in written.columns.items()}
         self._aggregates = set(written.aggregates())
         self.seen: set[int] = set()
@@ -97,15 +99,9 @@ class TemplateReader:
         parts = [part.name for part in node.parts]
         return 2 * len(parts) - 1, self._scope.canonical(parts) if self._is_own(node) else None
 
-    @staticmethod
-    def _is_own(node: exp.Column) -> bool:
-        """Whether it stands in the outer SELECT: others may mean columns of other relations."""
-        depth = 0
-        above: exp.Expr | None = node
-        while above is not None:
-            depth += isinstance(above, exp.Select)
-            above = above.parent
-        return depth == 1
+    def _is_own(self, node: exp.Column) -> bool:
+        """Whether it stands in this SELECT: others may mean columns of other relations."""
+        return node.find_ancestor(exp.Select) is self._select
 
     def unresolved(self, span: Span) -> Iterator[exp.Column]:
         """The columns that no relation has."""

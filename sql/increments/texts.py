@@ -42,7 +42,7 @@ def whole(outline: Outline, sources: Mapping[int, str]) -> str:
 def described(outline: Outline, sources: Mapping[int, str]) -> str:
     """The rows of the definition as they were read from its text, without anything that is stored beside them."""
     groups = outline.groups
-    if groups is None:
+    if groups is None or groups.layers is not None:
         return whole(outline, sources)
     if groups.distinct is not None:
         return _grouped_rows(outline, [*map(quote, outline.columns)], sources)
@@ -54,6 +54,10 @@ def complete(outline: Outline, sources: Mapping[int, str] = _NONE) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
     other than keys are NULL. `sources`: as in `ChangeTerm`."""
     groups = _groups(outline)
+    if groups.layers is not None:
+        part, edits = outline.branches[0], (*_edits(outline, sources), *groups.layers)
+        names = _LISTED(map(quote, (*outline.columns, *outline.hidden)))
+        return f"SELECT * FROM ({outline.spliced(part.start, part.end, edits)}) AS `freshgate_rows`({names})"
     if groups.distinct is not None:
         return _grouped_rows(outline, [*map(quote, outline.columns), f"count(*) AS {quote(COUNT)}"], sources)
     having = _written(groups, groups.having) if groups.having is not None else ""

@@ -145,6 +145,8 @@ class _Merge:
         if select.args.get("distinct") and not other_part(select, *_BELOW, "distinct"):
             return self._passed()
         passing = isinstance(from_, exp.Subquery) and from_.alias == VIEW and not other_part(select, *_ITEMS)
+        if any(self._written.word(place) == "over" for place in range(self._inside.start, self._clauses.items[-1].end)):
+            return None
         if not (grouped or passing) or other_part(select, *_BELOW) or any(map(is_star, select.expressions)):
             return None
         if not self._meant:

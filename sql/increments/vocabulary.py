@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from sql.definition.determinism import CHANGING_FUNCTIONS, DATE_FUNCTIONS, UNSEEDED
 
-_WINDOW_NAMES = """
-    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number session_window window window_time
-"""
-WINDOWS = frozenset(_WINDOW_NAMES.split())
-"""Functions of windows, and those that make windows of time, which may overlap or grow together."""
+TIMES = frozenset({"session_window", "window", "window_time"})
+"""Functions that make windows of time, which may overlap or grow together."""
 CHANGING = CHANGING_FUNCTIONS | DATE_FUNCTIONS | {UNSEEDED}
 NOW_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp"})
 """Without arguments they are the current time."""

@@ -32,7 +32,7 @@ from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
 from sql.grammar import view_properties
 from sql.increments import texts
-from sql.increments.agreement import disagreement, marked
+from sql.increments.agreement import disagreement, is_within_keys, keyed, marked
 from sql.increments.analysis import Kind, Outline, analyse
 from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
@@ -240,9 +240,13 @@ class Increments:
         async with with_settings(session, EXPLAINED_WHOLE):
             definition = await _explained(session, maintenance.explain_definition(view.definition))
             read = await _explained(session, maintenance.explained_plans(marked(outline)))
+            keys = keyed(outline)
+            within = await _explained(session, maintenance.explained_plans(keys)) if keys else ""
         size = len(definition) + len(read)
         if (problem := await in_thread(size, disagreement, outline, definition, read)) is not None:
             raise NotIncremental(Reason.OPERATOR, problem)
+        if within and not await in_thread(len(within), is_within_keys, outline, within):
+            raise NotIncremental(Reason.OPERATOR, "Spark does not compute its windows and groups within their keys")
 
     async def _check_unpadded(self, outline: Outline) -> None:
         """Spark pads what it compares with a column of the type CHAR, but not with a key or a MAX of such a column."""

@@ -143,4 +143,46 @@ def passed_on(draw: st.DrawFn) -> Definition:
     return Definition(f"WITH s AS ({made.text}) SELECT {', '.join(items)} FROM s{condition}", tuple(columns))
 
 
-DEFINITIONS = st.one_of(selections(), distinct(), aggregations(), passed_on())
+_WINDOWS = [
+    *("rank() OVER ({} ORDER BY p.v)", "row_number() OVER ({} ORDER BY p.v, p.a, p.b, p.w, p.f)"),
+    *("lag(p.v) OVER ({} ORDER BY p.v)", "sum(p.v) OVER ({} ORDER BY p.v)", "count(*) OVER ({})"),
+    *("max(p.b) OVER ({})", "p.v - min(p.v) OVER ({})"),
+]
+_GROUP_WINDOWS = ["rank() OVER ({} ORDER BY sum(p.v))", "sum(count(*)) OVER ({})", "count(*) - max(count(*)) OVER ({})"]
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Definition:
+    """Windows that share a key, over rows or groups, perhaps filtered above."""
+    shared, other = draw(st.sampled_from(_KEYS)), draw(st.sampled_from(_KEYS))
+    grouped = draw(st.integers(0, 3)) == 0
+    listed = draw(st.lists(st.sampled_from(_GROUP_WINDOWS if grouped else _WINDOWS), min_size=1, max_size=2))
+    keys = [draw(st.sampled_from([shared, f"{other}, {shared}" if not grouped else shared])) for _ in listed]
+    items = [each.format(f"PARTITION BY {by}") for each, by in zip(listed, keys, strict=True)]
+    shown = draw(st.lists(st.sampled_from([shared] if grouped else [shared, *_ITEMS]), max_size=2, unique=True))
+    named = [*shown, *items]
+    columns = tuple(f"c{number}" for number in range(len(named)))
+    text = f"SELECT {', '.join(f'{item} AS {name}' for item, name in zip(named, columns, strict=True))}"
+    text += f" FROM {draw(sources())}" + (f" GROUP BY {other}, {shared}" if grouped and other != shared else "")
+    text += f" GROUP BY {shared}" if grouped and other == shared else ""
+    above = draw(st.sampled_from(["", "", "SELECT * FROM ({}) AS s WHERE {} <= 2", "SELECT {} FROM ({}) AS s"]))
+    if above.startswith("SELECT *"):
+        return Definition(above.format(text, columns[-1]), columns)
+    if above:
+        kept = draw(st.lists(st.sampled_from(columns), min_size=1, unique=True))
+        return Definition(above.format(", ".join(kept), text), tuple(kept))
+    return Definition(text, columns)
+
+
+@st.composite
+def groups_of_groups(draw: st.DrawFn) -> Definition:
+    """Groups, or DISTINCT, over groups."""
+    made = draw(aggregations(sets=False).filter(lambda each: each.columns[0] == "k0"))
+    other = draw(st.sampled_from(made.columns))
+    outer = draw(
+        st.sampled_from(["k0, max({}) AS m FROM ({}) AS s GROUP BY k0", "DISTINCT k0, {} AS m FROM ({}) AS s"])
+    )
+    return Definition(f"SELECT {outer.format(other, made.text)}", ("k0", "m"))
+
+
+DEFINITIONS = st.one_of(selections(), distinct(), aggregations(), passed_on(), windows(), groups_of_groups())

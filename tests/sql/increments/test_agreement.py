@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from increment_faults import DEFINITIONS, NOT_READ_SO, of_places, of_texts
+from increment_faults import DEFINITIONS, NOT_READ_SO, of_keys, of_places, of_texts
 from record_explanations import recorded
 
-from sql.increments.agreement import disagreement, marked
+from sql.increments.agreement import disagreement, is_within_keys, keyed, marked
 from sql.increments.outline import Outline
 from sql.increments.planned_rows import computed
 from sql.query.explanations import Line, NoPlan, sections, tree
@@ -42,6 +42,17 @@ def test_a_wrong_reading_is_found() -> None:
     assert [(what, text) for what, text, wrong in faults if found(wrong, text) is None] == []
     assert len(faults) > 140
     assert min(Counter(what for what, _, _ in faults).values()) > 0
+
+
+KEYED = [(text, columns) for text, columns in DEFINITIONS if keyed(outline_of(text, columns))]
+
+
+@pytest.mark.parametrize(("text", "columns"), KEYED)
+def test_windows_and_groups_are_computed_within_the_keys(text: str, columns: str | None) -> None:
+    outline = outline_of(text, columns)
+    explained = EXPLAINED[keyed(outline)]
+    assert is_within_keys(outline, explained)
+    assert not any(is_within_keys(wrong, explained) for wrong in of_keys(outline))
 
 
 @pytest.mark.parametrize("text", NOT_READ_SO)

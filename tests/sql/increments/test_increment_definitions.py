@@ -12,7 +12,7 @@ from sql.increments.expansion import SparkView, query_of
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.terms import terms
 from sql.lexed import Lexed
-from sql.names import Namespace, TableName
+from sql.names import Namespace, TableName, quote
 from sql.reading.lineage import query_tree
 
 COLUMNS = {
@@ -253,14 +253,79 @@ GROUPS = [
 ]
 """Definitions, their hidden columns, and whether rows can be subtracted."""
 
+LAYERS = [
+    ("SELECT a, v, rank() OVER (PARTITION BY a ORDER BY v) FROM t", "a"),
+    ("SELECT v, lag(v) OVER (PARTITION BY t.a ORDER BY ts) FROM t", "t.a freshgate_k0"),
+    (
+        "SELECT a, sum(v) OVER (PARTITION BY (a), b ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW),"
+        " count(v) OVER (PARTITION BY upper(b), a) FROM t WHERE v > 0",
+        "a",
+    ),
+    ("SELECT a, b FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY ts, v) AS n FROM t) x WHERE n = 1", "a"),
+    (
+        "SELECT x.*, n + 1 AS m FROM (SELECT b, v, row_number() OVER (PARTITION BY a ORDER BY ts, v) AS n FROM t) x"
+        " WHERE x.n <= 3",
+        "a freshgate_k0",
+    ),
+    (
+        "WITH x(k, y, n) AS (SELECT upper(b), v, dense_rank() OVER (PARTITION BY upper(b) ORDER BY v DESC) FROM t)"
+        " SELECT y, n + 1 FROM x WHERE n < 3 ORDER BY y",
+        "upper(b) freshgate_k0",
+    ),
+    (
+        "SELECT a, b, sum(v) AS s, rank() OVER (PARTITION BY a ORDER BY sum(v) DESC) AS r FROM t GROUP BY a, b"
+        " HAVING count(*) > 1",
+        "a",
+    ),
+    (
+        "SELECT p.a, q.c, first_value(p.v) OVER (PARTITION BY q.c, p.a ORDER BY p.ts) FROM t p JOIN u q ON p.a = q.a",
+        "q.c p.a",
+    ),
+    ("SELECT k, max(s) FROM (SELECT a AS k, b, sum(v) AS s FROM t GROUP BY 1, b) x GROUP BY k", "a"),
+    ("SELECT max(s) FROM (SELECT a AS k, b, sum(v) AS s FROM t GROUP BY 1, b) x GROUP BY k", "a freshgate_k0"),
+    (
+        "SELECT x.a, x.s - lag(x.s) OVER (PARTITION BY x.a ORDER BY x.b) FROM"
+        " (SELECT a, b, sum(v) AS s FROM t GROUP BY a, b) x",
+        "a",
+    ),
+    ("SELECT DISTINCT a, count(*) FROM t GROUP BY a, b", "a"),
+    ("SELECT a FROM (SELECT DISTINCT a, b FROM t) x WHERE a > 1", "a b freshgate_k1"),
+    ("SELECT transform(arr, n -> n + 1) FROM (SELECT max(arr) AS arr, b FROM t GROUP BY b) x", "b freshgate_k0"),
+    ("SELECT a, sum(n) OVER (PARTITION BY a) FROM other.counted WHERE n > 1", "a"),
+]
+"""Definitions that are computed within keys, the keys, and the hidden columns."""
+
 REFUSED = [
+    ("SELECT sum(v) OVER (PARTITION BY a), rank() OVER (PARTITION BY b ORDER BY v) FROM t", OPERATOR, "in common"),
+    ("SELECT sum(v) OVER (PARTITION BY a), sum(v) OVER () FROM t", OPERATOR, "in common"),
+    ("SELECT sum(v) OVER (PARTITION BY 1) FROM t", OPERATOR, "in common"),
+    ("SELECT sum(v) OVER (CLUSTER BY a) FROM t", OPERATOR, ""),
+    ("SELECT sum(v) OVER w FROM t WINDOW w AS (PARTITION BY a)", OPERATOR, "with a name"),
+    ("SELECT a, sum(v) OVER (PARTITION BY arr) FROM t", OPERATOR, "array"),
+    ("SELECT a, v FROM t ORDER BY sum(v) OVER (PARTITION BY a)", OPERATOR, "window"),
+    ("SELECT a, sum(v) OVER (PARTITION BY a) FROM t UNION ALL SELECT a, 1 FROM u", OPERATOR, "UNION ALL"),
+    (
+        "SELECT u.a FROM u JOIN (SELECT a, sum(v) OVER (PARTITION BY a) AS s FROM t) x ON x.a = u.a",
+        OPERATOR,
+        "a window below",
+    ),
+    (
+        "SELECT a FROM (SELECT a, sum(v) OVER (PARTITION BY a) AS s FROM t) x WHERE s IN (SELECT k FROM small)",
+        OPERATOR,
+        "above a window",
+    ),
+    ("SELECT a, rank() OVER (PARTITION BY b ORDER BY sum(v)) FROM t GROUP BY a, b WITH ROLLUP", TOP, "sets"),
+    ("SELECT n, count(*) FROM (SELECT a, count(*) AS n FROM t GROUP BY a) x GROUP BY n", TOP, "in common"),
+    ("SELECT k, count(*) FROM (SELECT a + 1 AS k FROM (SELECT DISTINCT a FROM t) x) y GROUP BY k", TOP, "in common"),
+    ("SELECT sum(n) FROM other.counted", TOP, "in common"),
+    ("SELECT a, window(ts, '1 hour'), sum(v) OVER (PARTITION BY a) FROM t", OPERATOR, "window"),
+    ("SELECT a, rand(), sum(v) OVER (PARTITION BY a) FROM t", CHANGING, "rand"),
     ("SELECT 1", OPERATOR, "without FROM"),
     ("SELECT a FROM (SELECT 1 AS a) x", OPERATOR, "without FROM"),
     ("SELECT a FROM t LIMIT 5", OPERATOR, "LIMIT"),
     ("SELECT a FROM t ORDER BY a LIMIT 5", OPERATOR, "LIMIT"),
     ("SELECT a FROM t OFFSET 5", OPERATOR, "OFFSET"),
     ("SELECT row_number() OVER (ORDER BY a) FROM t", OPERATOR, "window"),
-    ("SELECT sum(v) OVER (PARTITION BY a) FROM t", OPERATOR, "window"),
     ("SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) = 1", OPERATOR, "QUALIFY"),
     ("SELECT a FROM t INTERSECT SELECT a FROM u", OPERATOR, "INTERSECT"),
     ("SELECT a FROM t EXCEPT ALL SELECT a FROM u", OPERATOR, "EXCEPT"),
@@ -326,7 +391,6 @@ REFUSED = [
     ("SELECT a, count(t.*) FROM t GROUP BY a", OPERATOR, "star"),
     ("SELECT struct(*) FROM t", OPERATOR, "star"),
     ("SELECT max(struct(*)) FROM t", OPERATOR, "star"),
-    ("SELECT a, max(v) OVER (PARTITION BY a) FROM t GROUP BY a", None, ""),
     ("SELECT a, count(DISTINCT v) FROM t GROUP BY ROLLUP(a)", FUNCTION, "count"),
     ("SELECT a, count(DISTINCT x.v) FROM t GROUP BY a", OPERATOR, "within count"),
     ("SELECT a, count(DISTINCT mine(v)) FROM t GROUP BY a", FUNCTION, "mine"),
@@ -345,7 +409,6 @@ REFUSED = [
     ("SELECT max(n) FROM (SELECT count(*) AS n FROM t) x", TOP, ""),
     ("SELECT a, count(*) FROM t GROUP BY a UNION ALL SELECT a, 1 FROM u", TOP, ""),
     ("SELECT DISTINCT a FROM t UNION ALL SELECT a FROM u", TOP, ""),
-    ("SELECT DISTINCT a, count(*) FROM t GROUP BY a", TOP, ""),
     ("SELECT a FROM t WHERE a IN (SELECT max(a) FROM u)", TOP, ""),
     ("SELECT a, sum(v + mine(1)) FROM t GROUP BY a", FUNCTION, "mine"),
     ("SELECT count(*) FROM t GROUP BY session_window(ts, '5 minutes')", OPERATOR, "session_window"),
@@ -379,17 +442,12 @@ REFUSED = [
     ("SELECT a FROM other.on_path", OPERATOR, "path"),
     ("SELECT a FROM other.broken", OPERATOR, "other.broken"),
     ("SELECT a FROM other.plain VERSION AS OF 3", OPERATOR, ""),
-    ("SELECT sum(n) FROM other.counted", TOP, "a view"),
     ("SELECT DISTINCT n FROM other.counted", TOP, ""),
-    ("SELECT a FROM (SELECT DISTINCT a FROM t) x WHERE a > 1", TOP, ""),
-    ("SELECT b FROM (SELECT DISTINCT a, b FROM t) x", TOP, ""),
     ("SELECT sum(n) OVER () FROM other.counted", OPERATOR, "window"),
     ("SELECT a FROM other.counted WHERE n > (SELECT max(k) FROM small)", TOP, ""),
-    ("SELECT n FROM (SELECT b AS a, count(*) AS n FROM t GROUP BY a) x", TOP, ""),
     ("SELECT n FROM (SELECT b AS x, count(*) AS n FROM t GROUP BY ROLLUP(x)) y", TOP, ""),
     ("SELECT n FROM (SELECT b AS x, count(*) AS n FROM t GROUP BY ROLLUP(1)) y", TOP, ""),
     ("SELECT x.n FROM (SELECT b, count(*) AS n FROM t GROUP BY b HAVING v > 2) x", OPERATOR, "neither grouped"),
-    ("SELECT transform(arr, n -> n + 1) FROM (SELECT max(arr) AS arr, b FROM t GROUP BY b) x", TOP, ""),
     ("SELECT n FROM (SELECT count(*) AS n FROM t) x WHERE n > 1", TOP, ""),
     ("SELECT c.a FROM other.counted c JOIN u ON u.a = c.a", TOP, ""),
     ("SELECT a FROM plain", OPERATOR, "not known"),
@@ -413,6 +471,16 @@ def test_groups(query: str, hidden: str, subtracts: bool) -> None:
     change = terms(outline, {name("t"): "SELECT * FROM d"}, {}, {name("t"): "SELECT * FROM r"} if subtracts else {})
     for text in (texts.complete(outline), texts.merged(outline, "SELECT * FROM stored", change)):
         assert len(query_tree(Lexed(text)).selects) == len(outline.columns) + len(outline.hidden)
+
+
+@pytest.mark.parametrize(("query", "keys"), LAYERS)
+def test_layers(query: str, keys: str) -> None:
+    starred = "x.*" in query
+    outline = outline_of(query, "b v n m" if starred else None, named=not starred)
+    assert outline.groups is not None
+    assert outline.regroups
+    assert [*(key.text for key in outline.groups.keys), *outline.hidden] == keys.split()
+    assert texts.complete(outline).endswith(f"({', '.join(map(quote, (*outline.columns, *outline.hidden)))})")
 
 
 @pytest.mark.parametrize(("query", "reason", "detail"), REFUSED)

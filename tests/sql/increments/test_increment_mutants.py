@@ -18,7 +18,7 @@ from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName, quote
 from tests.sql.increments import duck
 from tests.sql.increments.duck import Definition, Row, Step, play
-from tests.sql.increments.random_definitions import STARTS, STEPS, aggregations, distinct, selections
+from tests.sql.increments.random_definitions import STARTS, STEPS, aggregations, distinct, selections, windows
 
 Change = Mapping[TableName, str]
 SEARCH = settings(
@@ -236,3 +236,19 @@ def test_rows_that_change_are_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _changed(made: Callable[..., str], change: Callable[[str], str]) -> Callable[..., str]:
     return lambda *arguments: change(made(*arguments))
+
+
+def test_a_window_that_is_computed_within_a_part_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All keys of one window, in place of those that all windows have."""
+    monkeypatch.setattr("sql.increments.layers._common", lambda constraints: list(constraints[0]))
+    text = "SELECT sum(p.v) OVER (PARTITION BY p.a, p.b) AS s, count(*) OVER (PARTITION BY p.a) AS n FROM t AS p"
+    found(st.just(Definition(text, ("s", "n"))))
+
+
+def test_only_the_added_rows_of_a_window_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_terms(outline: Outline, stored: str, terms: Sequence[ChangeTerm], sources: Mapping[int, str]) -> str:
+        return regrouped(outline, stored, terms, terms[0].sources)
+
+    regrouped = texts.regrouped
+    monkeypatch.setattr(texts, "regrouped", of_terms)
+    found(windows())
