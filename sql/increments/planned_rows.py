@@ -231,7 +231,7 @@ class _KeyReading(_PlanReading):
         if not node.kind.startswith("Window"):
             return super().read(node)
         below = self.read(node.children[0])
-        # Empty lists are not printed: without keys, the order follows, which is no key. WindowGroupLimit has no
+        # Empty lists are not printed: without keys, the order follows, which has no keys. WindowGroupLimit has no
         # items.
         *items, keys = [*_lists(node.rest), ""][:2] if node.kind == "Window" else _lists(node.rest)[:1]
         self.found.append(frozenset(map(self._meant, _split(keys))))
