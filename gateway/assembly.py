@@ -62,6 +62,7 @@ from gateway.mv.jobs.failure_pauses import FailurePauses
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.paced import PacedRefreshes
 from gateway.mv.jobs.scheduler import Scheduler
+from gateway.mv.memory.base_tables import BaseTables, TableLimits
 from gateway.mv.memory.residency import LOADS_MAX, Residency
 from gateway.mv.memory.table_loads import LoadLimits, TableLoads
 from gateway.mv.model.locations import Locations
@@ -897,7 +898,11 @@ def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVe
     limits = LoadLimits(wanted.view_bytes, wanted.view_rows)
     loads = TableLoads(engine, spark.loads, versions.readers, views.storages, limits)
     room = int(wanted.bytes * TABLES_SHARE)
-    residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day)
+    tables = None
+    if wanted.table_queries:
+        held = TableLimits(wanted.table_queries, settings.staleness.probe_interval)
+        tables = BaseTables(views.catalog, views.observer, loads, held)
+    residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day, tables=tables)
     news = views.catalog.news
     news.published.add(residency.changed)
     news.altered.add(residency.changed)
@@ -917,7 +922,15 @@ def answering(
 ) -> Service:
     """The service, which answers reads from the rows of views in memory."""
     zones = Zones(spark.short, service.habits)
-    learner = Learner(service.catalog, spark.plans, rewriting.sessions, spark.short, refreshes.surroundings, zones)
+    learner = Learner(
+        service.catalog,
+        spark.plans,
+        rewriting.sessions,
+        spark.short,
+        refreshes.surroundings,
+        zones,
+        memory.residency.table_named,
+    )
     limits = MemoryLimits(
         settings.access.rights_seconds, ENTRY_BYTES_MAX, settings.memory.query_seconds, settings.memory.canary
     )
@@ -927,7 +940,7 @@ def answering(
     )
     service.catalog.news.altered.add(answers.altered)
     routing.effects.forgetting.append(answers.forget)
-    routing.answers.active = True
+    routing.answers.active, routing.answers.tables = True, memory.residency.base_tables
     return replace(service, memory=answers)
 
 

@@ -795,6 +795,12 @@ class ViewsInMemory:
         "says NOT IN MEMORY. 0: only views with IN MEMORY are.",
         _at_least(0),
     )
+    table_queries: int = _setting(
+        3,
+        "A base table is held in memory, too, once so many queries have joined it with views in memory: then such "
+        "queries see a change that bypassed the gateway at most staleness.probe_interval later. 0: none is.",
+        _at_least(0),
+    )
     threads: int = _setting(2, "Processor cores that one query of views in memory may use.", _between(1, 256))
     query_seconds: float = _setting(
         10.0, "Time after which a query in memory is given up, and Spark answers it.", _at_least(0.1)

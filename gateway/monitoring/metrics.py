@@ -23,7 +23,8 @@ from gateway.monitoring.webhook import Alarm
 from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.memory.residency import EVICTION_REASONS, LOAD_OUTCOMES, Residency
+from gateway.mv.memory.residency import EVICTION_REASONS, Residency
+from gateway.mv.memory.table_loads import LOAD_OUTCOMES
 from gateway.mv.refresh.tasks import RefreshTally, Tasks
 from gateway.mv.rewriting.usage import Counts, WhyMissed
 from gateway.mv.versions.janitor import Janitor
@@ -298,13 +299,17 @@ def memory(residency: Residency) -> Iterator[Metric]:
     """What is in memory of views, and their loads."""
     counts = residency.counts
     yield _gauge("memory_views", "Views whose rows are in memory", residency.tables)
-    yield _gauge("memory_bytes", "Bytes of these rows", residency.bytes)
-    loads = CounterMetricFamily("freshgate_memory_loads", "Loads of views into memory by outcome", labels=["outcome"])
+    held = () if residency.base_tables is None else residency.base_tables.loaded()
+    yield _gauge("memory_base_tables", "Base tables whose rows are in memory", sum(1 for _ in held))
+    yield _gauge("memory_bytes", "Bytes of all rows in memory", residency.bytes)
+    about = "Loads of views and base tables into memory by outcome"
+    loads = CounterMetricFamily("freshgate_memory_loads", about, labels=["outcome"])
     for outcome in LOAD_OUTCOMES:
         loads.add_metric([outcome], counts.loads[outcome])
     yield loads
-    yield _histogram("memory_load_seconds", "Time to load a view into memory", counts.load_seconds)
-    left = CounterMetricFamily("freshgate_memory_evictions", "Views that left memory, by reason", labels=["reason"])
+    yield _histogram("memory_load_seconds", "Time to load a view or base table into memory", counts.load_seconds)
+    about = "Views and base tables that left memory, by reason"
+    left = CounterMetricFamily("freshgate_memory_evictions", about, labels=["reason"])
     for reason in EVICTION_REASONS:
         left.add_metric([reason], counts.drops[reason])
     yield left

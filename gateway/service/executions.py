@@ -41,6 +41,7 @@ from gateway.service.routing.ways import (
     RepeatableRead,
     Send,
     Sent,
+    UnknownTables,
     sent,
 )
 from gateway.wire import message, request
@@ -107,7 +108,8 @@ class Executions:
             return None
         if session.settings.changes != source.changes:
             return None
-        user = "" if self._results.shared else session.user
+        # That all users see the same rows is known of views only.
+        user = "" if self._results.shared and not source.reads_tables else session.user
         # Its digest stands for the text, which may be long.
         text = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).digest()
         read = text, source.namespace, source.versions
@@ -116,8 +118,12 @@ class Executions:
 
     def count_left(self, session: Session, send: Send) -> None:
         """Counts a read of views without a key: Spark answers it."""
-        if self._memory is not None and send.repeatable is not None:
+        if self._memory is None:
+            return
+        if send.repeatable is not None:
             self._memory.count_left(self._asked(session, send.repeatable))
+        elif isinstance(send.source, UnknownTables) and unrecordable(session, self._habits) is None:
+            self._memory.miss_tables(session, send.source)
 
     def _keeps(self, session: Session) -> bool:
         """Whether results of the session are kept."""
@@ -171,6 +177,8 @@ class Executions:
         began, side = time.monotonic(), await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
         same = execution.session.settings.changes == changes
+        # Spark may read other rows of base tables than those that were observed.
+        keeps = keeps and source is not None and not source.reads_tables
         keeps, learns = keeps and same, asked is not None and same
         if isinstance(way, FromView):
             try:

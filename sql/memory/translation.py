@@ -40,7 +40,7 @@ CHARACTERS_MAX = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ViewSource:
-    """A view whose rows may be in memory."""
+    """A view, or a base table, whose rows may be in memory."""
 
     view: str
     """Its id."""
@@ -51,6 +51,8 @@ class ViewSource:
     them, and on nothing else but `beside`, is the view's, and holds of all rows in memory."""
     beside: frozenset[str] = frozenset()
     """Columns that such a condition may also name."""
+    reading: tuple[object, ...] | None = None
+    """How plans must read the relation, as in `reading_of`; None: however they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,21 @@ class EngineRows:
     def unique_by(self, ids: Set[str]) -> bool:
         """Whether no two rows are equal in all of these columns."""
         return self.unique is not None and self.unique <= ids
+
+
+def reading_of(plan: Plan) -> tuple[object, ...] | None:
+    """How a plan of a query of one table, without conditions, reads it; None if it is another plan."""
+    node = plan.root
+    while node.kind == "Project":
+        node = node_of(node.fields["child"])
+    return _reading(node) if node.kind in _RELATIONS else None
+
+
+def _reading(node: Node) -> tuple[object, ...]:
+    """The table, with the format and the options with which its files are read. Which of the files are listed, and by
+    what, depends on the conditions of the query."""
+    files = node.fields.get("relation")
+    return node.kind, node.fields["table"], files[1:] if isinstance(files, tuple) else files
 
 
 def is_whole(plan: Plan, source: ViewSource, relation: str) -> bool:
@@ -250,6 +267,8 @@ def _relation(self: _Translation, node: Node) -> EngineRows:
     source = self.sources.get(name)
     if source is None:
         raise NotListed("it reads what is not in memory")
+    if source.reading is not None and source.reading != _reading(node):
+        raise NotListed("it reads a table in another way than its rows in memory were read")
     values = list[tuple[str, EngineColumn]]()
     for each in nodes_in(node.fields["output"]):
         name = text_of(each.fields["name"])

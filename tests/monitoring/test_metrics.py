@@ -34,7 +34,7 @@ from gateway.mv.catalog.epoch_counts import EpochCounts, What
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.drift import NOT_LOOKED
-from gateway.mv.memory.residency import MemoryCounts
+from gateway.mv.memory.table_loads import MemoryCounts
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode, Version
 from gateway.mv.refresh.tasks import RefreshTally
@@ -109,7 +109,7 @@ class Stage:
         self.lag = LoopLag()
         self.fence: Any = SimpleNamespace(lost=None, epoch_number=12, counts=EpochCounts(), is_sure=lambda _: True)
         self.rewrites = RewriteCounts()
-        self.residency = SimpleNamespace(counts=MemoryCounts(), tables=6, bytes=4096)
+        self.residency = SimpleNamespace(counts=MemoryCounts(), tables=6, bytes=4096, base_tables=None)
         self.memory = SimpleNamespace(counts=AnswerCounts(answered=31, learned=32, saved=33.5), distrust=range(34))
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.audit = audit or Audit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -30,12 +30,14 @@ from sql.memory.scalars import Fact
 from sql.memory.shape_query import ShapeQuery
 from sql.memory.translation import EngineQuery
 from sql.memory.zone_rules import UTC_RULES
-from sql.names import Namespace
+from sql.names import Namespace, TableName
 from sql.proof.plan import Output
 from sql.rewriting.shape import Shape
 
 READ = "SELECT n FROM s.mv WHERE n < 5"
 OTHER = "SELECT n FROM s.mv WHERE n < 7"
+JOIN = "SELECT n FROM s.mv JOIN s.c ON c.id = mv.n WHERE n < 5"
+TABLE = "table s.c 1"
 MAX, MIN = (f"SELECT {name}(n) FROM s.mv WHERE n < 5" for name in ("max", "min"))
 
 
@@ -62,6 +64,7 @@ class Memory:
         self.parts = frozenset({"Sum(bigint)"})
         self.learned = 0
         self.told: list[str] = []
+        self.wanted: list[frozenset[TableName]] = []
         self.chance = 1.0
         self.answers = MemoryAnswers(
             site.catalog,
@@ -81,6 +84,15 @@ class Memory:
 
     def used(self, view_id: str) -> None:
         self.reads.append(view_id)
+
+    def table_named(self, table_id: str) -> TableName | None:
+        return TableName("s", "c") if table_id.startswith("table ") else None
+
+    def joined(self, tables: frozenset[TableName]) -> None:
+        self.wanted.append(tables)
+
+    async def is_so_now(self, table: TableName, number: int) -> bool:
+        return self.site.known.tables is not None and self.site.known.tables.version(table) == (TABLE, "s.c", number)
 
     async def run(self, text: str, columns: object, rows_max: int, bytes_max: int, seconds: float) -> MemoryAnswer:
         self.asked.append(text)
@@ -115,6 +127,43 @@ class Memory:
     @property
     def missed(self) -> dict[str, int]:
         return dict(self.answers.counts.missed)
+
+
+class FakeTables:
+    """Implements `routing.known_answers.HeldTables` for s.c, if it is in memory."""
+
+    def __init__(self, number: int | None = 1) -> None:
+        self.number = number
+        """Of the rows that were last observed to be those of the table."""
+        self.is_due = False
+        self.looks: list[frozenset[TableName]] = []
+        self.on_look: Callable[[], object] = lambda: None
+
+    def holds(self, tables: Set[TableName]) -> bool:
+        return tables <= {TableName("s", "c")}
+
+    def version(self, table: TableName) -> tuple[str, str, int] | None:
+        return None if self.number is None or table != TableName("s", "c") else (TABLE, "s.c", self.number)
+
+    def why(self, table: TableName) -> str:
+        return "it is being loaded"
+
+    def due(self, tables: frozenset[TableName]) -> bool:
+        return self.is_due
+
+    async def look(self, tables: frozenset[TableName]) -> None:
+        self.looks.append(tables)
+        self.is_due = False
+        self.on_look()
+
+
+async def with_table(*, result_bytes: int = 0, number: int | None = 1) -> tuple[Memory, FakeTables]:
+    """The rows of s.c are in memory, too."""
+    memory, tables = await stage(result_bytes=result_bytes), FakeTables(number)
+    memory.site.table("s.c")
+    memory.site.known.tables = tables
+    memory.loaded[TABLE, 1] = FakeResident("t9")
+    return memory, tables
 
 
 async def stage(*, result_bytes: int = 0) -> Memory:
@@ -350,12 +399,160 @@ async def test_nothing_is_learned_where_spark_refuses_the_user_a_view(plans: Fak
 
     reader, view = Reader(b"name", OwnSession(), "ada", twin), memory.site.entry("s.mv").view
     if plans.checks_rights:
-        await learner._check_rights(reader, [view])
+        await learner._check_rights(reader, [view.name])
     else:
         with pytest.raises(
             PlanUnavailable, match=r"does not let ada read s\.mv: no right: CREATE OR REPLACE TEMPORARY"
         ):
-            await learner._check_rights(reader, [view])
+            await learner._check_rights(reader, [view.name])
+
+
+# --- base tables -----------------------------------------------------------------------------------------------
+
+
+async def test_a_join_with_a_base_table_in_memory_is_answered() -> None:
+    memory, tables = await with_table()
+    client = await memory.site.client()
+    assert await memory.read(client, JOIN) == 1
+    memory.value = 2
+    assert await memory.read(client, JOIN) == 2
+    assert memory.reads == [memory.view, TABLE]
+    assert (tables.looks, memory.wanted) == ([], [])
+
+
+async def test_a_join_with_a_table_that_is_not_in_memory_is_sparks_and_counted() -> None:
+    memory, tables = await with_table(number=None)
+    client = await memory.site.client()
+    for _ in range(2):
+        await memory.read(client, JOIN)
+    assert memory.asked == []
+    assert memory.wanted == [frozenset({TableName("s", "c")})] * 2
+    assert memory.missed == {WhySpark.NOT_LOADED: 2}
+    ((_, verdict, reason, _),) = await explained(client, JOIN)
+    assert (verdict, reason) == (
+        "SPARK",
+        "not loaded: it also reads s.c, not only materialized views: it is being loaded",
+    )
+    assert len(memory.wanted) == 2, "EXPLAIN is not counted."
+    # Without the view in memory, the table would not help.
+    memory.loaded.clear()
+    await memory.read(client, JOIN)
+    assert len(memory.wanted) == 2
+    assert tables.looks == []
+
+
+async def test_a_table_is_looked_at_before_its_rows_are_used() -> None:
+    memory, tables = await with_table()
+    client = await memory.site.client()
+    await memory.read(client, JOIN)
+    tables.is_due = True
+    asked = len(memory.asked)
+    assert await memory.read(client, JOIN) == 1
+    assert (tables.looks, len(memory.asked)) == ([frozenset({TableName("s", "c")})], asked + 1)
+    # The look shows other rows.
+    tables.is_due, tables.on_look = True, lambda: setattr(tables, "number", None)
+    await memory.read(client, JOIN)
+    assert len(memory.asked) == asked + 1
+
+
+async def test_other_rows_of_a_table_are_another_answer() -> None:
+    memory, tables = await with_table(result_bytes=1 << 24)
+    client = await memory.site.client()
+    await memory.read(client, JOIN)
+    kept = len(memory.site.results)
+    memory.value = 2
+    assert await memory.read(client, JOIN) == 2, "Spark's answer was not kept: its rows may be of another state."
+    assert len(memory.site.results) == kept + 1
+    asked = len(memory.asked)
+    assert await memory.read(client, JOIN) == 2
+    assert len(memory.asked) == asked, "The engine's answer is kept."
+    tables.number = 2
+    memory.loaded[TABLE, 2] = FakeResident("t10")
+    memory.value = 3
+    assert await memory.read(client, JOIN) == 3
+    tables.number = None
+    await memory.read(client, JOIN)
+    assert memory.site.spark.texts.count(JOIN) == 2
+
+
+async def test_a_difference_counts_if_spark_reads_the_rows_in_memory() -> None:
+    """The client's session may know earlier files."""
+    memory, _ = await with_table()
+    fresh = list[str]()
+
+    def refreshed(text: str) -> Answer:
+        fresh.append(text)
+        return Answer([])
+
+    memory.site.spark.answers.say(r"^REFRESH", refreshed)
+    memory.site.spark.answers.say(r"^/\* freshgate: comparison", lambda _: Answer([(7 if fresh else 1,)]))
+    client = await memory.site.client()
+    memory.value = 7
+    assert await memory.read(client, JOIN) == 1
+    assert (memory.told, memory.answers.counts.learned) == ([], 1), "Spark has the same, once it knows the files."
+    assert fresh == ["REFRESH TABLE `spark_catalog`.`s`.`c`"]
+
+
+async def test_a_difference_from_a_table_that_has_just_changed_is_none() -> None:
+    memory, tables = await with_table()
+    client = await memory.site.client()
+    await memory.read(client, JOIN)
+    memory.chance, memory.value, number = 0.0, 8, tables.number
+    tables.on_look = lambda: None
+
+    def written(_: str) -> Answer:
+        tables.number = 2
+        return Answer([])
+
+    memory.site.spark.answers.say(r"^REFRESH", written)
+    assert await memory.read(client, JOIN) == 8
+    assert memory.told == []
+    tables.number = number
+    memory.site.spark.answers.say(r"^REFRESH", Answer([]))
+    await memory.read(client, JOIN)
+    assert len(memory.told) == 1
+    ((_, _, reason, _),) = await explained(client, JOIN)
+    assert reason == "quarantined: an answer from version 1 of s.mv in memory was not Spark's"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT n FROM s.mv JOIN s.c VERSION AS OF 3 ON c.id = mv.n",
+        "SELECT n FROM s.mv JOIN s.c TIMESTAMP AS OF '2026-01-01' AS c ON c.id = mv.n",
+        "SELECT n FROM s.mv JOIN s.c WITH ('mergeSchema' = 'true') ON c.id = mv.n",
+        "SELECT n FROM s.mv JOIN parquet.`/data/c` c ON c.id = mv.n",
+        "SELECT n FROM s.mv JOIN s.c TABLESAMPLE (10 ROWS) ON c.id = mv.n",
+        "SELECT n FROM s.mv JOIN s.other c ON c.id = mv.n",
+        "SELECT n FROM s.c WHERE rand() < 0.5",
+        "WITH C AS (SELECT 1 AS id) SELECT n FROM s.mv JOIN c ON c.id = mv.n",
+    ],
+)
+async def test_what_else_is_read_of_a_table_is_sparks(text: str) -> None:
+    memory, _ = await with_table()
+    client = await memory.site.client()
+    for _ in range(2):
+        await memory.read(client, text)
+    assert (memory.asked, memory.learned) == ([], 0)
+
+
+async def test_a_temporary_view_hides_a_table() -> None:
+    memory, _ = await with_table()
+    client = await memory.site.client()
+    await (await client.execute("USE s")).poll()
+    await (await client.execute("CREATE TEMPORARY VIEW c AS SELECT 1 AS id")).poll()
+    await memory.read(client, "SELECT n FROM s.mv JOIN c ON c.id = mv.n WHERE n < 5")
+    assert memory.learned == 0
+
+
+async def test_in_a_transaction_no_table_is_read_from_memory() -> None:
+    memory, _ = await with_table()
+    client = await memory.site.client()
+    await memory.read(client, JOIN)
+    asked = len(memory.asked)
+    await (await client.execute("BEGIN TRANSACTION")).poll()
+    await memory.read(client, JOIN)
+    assert len(memory.asked) == asked
 
 
 def test_rows_of_pages_are_read_from_their_bytes() -> None:

@@ -102,6 +102,18 @@ class Dependencies:
         self._above: ManyToMany[str, str] = ManyToMany()
         self._by_stem: ManyToMany[tuple[str, str], TableName] = ManyToMany()
         self._words = CountedWords()
+        self._watched: set[TableName] = set()
+
+    def watch(self, table: TableName) -> None:
+        """Changes of this table count, whether or not a view reads it."""
+        if table not in self._dependents and table not in self._watched:
+            self._begin(table)
+        self._watched.add(table)
+
+    def unwatch(self, table: TableName) -> None:
+        if table in self._watched and table not in self._dependents:
+            self._end(table)
+        self._watched.discard(table)
 
     def put(self, view: MaterializedView) -> frozenset[TableName]:
         """Adds a view, or what it reads now. Returns the tables that no view reads any longer."""
@@ -120,16 +132,17 @@ class Dependencies:
         for table in now.tables - before.tables:
             self._readers.add(table, view_id)
         for table in now.triggers - before.triggers:
-            if self._dependents.add(table, view_id):
+            if self._dependents.add(table, view_id) and table not in self._watched:
                 self._begin(table)
         for base in now.views - before.views:
             self._above.add(base, view_id)
         for base in before.views - now.views:
             self._above.remove(base, view_id)
         for table in before.triggers - now.triggers:
-            if self._dependents.remove(table, view_id):
+            if self._dependents.remove(table, view_id) and table not in self._watched:
                 self._end(table)
-        return frozenset(table for table in before.tables - now.tables if self._readers.remove(table, view_id))
+        unread = {table for table in before.tables - now.tables if self._readers.remove(table, view_id)}
+        return frozenset(unread - self._watched)
 
     def _begin(self, table: TableName) -> None:
         for stem in table.stems:
@@ -152,12 +165,12 @@ class Dependencies:
         return self._words.all
 
     def tables(self) -> list[TableName]:
-        """The tables whose changes make a view stale."""
-        return list(self._dependents.keys())
+        """The tables whose changes count."""
+        return list(dict.fromkeys((*self._dependents.keys(), *self._watched)))
 
     def is_read(self, table: TableName) -> bool:
-        """Whether a view reads this table, even if its changes do not count."""
-        return table in self._readers
+        """Whether a view reads this table, even if its changes do not count, or the table is watched."""
+        return table in self._readers or table in self._watched
 
     def dependents(self, table: TableName) -> Iterable[str]:
         """The views that changes of this table make stale."""

@@ -160,12 +160,25 @@ class Catalog:
         return frozenset(each.view.id for each in above if base is None or not each.view.excludes(base.view.name))
 
     def tables(self) -> list[TableName]:
-        """All base tables."""
+        """All base tables whose changes count."""
         return self._reads.tables()
 
     def is_read(self, table: TableName) -> bool:
-        """Whether a view reads this table, or a Spark view on the way to one."""
+        """Whether a view reads this table, or a Spark view on the way to one, or the table is watched."""
         return self._reads.is_read(table)
+
+    def watch(self, table: TableName) -> bool:
+        """From now on, statements that may write to the table are noted as if a view read it. Returns False, and
+        nothing is changed, while one may that began before."""
+        if self.writes.touching(frozenset({table})):
+            return False
+        self._reads.watch(table)
+        return True
+
+    def unwatch(self, table: TableName) -> None:
+        self._reads.unwatch(table)
+        if not self.is_read(table):
+            self.news.unread.tell([table])
 
     def tables_in(self, database: str) -> frozenset[TableName]:
         """The base tables in a database."""

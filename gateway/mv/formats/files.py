@@ -55,6 +55,7 @@ LARGE = 2**62
 class FileTables(TableFormat):
     title = "a table of files"
     shown_in_plans = True
+    held_in_memory = True
     providers: ClassVar = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile"})
     paths = providers
 

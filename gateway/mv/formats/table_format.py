@@ -77,6 +77,8 @@ class TableFormat(ABC):
     """A table of this format, as errors call it: "a Delta table"."""
     cheap: ClassVar[bool] = False
     """Whether a look reads a few lines of a log, however many files the table has."""
+    held_in_memory: ClassVar[bool] = False
+    """Whether rows of a table can be in memory: a look shows every write, and Spark's plans name the table."""
     cached: ClassVar[bool] = False
     """Whether each Spark session keeps the table as it first found it until it is told to refresh it. Otherwise, its
     rows may be kept by the path of its files."""

@@ -13,7 +13,7 @@ Tests: `test_ledger`, `test_confirmation`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -139,6 +139,11 @@ class PendingWrites:
         noted = dict.fromkeys(write for entry in entries if entry is not None for write in entry.ledger.open)
         return [write for write in noted if (ending := self._ending(write)) is None or not ending.known]
 
+    def to_ask_of(self, tables: Set[TableName]) -> list[TablesWritten]:
+        """The pending writes to one of these tables that may have ended unnoticed."""
+        concerned = (write for write in self._pending if write.tables and not tables.isdisjoint(write.tables))
+        return [write for write in concerned if (ending := self._ending(write)) is None or not ending.known]
+
     def _ending(self, write: TablesWritten) -> Ending | None:
         pending = self._pending.get(write)
         return None if pending is None else pending.ending
@@ -146,6 +151,10 @@ class PendingWrites:
     async def ask(self, views: Iterable[str]) -> None:
         """Determines which of these writes have ended. A write counts as ended if Spark does not tell."""
         await asyncio.gather(*map(self._ask, self.to_ask(views)))
+
+    async def ask_of(self, tables: Set[TableName]) -> None:
+        """The same of writes to these tables."""
+        await asyncio.gather(*map(self._ask, self.to_ask_of(tables)))
 
     async def _ask(self, write: TablesWritten) -> None:
         ending = self._ending(write)

@@ -12,10 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
 from gateway.loops import Loop, Turn, in_thread
@@ -23,21 +22,28 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.memory import room
+from gateway.mv.memory.base_tables import BaseTables
 from gateway.mv.memory.room import Claim
-from gateway.mv.memory.table_loads import EarlierTable, LoadedVersion, NotHeld, TableLoads, table_of
+from gateway.mv.memory.table_loads import (
+    LOST,
+    REPLACED,
+    EarlierTable,
+    LoadedVersion,
+    MemoryCounts,
+    NotHeld,
+    ResidentTable,
+    TableLoads,
+    table_of,
+)
 from gateway.mv.model.read_counts import DAY_MS, ReadCounts
 from gateway.mv.model.residence import Held, Residence, Wish, refused
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import MemoryUnavailable
-from gateway.tally import LONG_SECONDS, Histogram
 from sql.grammar import view_properties
-from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
-LOAD_OUTCOMES = ("loaded", "changed", "not_held", "failed", "cancelled")
-REPLACED, LOST = "replaced", "lost"
 EVICTION_REASONS = (room.NO_ROOM, room.UNWANTED, room.BARRED, room.OUTDATED, REPLACED, LOST)
 """Why rows left memory. Replaced: by those of a later version."""
 _WHY = {
@@ -61,31 +67,6 @@ REST = 4.0
 refreshed all the time costs Spark little."""
 STILL_OFTEN = 0.5
 """The share of the reads that let a view into memory with which it stays there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResidentTable:
-    """The rows of one version of a view in memory."""
-
-    table: str
-    """Its name in the engine."""
-    columns: tuple[MemoryColumn, ...]
-    facts: Mapping[str, ColumnFacts]
-    """By the names of all columns."""
-    rows: int
-    bytes: int
-
-
-@dataclass(slots=True)
-class MemoryCounts:
-    """Counts since the start."""
-
-    loads: Counter[str] = field(default_factory=Counter)
-    """By LOAD_OUTCOMES."""
-    load_seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
-    """Of those with rows."""
-    drops: Counter[str] = field(default_factory=Counter)
-    """By EVICTION_REASONS."""
 
 
 @dataclass(slots=True)
@@ -131,14 +112,17 @@ class Residency:
         reads_per_day: int = 0,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        tables: BaseTables | None = None,
     ) -> None:
-        """`reads_per_day`: with so many reads, a view is wanted without saying so; 0: never."""
+        """`reads_per_day`: with so many reads, a view is wanted without saying so; 0: never. `tables`: base tables that
+        are held in the same room."""
         self.counts = MemoryCounts()
         self._catalog = catalog
         self._fence = fence
         self._loads = loads
         self._bytes_max = bytes_max
         self._reads_per_day = reads_per_day
+        self.base_tables = tables
         self._clock = clock
         self._now_ms = now_ms
         self._places: dict[str, _WantedView] = {}
@@ -149,12 +133,16 @@ class Residency:
         """Views to look at in the next turn."""
         self._surveyed = -SURVEY_SECONDS
         self._wake = asyncio.Event()
+        if tables is not None:
+            tables.wake, tables.counts = self._wake.set, self.counts
         self.loop = Loop("views in memory", self._turn)
 
     # --- asking ------------------------------------------------------------------------------------
 
     def resident(self, view_id: str, version: int) -> ResidentTable | None:
-        """The rows of this version, if they are in memory."""
+        """The rows of this version of a view, or of this state of a base table, if they are in memory."""
+        if self.base_tables is not None and (table := self.base_tables.resident(view_id, version)) is not None:
+            return table
         place = self._places.get(view_id)
         return place.held if place is not None and place.holds(version) else None
 
@@ -164,10 +152,25 @@ class Residency:
         return place is not None and place.wish is not None
 
     def used(self, view_id: str) -> None:
-        """The view in memory has answered a query."""
+        """The view, or base table, in memory has answered a query."""
+        if self.base_tables is not None:
+            self.base_tables.used(view_id)
         if view_id in self._places:
             self._used[view_id] = self._now_ms()
             self._catalog.residences.answers[view_id] += 1
+
+    def table_named(self, table_id: str) -> TableName | None:
+        """The name of a base table in memory, by its id; None for a view."""
+        return None if self.base_tables is None else self.base_tables.named(table_id)
+
+    def joined(self, tables: Iterable[TableName]) -> None:
+        """A query could have been answered from memory if these base tables were there, too."""
+        if self.base_tables is not None:
+            self.base_tables.joined(tables)
+
+    async def is_so_now(self, table: TableName, number: int) -> bool:
+        """Whether a base table has the rows with this number, by an observation that begins now."""
+        return self.base_tables is not None and await self.base_tables.is_so_now(table, number)
 
     @property
     def tables(self) -> int:
@@ -176,8 +179,12 @@ class Residency:
 
     @property
     def bytes(self) -> int:
-        """What the rows in memory take."""
-        return sum(place.held.bytes for place in self._places.values() if place.held is not None)
+        """What the rows in memory take, those of base tables included."""
+        views = sum(place.held.bytes for place in self._places.values() if place.held is not None)
+        return views + sum(held.bytes for _, held in self._loaded_tables())
+
+    def _loaded_tables(self) -> Iterable[tuple[TableName, ResidentTable]]:
+        return () if self.base_tables is None else self.base_tables.loaded()
 
     # --- being told --------------------------------------------------------------------------------
 
@@ -208,6 +215,8 @@ class Residency:
             if place.leave() is not None:
                 self.counts.drops[LOST] += 1
                 self._fail(place, "its process has ended")
+        if self.base_tables is not None:
+            self.counts.drops[LOST] += sum(1 for _ in self.base_tables.lost())
         for view_id in self._places:
             self._tell(view_id)
         self._wake.set()
@@ -242,6 +251,8 @@ class Residency:
             return BEHIND_SECONDS
         now = self._clock()
         due = [place.not_before for place in self._places.values() if place.not_before > now]
+        if self.base_tables is not None:
+            due += [at for at in self.base_tables.pauses() if at > now]
         return max(min([self._surveyed + SURVEY_SECONDS, *due]) - now, 0.0)
 
     async def _look(self) -> None:
@@ -280,13 +291,22 @@ class Residency:
             claims.append(self._claim(view_id))
             await turn.pause()
         under_way = sum(place.loading is not None for place in self._places.values())
+        if (tables := self.base_tables) is not None:
+            claims += tables.claims()
+            under_way += tables.loading
         steps = await in_thread(len(claims), room.plan, claims, self._bytes_max, LOADS_MAX - under_way)
         for view_id in steps.cancels:
-            self._cancel(self._places[view_id])
+            if view_id in self._places:
+                self._cancel(self._places[view_id])
+            elif tables is not None:
+                tables.cancel(view_id)
         for view_id, why in steps.drops.items():
             await self._drop(view_id, why)
         for view_id in steps.loads:
-            self._begin(view_id)
+            if view_id in self._places:
+                self._begin(view_id)
+            elif tables is not None:
+                tables.begin(view_id)
         for view_id, place in list(self._places.items()):
             if place.wish is None and place.held is None and place.loading is None:
                 self._forget(view_id)
@@ -322,7 +342,9 @@ class Residency:
     # --- dropping ----------------------------------------------------------------------------------
 
     async def _drop(self, view_id: str, why: str) -> None:
-        if (held := self._places[view_id].leave()) is None:
+        place, tables = self._places.get(view_id), self.base_tables
+        held = place.leave() if place is not None else tables.leave(view_id) if tables is not None else None
+        if held is None:
             return
         self.counts.drops[why] += 1
         entry = self._catalog.find(view_id)
@@ -337,12 +359,18 @@ class Residency:
             log.info("the table %s could not be dropped from memory: %s", table, error)
 
     async def _empty(self, why: str) -> None:
-        if tasks := list(filter(None, map(self._cancel, self._places.values()))):
-            await asyncio.wait(tasks)
+        tables = self.base_tables
+        tasks = [*map(self._cancel, self._places.values()), *(map(tables.cancel, tables.ids()) if tables else ())]
+        if ending := list(filter(None, tasks)):
+            await asyncio.wait(ending)
         self._catalog.residences.off = why
         for view_id in list(self._places):
             await self._drop(view_id, room.UNWANTED)
             self._forget(view_id)
+        if tables is not None:
+            for table_id in tables.ids():
+                await self._drop(table_id, room.UNWANTED)
+            tables.forget_all()
 
     def _forget(self, view_id: str) -> None:
         del self._places[view_id]
@@ -395,7 +423,7 @@ class Residency:
     async def _keep(self, place: _WantedView, view: MaterializedView, loaded: LoadedVersion, seconds: float) -> None:
         """From now on, the loaded rows answer queries."""
         before, table = place.held, loaded.table
-        place.held = ResidentTable(table_of(view), table.columns, table.facts, table.rows, table.bytes)
+        place.held = ResidentTable.of(table_of(view), table)
         place.version, place.since = view.current, self._now_ms()
         place.failures, place.why = 0, ""
         place.not_before = self._clock() + REST * seconds

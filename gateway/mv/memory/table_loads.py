@@ -1,4 +1,4 @@
-"""Loads one version of a view into the engine: a query of Spark for its rows.
+"""Loads one version of a view, or a base table, into the engine: a query of Spark for its rows.
 
 Tests: `test_residency`.
 """
@@ -6,23 +6,30 @@ Tests: `test_residency`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.memory.version_changes import version_changes
-from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.model.view import MaterializedView, Version, base_key
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.observation.look import Look
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import KeptRows, LoadedTable, MemoryUnavailable, RowEngine, RowPages, SqlSession
 from gateway.mv.versions.readers import Readers
+from gateway.tally import LONG_SECONDS, Histogram
 from sql.memory import row_lines
-from sql.memory.columns import MemoryColumn
+from sql.memory.columns import ColumnFacts, MemoryColumn
+from sql.names import TableName, quote
 from sql.texts import maintenance
 from sql.texts.storage_layout import PARTITION_COLUMN
 
 PAGE_ROWS = 20_000
+LOAD_OUTCOMES = ("loaded", "changed", "not_held", "failed", "cancelled")
+REPLACED, LOST = "replaced", "lost"
 UNKNOWN_TEXT = "text"
 """The reason of MemoryUnavailable for strings that Spark does not tell exactly."""
 
@@ -51,6 +58,35 @@ class LoadSessions(Protocol):
 
 class NotHeld(Exception):
     """The rows of this version cannot be in memory, however often it is tried. The message says why, for people."""
+
+
+@dataclass(slots=True)
+class MemoryCounts:
+    """Counts since the start."""
+
+    loads: Counter[str] = field(default_factory=Counter)
+    """By LOAD_OUTCOMES."""
+    load_seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
+    """Of those with rows."""
+    drops: Counter[str] = field(default_factory=Counter)
+    """By `residency.EVICTION_REASONS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentTable:
+    """The rows of one version of a view, or of one state of a base table, in memory."""
+
+    table: str
+    """Its name in the engine."""
+    columns: tuple[MemoryColumn, ...]
+    facts: Mapping[str, ColumnFacts]
+    """By the names of all columns."""
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, table: str, loaded: LoadedTable) -> Self:
+        return cls(table, loaded.columns, loaded.facts, loaded.rows, loaded.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +171,32 @@ class TableLoads:
             raise
         return LoadedVersion(found, whole=whole)
 
+    async def load_base(self, table: str, look: Look, size: int | None) -> ResidentTable:
+        """Loads a base table as it is now, under this name. `look`: as it was just observed. `size`: the bytes of its
+        files, if known. Raises as `load`."""
+        assert look.relation is not None
+        name = look.relation.name
+        self._check_bytes(size or 0, "in its files")
+        await self._start()
+        try:
+            async with self._sessions.session() as session:
+                # Spark may know earlier files, and keep rows of them.
+                for each in Inspection({}, {name: look}).renewed({base_key(name)}):
+                    await session.run(maintenance.refresh_listing(each))
+                self._check_rows(int(str((await session.run(f"SELECT count(*) FROM {name.quoted}")).rows[0][0])))
+                types = {column.lower(): kind for column, kind, *_ in reversed(await self._described(name, session))}
+                # If it has other columns by now, the next look says so.
+                names = [name for name, _ in look.relation.columns if name.lower() in types]
+                columns = self._loadable([MemoryColumn(each, types[each.lower()]) for each in names])
+                query = f"SELECT {', '.join(quote(each.name) for each in columns)} FROM {name.quoted}"
+                found = await self._filled(table, session, columns, query)
+            self._check_bytes(found.bytes, "in memory")
+        except BaseException:  # Also on cancellation, which may come when the engine has the rows.
+            with suppress(MemoryUnavailable):
+                await self.drop(table)
+            raise
+        return ResidentTable.of(table, found)
+
     async def _start(self) -> None:
         """Starts the engine for the first view: many gateways have none in memory. Raises MemoryUnavailable."""
         async with self._starting:
@@ -190,14 +252,21 @@ class TableLoads:
         measured = await session.run(maintenance.measure_shown(view.storage, [view.current.shown], view.layout))
         ((_, found, _),) = measured.rows
         rows = int(found or 0)
+        self._check_rows(rows)
+        # The storage table has the declared types, such as CHAR, and no other table ever has its name.
+        return rows, self._loadable(columns_of(view, await self._described(view.rows_table, session)))
+
+    async def _described(self, table: TableName, session: LoadSession) -> Sequence[Sequence[str]]:
+        return (await session.run(maintenance.describe(table))).rows
+
+    def _loadable(self, columns: Sequence[MemoryColumn]) -> Sequence[MemoryColumn]:
+        if not (found := row_lines.loadable(columns)):
+            raise NotHeld("no column of it has a type that the engine has, too")
+        return found
+
+    def _check_rows(self, rows: int) -> None:
         if rows > self.limits.rows:
             raise NotHeld(f"it has {rows} rows, and memory.view_rows is {self.limits.rows}")
-        # The storage table has the declared types, such as CHAR, and no other table ever has its name.
-        described = (await session.run(maintenance.describe(view.rows_table))).rows
-        columns = row_lines.loadable(columns_of(view, described))
-        if not columns:
-            raise NotHeld("no column of it has a type that the engine has, too")
-        return rows, columns
 
     def _check_bytes(self, found: int, where: str) -> None:
         if found > self.limits.bytes:

@@ -77,6 +77,10 @@ class Observer:
         """Whether `observe` would have to ask Spark."""
         return any(self._remembered(table, not_before, self._touched.get(table, 0)) is None for table in tables)
 
+    def last(self, table: TableName, not_before: float = float("-inf")) -> Look | None:
+        """The last observation, if it began then or later, and no statement may have changed the table since."""
+        return self._remembered(table, not_before, self._touched.get(table, 0))
+
     def is_newer(self, tables: Iterable[TableName], compared: Mapping[TableName, float]) -> bool:
         """Whether another observation of one of the tables is known than the one that began as `compared` says."""
         return any(

@@ -129,8 +129,15 @@ class Surroundings:
         was analyzed otherwise than a query of this session. Raises what Spark raises."""
         if await self.kept(view) == UNKNOWN_SETTINGS:
             return "Spark does not tell with which settings the view was created"
+        return await self._difference(session, await self.kept(view), view_properties.session_settings(view.properties))
+
+    async def difference_of_service(self, session: SqlSession) -> str | None:
+        """A setting by which a base table may have other rows in this client session than in one of the gateway's own.
+        Raises what Spark raises."""
+        return await self._difference(session, {}, {})
+
+    async def _difference(self, session: SqlSession, kept: Mapping[str, str], own: Mapping[str, str]) -> str | None:
         there = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
-        kept, own = await self.kept(view), view_properties.session_settings(view.properties)
         here = {**self._habits.settings, **meaning(kept), **own}
         for name in sorted({*there, *here, *kept}):
             if is_harmless(name):

@@ -23,7 +23,7 @@ from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.rewriting.known_rights import KnownRights
 from sql.lexed import Lexed
 from sql.mentioned import Mentioned
-from sql.names import quote
+from sql.names import TableName, quote
 from sql.reading import lineage
 from sql.texts import create_text, maintenance
 
@@ -53,7 +53,12 @@ async def refusal(session: SqlSession, text: str) -> Forbidden | None:
 
 async def refusal_of_view(session: SqlSession, view: MaterializedView) -> Forbidden | None:
     """The same of a read of a view by its name."""
-    return await refusal(session, maintenance.create_temporary(TRIED, f"SELECT * FROM {view.name.quoted}"))
+    return await refusal_of_table(session, view.name)
+
+
+async def refusal_of_table(session: SqlSession, name: TableName) -> Forbidden | None:
+    """The same of a read of a table or view by its name."""
+    return await refusal(session, maintenance.create_temporary(TRIED, f"SELECT * FROM {name.quoted}"))
 
 
 class Permission:

@@ -46,7 +46,7 @@ class DistrustedAnswers:
         if len(self._found) > DIFFERENCES_MAX:
             return f"more than {DIFFERENCES_MAX} answers from memory were not Spark's"
         for each in self._found:
-            for wrong in {*each.read.versions} & {*read.versions}:
+            for wrong in (version for version in read.versions if version in each.read.versions):
                 return f"an answer from version {wrong[2]} of {wrong[1]} in memory was not Spark's"
         return None
 

@@ -6,14 +6,16 @@ Tests: `test_memory_answers`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from gateway.mv.rewriting.candidates import Participant
 from gateway.mv.rewriting.verdicts import ShapeKey
 from sql.memory.columns import MemoryColumn
 from sql.memory.shape_query import ShapeQuery
 from sql.mentioned import Mentioned
+from sql.names import TableName
 
 SHAPES_MAX = 2_000
 VARIANTS_MAX = 8
@@ -26,7 +28,7 @@ class MemoryKey:
 
     shape: ShapeKey
     views: tuple[str, ...]
-    """The ids of the views that it reads."""
+    """The ids of the views and base tables that it reads."""
     client: tuple[object, ...]
     """What else Spark's replies depend on."""
 
@@ -51,6 +53,13 @@ class LearnedShape:
     """Those of the views in memory."""
     at: float
     """When, in seconds of a monotonic clock."""
+    tables: tuple[TableName, ...] = ()
+    """The base tables that it reads."""
+
+    @property
+    def names(self) -> Iterator[TableName]:
+        """The names of everything that it reads."""
+        return chain((view.name for view in self.views.values()), self.tables)
 
     def is_for(self, literals: Sequence[str]) -> bool:
         """Whether it says something of queries with these literals."""
@@ -93,5 +102,5 @@ class LearnedShapes:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""
         self.forgotten += 1
         for key, found in list(self._known.items()):
-            if any(named.includes(view.name) for each in found for view in each.views.values()):
+            if any(named.includes(name) for each in found for name in each.names):
                 del self._known[key]

@@ -17,7 +17,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Plans, PlanUnavailable, ServiceSessions
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.rewriting.permission import refusal_of_view
+from gateway.mv.rewriting.permission import refusal_of_table
 from gateway.mv.rewriting.proving import Reader, filled
 from gateway.mv.rewriting.refreshers_plans import all_of
 from gateway.service.clients.proof_sessions import ProofSessions
@@ -28,8 +28,8 @@ from sql.memory.columns import MemoryColumn
 from sql.memory.engine_texts import NotListed
 from sql.memory.engine_types import plain_type
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
-from sql.memory.translation import ViewSource, is_whole
-from sql.names import TableName
+from sql.memory.translation import ViewSource, is_whole, reading_of
+from sql.names import TableName, quote
 from sql.proof.plan import Plan
 from sql.rewriting.shape import Shape
 from sql.texts.storage_layout import PARTITION_COLUMN, SHOWN_COLUMN, VERSION_COLUMN
@@ -53,7 +53,10 @@ class Learner:
         service: ServiceSessions,
         surroundings: Surroundings,
         zones: Zones,
+        table_of: Callable[[str], TableName | None] = lambda _: None,
     ) -> None:
+        """`table_of`: the name of the base table in memory with this id."""
+        self._table_of = table_of
         self._catalog = catalog
         self._plans = plans
         self._sessions = sessions
@@ -71,8 +74,8 @@ class Learner:
         columns: Mapping[str, tuple[MemoryColumn, ...]],
         times: tuple[int, int] | None,
     ) -> ShapeQuery:
-        """`columns`: of the views in memory, by id. `times`: as in `shape_query`. Raises NotListed if the engine cannot
-        answer it, PlanUnavailable, and what Spark raises."""
+        """`columns`: of the views and base tables in memory, by id. `times`: as in `shape_query`. Raises NotListed if
+        the engine cannot answer it, PlanUnavailable, and what Spark raises."""
         await self._sessions.note(session)
         try:
             return await self._learned(session, read, shape, columns, times)
@@ -92,29 +95,36 @@ class Learner:
         apart: bool = False,
     ) -> ShapeQuery:
         """The same. `apart`: without the client's session."""
-        views = [self._catalog.entry(view_id).view for view_id, _, _ in read.versions]
+        numbers = {each: number for each, _, number in read.versions}
+        tables = {each: name for each in numbers if (name := self._table_of(each)) is not None}
+        views = [self._catalog.entry(each).view for each in numbers if each not in tables]
         async with self._sessions.of(session, read.namespace, apart=apart) as planning:
             reader = await planning.reader()
-            await self._check_rights(reader, views)
+            await self._check_rights(reader, [*(view.name for view in views), *tables.values()])
             for view in views:
                 if (reason := await self._surroundings.difference(view, reader.sql)) is not None:
                     raise NotListed(reason)
                 await self._check_whole(view, columns[view.id])
             sources = {relation(view.storage): source_of(view, columns[view.id]) for view in views}
-            name = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
+            if tables and (reason := await self._surroundings.difference_of_service(reader.sql)) is not None:
+                raise NotListed(reason)
+            for each, name in tables.items():
+                sources[relation(name)] = await self._source_of_table(each, name, columns[each])
+            zone = str((await reader.sql.run("SELECT current_timezone()")).rows[0][0])
             translate = partial(
-                shape_query, shape=shape, sources=sources, zone=await self._zones.rules(name), times=times
+                shape_query, shape=shape, sources=sources, zone=await self._zones.rules(zone), times=times
             )
             return await self._translated(reader, shape, translate)
 
-    async def _check_rights(self, reader: Reader, views: Sequence[MaterializedView]) -> None:
-        """Raises PlanUnavailable if Spark does not let the user read one of the views, which a plan may not tell."""
+    async def _check_rights(self, reader: Reader, names: Sequence[TableName]) -> None:
+        """Raises PlanUnavailable if Spark does not let the user read one of the views or tables, which a plan may not
+        tell."""
         if self._plans.checks_rights:
             return
         async with reader.twin() as session:
-            for view in views:
-                if (refused := await refusal_of_view(session, view)) is not None:
-                    raise PlanUnavailable(f"Spark does not let {reader.user} read {view.name}: {refused}")
+            for name in names:
+                if (refused := await refusal_of_table(session, name)) is not None:
+                    raise PlanUnavailable(f"Spark does not let {reader.user} read {name}: {refused}")
 
     async def _translated(
         self, reader: Reader, shape: Shape, translate: Callable[[tuple[Plan, Plan]], ShapeQuery]
@@ -146,17 +156,31 @@ class Learner:
         key, now = (view.id, view.current.number), time.monotonic()
         if now - self._whole.get(key, float("-inf")) < WHOLE_SECONDS:
             return
-        async with (
-            self._service.session(fresh=not self._plans.in_place) as own,
-            self._plans.of(own) as name,
-        ):
-            plan = await self._plans.optimized(name, all_of(view.name.quoted))
+        plan = await self._own_plan(all_of(view.name.quoted))
         if not is_whole(plan, source_of(view, columns), relation(view.storage)):
             raise NotListed("the gateway's account is not shown all rows of the view as they are")
         self._whole[key] = now
         self._whole.move_to_end(key)
         if len(self._whole) > WHOLE_MAX:
             self._whole.popitem(last=False)
+
+    async def _own_plan(self, query: str) -> Plan:
+        """The plan of a query of the gateway's account."""
+        async with (
+            self._service.session(fresh=not self._plans.in_place) as own,
+            self._plans.of(own) as name,
+        ):
+            return await self._plans.optimized(name, query)
+
+    async def _source_of_table(self, table_id: str, name: TableName, columns: tuple[MemoryColumn, ...]) -> ViewSource:
+        """A base table in plans and in the engine. Raises NotListed if the gateway's account, which has read its rows,
+        may not be shown all of them as they are."""
+        shown = ", ".join(quote(each.name) for each in columns)
+        plan = await self._own_plan(f"SELECT {shown} FROM {name.quoted}")
+        source = ViewSource(table_id, {each.name: (each.name, each.type) for each in columns}, reading=reading_of(plan))
+        if source.reading is None or not is_whole(plan, source, relation(name)):
+            raise NotListed(f"the gateway's account is not shown all rows of {name} as they are")
+        return source
 
 
 def relation(storage: TableName) -> str:

@@ -34,7 +34,7 @@ from gateway.service.memory.learned_shapes import LearnedShape, LearnedShapes, M
 from gateway.service.memory.learning import Learner
 from gateway.service.results.recorded import Recorded
 from gateway.service.routing.canary import MARK
-from gateway.service.routing.ways import RepeatableRead
+from gateway.service.routing.ways import RepeatableRead, UnknownTables
 from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.grammar import view_properties
 from sql.memory.columns import ColumnFacts, MemoryColumn
@@ -44,6 +44,7 @@ from sql.memory.shape_query import ShapeQuery
 from sql.mentioned import Mentioned
 from sql.names import TableName
 from sql.rewriting.shape import Shape, shape_of
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class AnswerCounts:
 
 
 class Resident(Protocol):
-    """A version of a view in memory: `mv.memory`."""
+    """A version of a view, or a state of a base table, in memory: `mv.memory`."""
 
     @property
     def table(self) -> str:
@@ -109,12 +110,24 @@ class Resident(Protocol):
 
 
 class Residents(Protocol):
-    """The views in memory: `mv.memory`."""
+    """The views and base tables in memory: `mv.memory`."""
 
     def resident(self, view_id: str, version: int) -> Resident | None: ...
 
     def used(self, view_id: str) -> None:
         """A read was answered from it."""
+        ...
+
+    def table_named(self, table_id: str) -> TableName | None:
+        """The name of a base table in memory, by its id; None for a view."""
+        ...
+
+    def joined(self, tables: frozenset[TableName]) -> None:
+        """A read could have been answered if these base tables were in memory, too."""
+        ...
+
+    async def is_so_now(self, table: TableName, number: int) -> bool:
+        """Whether the table has the rows with this number, by an observation that begins now."""
         ...
 
 
@@ -151,7 +164,9 @@ class EngineRead:
     query: ShapeQuery
     text: str
     tables: Mapping[str, Resident]
-    """By the ids of views."""
+    """By the ids of views and base tables."""
+    bases: Mapping[str, Resident]
+    """Of these, the base tables, by their names."""
 
 
 Tell = Callable[[Session, Sequence[TableName], str, str], None]
@@ -200,6 +215,14 @@ class MemoryAnswers:
         if not self.has(asked):
             off = not asked.session.settings.from_memory
             self.counts.missed[WhySpark.OFF if off else WhySpark.NOT_LOADED] += 1
+
+    def miss_tables(self, session: Session, source: UnknownTables) -> None:
+        """Counts a read that Spark answers because it also reads base tables that are not in memory."""
+        if session.settings.from_memory and all(
+            self._residents.resident(view, number) is not None for view, _, number in source.versions
+        ):
+            self.counts.missed[WhySpark.NOT_LOADED] += 1
+            self._residents.joined(source.tables)
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -287,7 +310,8 @@ class MemoryAnswers:
         for asked in (text, shape.key):
             if (failed := self._failed.get((asked, read.versions))) is not None:
                 return SparksRead(WhySpark.ENGINE, failed)
-        return EngineRead(shape, learned, query, text, tables)
+        bases = {str(name): tables[each] for each, name in self._tables_of(read).items()}
+        return EngineRead(shape, learned, query, text, tables, bases)
 
     def _tables(self, read: RepeatableRead) -> dict[str, Resident] | None:
         """The tables of all views that it reads, in the versions that it reads; None if one is not in memory."""
@@ -298,6 +322,11 @@ class MemoryAnswers:
                 return None
             found[view] = resident
         return found
+
+    def _tables_of(self, read: RepeatableRead) -> dict[str, TableName]:
+        """The base tables that it reads, by id."""
+        found = {each: self._residents.table_named(each) for each, _, _ in read.versions} if read.reads_tables else {}
+        return {each: name for each, name in found.items() if name is not None}
 
     def _holds(self, key: MemoryKey, learned: LearnedShape, tables: Mapping[str, Resident]) -> bool:
         """Whether what was learned still holds: the views are the same, and the rights of the user were asked."""
@@ -358,7 +387,9 @@ class MemoryAnswers:
                 log.info("it is not learned how a query is answered from memory: %s", str(error) or "no answer in time")
                 return
             replies = recorded.status, recorded.metadata
-            learned = LearnedShape(query, reason, shape.literals, *replies, seconds, views, columns, time.monotonic())
+            names = tuple(self._tables_of(asked.read).values())
+            at = time.monotonic()
+            learned = LearnedShape(query, reason, shape.literals, *replies, seconds, views, columns, at, names)
             if query is not None and recorded.pages and not await self._agrees(asked, shape, query, recorded):
                 return
             if forgotten == self._shapes.forgotten:
@@ -373,7 +404,10 @@ class MemoryAnswers:
         if isinstance(engine, SparksRead) or isinstance(pages := await self._run(engine, asked.read), SparksRead):
             return True
         found = await asyncio.to_thread(difference, engine.query.query, rows_of(pages), rows_of(recorded.pages))
-        return found is None or not self._note(asked, shape, engine.query, found)
+        if found is not None and asked.read.reads_tables:
+            # The client's session may know earlier files of a table: Spark is asked again, after a REFRESH TABLE.
+            return await self._is_sparks(asked, engine.query, pages)
+        return found is None or not await self._note(asked, shape, engine.query, found)
 
     # --- comparisons -------------------------------------------------------------------------------
 
@@ -385,31 +419,44 @@ class MemoryAnswers:
             self._comparing = self._background.begin(self._compare(asked, query, pages))
 
     async def _compare(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> None:
+        await self._is_sparks(asked, query, pages)
+
+    async def _is_sparks(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> bool:
+        """Whether Spark has just given the same answer."""
         session = asked.session
         changes = session.settings.changes
         try:
             async with asyncio.timeout(LEARNED_SECONDS), session.spare() as side:
-                rows = (await side.session(session.upstream_handle).run(MARK + asked.read.text)).rows
+                same = side.session(session.upstream_handle)
+                for name in self._tables_of(asked.read).values():
+                    await same.run(maintenance.refresh_listing(name))
+                rows = (await same.run(MARK + asked.read.text)).rows
         except (FreshgateError, TimeoutError) as error:
             log.info("an answer from memory was not compared: %s", str(error) or "no answer in time")
-            return
+            return False
         if session.settings.changes != changes or session.namespace != asked.read.namespace:
-            return
+            return False
         found = await asyncio.to_thread(difference, query.query, rows_of(pages), rows)
         self.counts.answers_compared += 1
         if found is not None:
-            self._note(asked, shape_of(asked.read.text), query, found)
+            await self._note(asked, shape_of(asked.read.text), query, found)
+        return found is None
 
-    def _note(self, asked: MemoryRead, shape: Shape, query: ShapeQuery, found: str) -> bool:
+    async def _note(self, asked: MemoryRead, shape: Shape, query: ShapeQuery, found: str) -> bool:
         """Ends answers like this one (`distrust`), unless Spark may have read other versions. Returns whether the
         difference is certain."""
-        if any(self._catalog.current(view) != version for view, _, version in asked.read.versions):
+        tables = self._tables_of(asked.read)
+        for each, _, number in asked.read.versions:
+            if each in tables and not await self._residents.is_so_now(tables[each], number):
+                return False
+        versions = [each for each in asked.read.versions if each[0] not in tables]
+        if any(self._catalog.current(view) != version for view, _, version in versions):
             return False
         self.counts.answers_differed += 1
         self.distrust.note(asked.read, shape.key, query.parts)
         for view in asked.read.views:
             self._drop_results(view)
-        names = [self._catalog.entry(view).view.name for view, _, _ in asked.read.versions]
+        names = [*(self._catalog.entry(view).view.name for view, _, _ in versions), *tables.values()]
         shown = ", ".join(map(str, names))
         log.error("an answer from the rows of %s in memory differs from Spark's: %s. %s", shown, found, _ADVICE)
         self._tell(asked.session, names, found, asked.read.text)

@@ -21,7 +21,7 @@ from gateway.service.memory.memory_answers import EngineRead, MemoryAnswers, Mem
 from gateway.service.recording import unrecordable
 from gateway.service.routing.rewrite_explanation import ExplainedRow
 from gateway.service.routing.router import Router
-from gateway.service.routing.ways import FromView, RefreshFirst, Sent, sent
+from gateway.service.routing.ways import FromView, RefreshFirst, Sent, UnknownTables, sent
 from sql.definition.bases import bases
 from sql.names import TableName
 from sql.understood import Understood
@@ -70,7 +70,10 @@ class MemoryExplanation:
             f"{found.tables[view.id].table}"
             for view in views
         )
-        return ExplainedRow(name, Verdict.MEMORY, f"the engine reads rows in memory: {'; '.join(tables)}", found.text)
+        others = (f"the base table {base} is the table {held.table}" for base, held in found.bases.items())
+        return ExplainedRow(
+            name, Verdict.MEMORY, f"the engine reads rows in memory: {'; '.join((*tables, *others))}", found.text
+        )
 
     def _views(self, named: Iterable[TableName]) -> list[MaterializedView]:
         """The views among these names."""
@@ -89,6 +92,8 @@ class MemoryExplanation:
             after = "the query waits for a refresh first, whose rows are loaded after it"
             return f"{WhySpark.NOT_LOADED}: {after}{stale and f' ({stale})'}"
         source = sent(way).source
+        if isinstance(source, UnknownTables):
+            return f"{WhySpark.NOT_LOADED}: {source}"
         if isinstance(source, str):
             return f"{NOT_REPEATABLE}: {source}"
         if (reason := unrecordable(session, self._habits)) is not None:

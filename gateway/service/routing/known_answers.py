@@ -1,9 +1,14 @@
-"""Determines what the answer of a read depends on: if only on known versions of materialized views, it can be given
-again."""
+"""Determines what the answer of a read depends on: if only on known versions of materialized views, and on base tables
+whose rows are in memory in a known state, it can be given again.
+
+Tests: `test_known_sources`, and `test_memory_answers` with base tables.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Set
+from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.loops import BackgroundTasks
@@ -11,7 +16,8 @@ from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
 from gateway.service.routing.scope import ViewScope
-from gateway.service.routing.ways import RepeatableRead
+from gateway.service.routing.ways import RepeatableRead, UnknownTables
+from sql.definition.bases import bases
 from sql.definition.repeatable import is_repeatable
 from sql.names import TableName
 from sql.statement import Forwarded
@@ -21,6 +27,34 @@ QUERIES = frozenset({"select", "with"})
 """First words of statements whose answers are kept."""
 CHARACTERS_MAX = 16_000
 """Longer texts are not looked at: a dashboard sends shorter ones."""
+
+
+NO_TABLES: frozenset[TableName] = frozenset()
+
+
+class HeldTables(Protocol):
+    """The base tables in memory: `mv.memory.base_tables`."""
+
+    def holds(self, tables: Set[TableName]) -> bool:
+        """Whether rows of all of them are in memory, of whatever state."""
+        ...
+
+    def version(self, table: TableName) -> tuple[str, str, int] | None:
+        """The id, the name and the number of its rows in memory, if the table has these rows, as far as was observed
+        recently enough."""
+        ...
+
+    def why(self, table: TableName) -> str:
+        """Why its rows are not in memory."""
+        ...
+
+    def due(self, tables: frozenset[TableName]) -> bool:
+        """Whether `look` would have to ask Spark."""
+        ...
+
+    async def look(self, tables: frozenset[TableName]) -> None:
+        """Observes those whose last observation is too old."""
+        ...
 
 
 class KnownAnswers:
@@ -34,6 +68,8 @@ class KnownAnswers:
         self._seconds = seconds
         self._background = BackgroundTasks("asking whether another gateway has taken over")
         self.active = active
+        self.tables: HeldTables | None = None
+        """None: no base table is held in memory."""
 
     def source(self, facts: Facts, views: frozenset[str]) -> RepeatableRead | str:
         """What the answer of a statement depends on, or why that is not known. `views`: those that it certainly reads,
@@ -46,8 +82,27 @@ class KnownAnswers:
                 self._background.begin(self._ask())
             return "another gateway may have published a later version"
         entries = [self._catalog.entry(view) for view in sorted(views)]
-        versions = ((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
-        return RepeatableRead(facts.known.text, facts.namespace, tuple(versions), facts.session.settings.changes)
+        versions = tuple((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
+        for name in sorted(others := self._others(facts), key=str):
+            reason = f"it also reads {name}, not only materialized views"
+            if self.tables is None:
+                return reason
+            if (version := self.tables.version(name)) is None:
+                return UnknownTables.of(f"{reason}: {self.tables.why(name)}", others, versions[: len(entries)])
+            versions = (*versions, version)
+        return RepeatableRead(facts.known.text, facts.namespace, versions, facts.session.settings.changes, bool(others))
+
+    def to_look_at(self, facts: Facts, views: frozenset[str]) -> frozenset[TableName]:
+        """The base tables in memory that must be observed before `source` is asked."""
+        if self.tables is None or not views or not (others := self._others(facts)) or not self.tables.holds(others):
+            return NO_TABLES
+        known = self._of_session(facts) is None and self._of_text(facts, views) is None
+        return others if known and self.tables.due(others) else NO_TABLES
+
+    def _others(self, facts: Facts) -> frozenset[TableName]:
+        """What a text names besides materialized views."""
+        names = (TableName.resolve(each.parts, facts.namespace) for each in facts.statement.reads)
+        return frozenset(name for name in names if self._catalog.named(name) is None)
 
     def _of_session(self, facts: Facts) -> str | None:
         """What the session may have changed."""
@@ -75,12 +130,26 @@ class KnownAnswers:
         if self._scope.may_call_others(statement):
             return "it calls what may be a function that a user has made"
         for reference in statement.reads:
-            view = self._catalog.named(TableName.resolve(reference.parts, facts.namespace))
-            if view is None or view.id not in views or reference.perhaps:
+            view = self._catalog.named(name := TableName.resolve(reference.parts, facts.namespace))
+            if reference.perhaps or (view is not None and view.id not in views):
                 return f"it also reads {'.'.join(reference.parts)}, not only materialized views"
+            if view is None and (name.path or self._is_of_gateway(name)):
+                return f"it also reads {name}, which is not a base table"
+        if self._selects(facts):
+            return "it reads a version of a table, or a table with options"
         if not is_repeatable(known.lexed):
             return "it calls a function that may have another value next time, or samples"
         return None
+
+    def _is_of_gateway(self, name: TableName) -> bool:
+        """Whether the name may be that of a table which the gateway makes, or shows."""
+        return name.database == self._catalog.storage_database or name in self._catalog.damaged
+
+    def _selects(self, facts: Facts) -> bool:
+        """Whether a clause after a table's name chooses what is read of it."""
+        if not self._others(facts):
+            return False
+        return any(each.aspect for each in bases(facts.known.text, facts.namespace).relations)
 
     def _is_certain(self, view_id: str) -> bool:
         """Whether it is known which version the view shows."""

@@ -77,6 +77,8 @@ class Reads:
             return True
         if first.transaction is not None and self._version_reads.due(first.facts.session, first.read):
             return True
+        if self._known.to_look_at(first.facts, first.read.direct):
+            return True
         unpinned = first.unpinned
         return self._may_miss_writes(unpinned) or self._is_due(unpinned) or self._wanted(first).anything
 
@@ -114,6 +116,7 @@ class Reads:
             await self._gatekeeper.confirm(read.sure)
             same = first.withheld == await self._invokers.withheld(session, first.read.all)
             if same and read == named and not self._readers.is_held(first.read.all):
+                await self.look_at_tables(first.facts, first.read)
                 return self.depart(first, now)
             first = replace(first, facts=facts, read=read, guessed=facts.composed)
 
@@ -152,6 +155,12 @@ class Reads:
         """Looks at what the statement reads, so that it is known whether it must wait for a refresh."""
         await self._ask_for_writes(first.unpinned)
         await self._look(first.unpinned)
+        await self.look_at_tables(first.facts, first.read)
+
+    async def look_at_tables(self, facts: Facts, read: ViewsRead) -> None:
+        """Looks at the base tables in memory that the statement joins with views, so that their rows may be used."""
+        if self._known.tables is not None and (tables := self._known.to_look_at(facts, read.direct)):
+            await self._known.tables.look(tables)
 
     async def _look(self, read: ViewsRead) -> list[str]:
         """Looks at the base tables and stored rows that are due. Returns the views that noted writes did not change."""

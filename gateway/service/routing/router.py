@@ -372,6 +372,7 @@ class Router:
         if hit is None:
             waits = self._reads.must_wait(first)
         else:
+            await self._reads.look_at_tables(facts, first.read)
             waits = self._reads.is_watched(first.read) or not self._rewrites.holds(hit)
         if waits:
             return first

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from gateway.mv.freshness.ledger import TablesWritten
 from gateway.mv.freshness.pending import ViewsEndangered
@@ -177,10 +177,12 @@ class RepeatableRead:
     text: str
     namespace: Namespace
     versions: tuple[tuple[str, str, int], ...]
-    """The materialized views that it reads, in order: id, name and version. It reads nothing else. (Two views may
-    exchange their names, and both keep their versions.)"""
+    """The materialized views that it reads, in order: id, name and version; then the base tables, whose rows are in
+    memory. It reads nothing else. (Two views may exchange their names, and both keep their versions.)"""
     changes: int
     """How many statements its session had sent that may change what names mean, when this was determined."""
+    reads_tables: bool = False
+    """Whether it reads base tables, too."""
 
     @property
     def views(self) -> frozenset[str]:
@@ -206,6 +208,21 @@ class Send:
     def repeatable(self) -> RepeatableRead | None:
         """What its answer depends on, if it may be answered from memory."""
         return None if isinstance(self.source, str) else self.source
+
+
+class UnknownTables(str):
+    """Why it is not known what an answer depends on: base tables, which are not in memory."""
+
+    __slots__ = ("tables", "versions")
+    tables: frozenset[TableName]
+    versions: tuple[tuple[str, str, int], ...]
+    """Of the materialized views, as in RepeatableRead."""
+
+    @classmethod
+    def of(cls, reason: str, tables: frozenset[TableName], versions: tuple[tuple[str, str, int], ...]) -> Self:
+        made = cls(reason)
+        made.tables, made.versions = tables, versions
+        return made
 
 
 UNCHANGED = Send()
