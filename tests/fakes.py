@@ -281,7 +281,7 @@ class FakeFence:
             raise Superseded(self.lost)
 
     def is_sure(self, _: float) -> bool:
-        return True
+        return self.is_sure_now and self.lost is None
 
 
 # --- the site --------------------------------------------------------------------------------------------

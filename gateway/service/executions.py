@@ -138,9 +138,10 @@ class Executions:
         """The result from memory; otherwise runs the statement, and keeps its result if it is small."""
         source = underway.send.repeatable
         assert source is not None
-        record = partial(self._record, execution, way, underway, key, report, source.changes)
         try:
-            if self._keeps(execution.session):
+            known = await self._router.answers_hold()
+            record = partial(self._record, execution, way, underway, key, report, source.changes if known else None)
+            if known and self._keeps(execution.session):
                 found, operation = await self._results.get(key, source.views, record)
             else:
                 found, operation = None, (await record(False))[1]
@@ -165,13 +166,15 @@ class Executions:
         underway: Underway,
         key: Hashable,
         report: Report,
-        changes: int,
+        changes: int | None,
         keeps: bool,
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """Computes the result from rows in memory. Otherwise runs the statement to its end at Spark, and reads its
-        result if that is small and may be kept, or else the client reads it."""
-        source = underway.send.repeatable
-        asked = self._asked(execution.session, source) if source is not None and self._memory is not None else None
+        result if that is small and may be kept, or else the client reads it. `changes`: as in RepeatableRead; None: only
+        Spark knows the versions of the views."""
+        source, asked = underway.send.repeatable, None
+        if changes is not None and source is not None and self._memory is not None:
+            asked = self._asked(execution.session, source)
         if asked is not None and (answer := await self._from_rows(execution, asked, report)) is not None:
             return (answer, None) if keeps else (None, answer)
         began, side = time.monotonic(), await execution.session.side()

@@ -225,6 +225,23 @@ async def test_a_read_beside_what_changes_its_meaning_is_not_kept(text: str) -> 
     await change.poll()
 
 
+async def test_an_answer_is_given_again_once_it_is_certain_that_this_gateway_leads() -> None:
+    site = await stage()
+    assert await kept(site) == 1
+    site.fence.is_sure_now = False
+    assert await kept(site) == 1
+    assert site.fence.checks == 1
+    assert site.spark.texts.count(READ) == 1
+
+
+async def test_spark_answers_if_another_gateway_may_have_published() -> None:
+    site = await stage()
+    assert await kept(site) == 1
+    site.fence.lost = "Another gateway leads."
+    await kept(site)
+    assert site.spark.texts.count(READ) == 2
+
+
 @pytest.mark.parametrize("how", ["close", "cancel", "disconnect"])
 async def test_others_wait_on_when_the_first_of_equal_reads_leaves(how: str) -> None:
     """Spark runs the statement once more, for all of them."""

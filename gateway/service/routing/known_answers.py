@@ -6,12 +6,10 @@ Tests: `test_known_sources`, and `test_memory_answers` with base tables.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Set
 from typing import Protocol
 
 from gateway.errors import FreshgateError
-from gateway.loops import BackgroundTasks
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.service.routing.facts import Facts
@@ -66,7 +64,6 @@ class KnownAnswers:
         self._scope = scope
         self._fence = fence
         self._seconds = seconds
-        self._background = BackgroundTasks("asking whether another gateway has taken over")
         self.active = active
         self.tables: HeldTables | None = None
         """None: no base table is held in memory."""
@@ -76,11 +73,6 @@ class KnownAnswers:
         in their current versions; they are fresh enough."""
         if (reason := self._of_session(facts) or self._of_text(facts, views)) is not None:
             return reason
-        if not self._fence.is_sure(self._seconds):
-            # Spark would show what another gateway has published. This read asks Spark; the next ones need not.
-            if not self._background.running:
-                self._background.begin(self._ask())
-            return "another gateway may have published a later version"
         entries = [self._catalog.entry(view) for view in sorted(views)]
         versions = tuple((entry.view.id, str(entry.view.name), entry.view.current.number) for entry in entries)
         for name in sorted(others := self._others(facts), key=str):
@@ -158,9 +150,16 @@ class KnownAnswers:
             return False
         return entry.view.complete and not (entry.doubtful or entry.damage)
 
-    async def _ask(self) -> None:
-        with contextlib.suppress(FreshgateError):
-            await self._fence.check()
+    async def hold(self) -> bool:
+        """Whether the versions that `source` knows are the current ones: Spark would show what another gateway has
+        published. Asks the metastore if that was not known lately; all who wait share one question."""
+        if self._fence.is_sure(self._seconds):
+            return True
+        try:
+            await self._fence.sure()
+        except FreshgateError:
+            return False
+        return True
 
 
 def _is_query(known: Understood, statement: Forwarded) -> bool:

@@ -281,6 +281,10 @@ class Reads:
             return "it reads a materialized view through a view of Spark's"
         return self._known.source(first.facts, first.read.direct)
 
+    async def answers_hold(self) -> bool:
+        """As `Router.answers_hold`."""
+        return await self._known.hold()
+
     def _hold(self, views: frozenset[str]) -> tuple[VersionsHeld, ...]:
         """Keeps the views' current versions until the statement is closed."""
         return (VersionsHeld(self._readers.begin(views)),) if views else ()

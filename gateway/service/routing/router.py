@@ -342,6 +342,10 @@ class Router:
         mentions = sent(way).mentions
         return doing(changed(way, mentions=replace(mentions, views=mentions.views | travel.views)), travel.held)
 
+    async def answers_hold(self) -> bool:
+        """Whether what reads depend on is still known: no other gateway has published a version."""
+        return await self._reads.answers_hold()
+
     async def _decided(
         self,
         facts: Facts,
