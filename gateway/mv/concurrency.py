@@ -1,11 +1,12 @@
-"""Running coroutines to their end although the caller is cancelled, or beside other work."""
+"""Running coroutines to their end although the caller is cancelled, beside other work, or once for many callers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -66,3 +67,41 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+class SharedRuns(Generic[K]):
+    """Runs the same work for many callers: a run serves all who called before it began. Who calls while one runs waits
+    for the next, because the one that runs may have seen what is older than the call."""
+
+    def __init__(self, work: Callable[[K], Coroutine[None, None, None]]) -> None:
+        """`work` does not raise: each of its callers would run it again."""
+        self._work = work
+        self._lines: dict[K, _Line] = {}
+
+    async def run(self, key: K) -> None:
+        """Returns when the work for this key has been done by a run that began after this call."""
+        line = self._lines.setdefault(key, _Line())
+        line.waiting += 1
+        called = line.started
+        try:
+            async with line.turn:
+                if line.done <= called:
+                    line.started = number = line.started + 1
+                    await self._work(key)
+                    line.done = number
+        finally:
+            line.waiting -= 1
+            if not line.waiting:
+                del self._lines[key]
+
+
+@dataclass(slots=True)
+class _Line:
+    """The callers for one key. Runs are numbered from 1."""
+
+    waiting: int = 0
+    started: int = 0
+    """The last run that has begun."""
+    done: int = 0
+    """The last run that has ended, and was not cancelled."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)

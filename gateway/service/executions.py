@@ -170,8 +170,8 @@ class Executions:
         keeps: bool,
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """Computes the result from rows in memory. Otherwise runs the statement to its end at Spark, and reads its
-        result if that is small and may be kept, or else the client reads it. `changes`: as in RepeatableRead; None: only
-        Spark knows the versions of the views."""
+        result if that is small and may be kept, or else the client reads it. `changes`: as in RepeatableRead; None:
+        only Spark knows the versions of the views."""
         source, asked = underway.send.repeatable, None
         if changes is not None and source is not None and self._memory is not None:
             asked = self._asked(execution.session, source)

@@ -19,6 +19,7 @@ from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementF
 from gateway.mv.catalog import described, discovery, naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import SharedRuns
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage, damaged
@@ -56,6 +57,7 @@ class Settlement:
         self._created: WeakKeyDictionary[Entry, str] = WeakKeyDictionary()
         """When the public views were created that were last seen with their published texts."""
         self._ending = asyncio.Event()
+        self._looks = SharedRuns(self._look)
 
     # --- which version a name shows ----------------------------------------------------------------
 
@@ -165,9 +167,12 @@ class Settlement:
         return True
 
     async def look(self, entry: Entry) -> None:
-        """As `verify`, together with an observation of the base tables. Never raises."""
-        if self._fence.lost is not None:
-            return
+        """As `verify`, together with an observation of the base tables. One look serves all readers that came before
+        it. Never raises."""
+        if self._fence.lost is None:
+            await self._looks.run(entry)
+
+    async def _look(self, entry: Entry) -> None:
         try:
             await asyncio.gather(self._fence.check(), self.verify(entry))
         except Superseded:
