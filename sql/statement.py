@@ -5,6 +5,7 @@ Tests: `test_lineage`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -116,6 +117,29 @@ class Partitioning:
     follows: bool = False
     """Doris' PARTITION BY (…): the partitions must follow those of a base table. Other databases' clauses only specify
     the layout."""
+    further: tuple[Partitioning, ...] = ()
+    """The other columns."""
+
+    @property
+    def parts(self) -> tuple[Partitioning, ...]:
+        """One for each column."""
+        return (self, *self.further)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(part.column for part in self.parts)
+
+    def over(self, columns: Iterable[str]) -> Partitioning | None:
+        """The same by only these of its columns; None if there are none."""
+        wanted = {column.lower() for column in columns}
+        found = [replace(part, further=()) for part in self.parts if part.column.lower() in wanted]
+        return replace(found[0], follows=self.follows, further=tuple(found[1:])) if found else None
+
+    def __str__(self) -> str:
+        """As SQL without quotes."""
+        return ", ".join(
+            f"date_trunc({part.column}, '{part.unit}')" if part.unit else part.column for part in self.parts
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _folds(warehouse: PartitionedWarehouse, _: re.Match[str]) -> Rows:
 
 
 def _keys(_: PartitionedWarehouse, found: re.Match[str]) -> Rows:
-    return [(day, day, True) for day in _TEXT.findall(found[1])]
+    return [(place, day, True) for place, day in enumerate(_TEXT.findall(found[1]))]
 
 
 def _insert(warehouse: PartitionedWarehouse, found: re.Match[str]) -> None:
@@ -134,7 +134,7 @@ _STATEMENTS: list[tuple[str, Callable[[PartitionedWarehouse, re.Match[str]], Row
     (r"EXPLAIN SELECT 1 FROM .*", _paths),
     (r"SELECT left\(path.*binaryFile\..*", _files),
     (rf"SELECT directory, file.*binaryFile\.`{ROOT}`.*", _folds),
-    (r"SELECT value, CAST.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
+    (r"SELECT place, CAST.* FROM VALUES (.*) AS partitions\(place, value0\)\)", _keys),
     (rf"INSERT OVERWRITE {_NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) (.*)", _insert),
     (r"SELECT CAST\(`freshgate_partition` AS STRING\) AS key, .*", _counted),
     (rf"ALTER TABLE {_NAME} DROP IF EXISTS (.*)", _drop),

@@ -366,8 +366,8 @@ class Screens:
         names = {base_key(table): str(table) for table in view.tables}
         changed = sorted("/".join(value or "NULL" for value in each) for each in found.partitions) if found else []
         return {
-            "column": view.layout.column,
-            "follows": f"{names.get(followed.base, followed.base)}.{followed.column}" if followed else "",
+            "column": ", ".join(view.partitioning.columns),
+            "follows": f"{names.get(followed.base, followed.base)}.{followed.columns}" if followed else "",
             "number": len(seen.partitions) if seen is not None else None,
             "changed": len(changed),
             "names": changed[:PARTITIONS_MAX] if told else [],

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from sqlglot import exp
@@ -82,9 +82,9 @@ class Source:
     columns: tuple[str, ...]
     """In the metastore's order."""
     partition_columns: tuple[str, ...] = ()
-    """A table's physical partition columns, or the one column that a materialized view is partitioned by."""
-    unit: str | None = None
-    """HOUR, DAY, WEEK, MONTH, QUARTER or YEAR of a materialized view partitioned by date_trunc(column, unit)."""
+    """A table's physical partition columns, or the columns that a materialized view is partitioned by."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """HOUR, DAY, WEEK, MONTH, QUARTER or YEAR of partition columns that are truncated to it, by their names."""
     view_text: str | None = None
     """The query of a Spark view, resolved in `namespace`; `columns` are its columns by position."""
     namespace: Namespace = _DEFAULT_NAMESPACE
@@ -228,7 +228,7 @@ def _table(name: TableName, source: Source) -> TracedRelation:
     for column in source.columns:
         value: Value
         if column.lower() in partitioned:
-            value = Origin(name, partitioned[column.lower()], source.unit)
+            value = Origin(name, partitioned[column.lower()], source.units.get(partitioned[column.lower()]))
         elif partitioned:
             value = Lost(f"the column {column} of {name} is not one of its partition columns ({listed})")
         else:

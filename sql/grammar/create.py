@@ -300,15 +300,18 @@ def _partitioning_property(grammar: Grammar, parsed: _Parsed, value: str, place:
     parsed.set_once(grammar, "partitioning", "partitioning", place)
     array = Cursor(Lexed(value.removeprefix("[")))
     array.accept("ARRAY", "[")
-    written = array.string()
-    if written is None or not array.accept("]"):
-        raise grammar.refusal("a view is partitioned by one column: write it as partitioning = ARRAY['column']", place)
-    inner = Grammar(Lexed(written))
+    written = [array.string()]
+    while array.accept(","):
+        written.append(array.string())
+    if None in written or not array.accept("]"):
+        raise grammar.refusal("write the columns as partitioning = ARRAY['column', 'month(column)']", place)
+    inner = Grammar(Lexed(f"({', '.join(filter(None, written))})"))
     try:
-        found = layout_clauses.partition_expression(inner)
+        found = layout_clauses.partition(inner)
         inner.expect_end()
     except SyntaxProblem:
-        raise grammar.refusal(f"valid partitioning: a column or month(column); found '{written}'", place) from None
+        listed = ", ".join(f"'{each}'" for each in written)
+        raise grammar.refusal(f"valid partitioning: a column or month(column); found {listed}", place) from None
     parsed.clauses = replace(parsed.clauses, partitioning=found)
 
 

@@ -21,14 +21,17 @@ def followed_partition(grammar: Grammar) -> Partitioning:
 
 
 def partition(grammar: Grammar) -> Partitioning:
-    """One column, or date_trunc of one; BigQuery omits the parentheses."""
+    """Columns, or date_trunc of columns; BigQuery omits the parentheses of its only one."""
     parenthesized = grammar.accept("(")
-    found = partition_expression(grammar)
-    if grammar.sees(","):
-        raise grammar.refusal("several partition columns are not supported: use one column, or date_trunc of one")
+    found = [partition_expression(grammar)]
+    while parenthesized and grammar.accept(","):
+        place = grammar.position
+        found.append(partition_expression(grammar))
+        if found[-1].column.lower() in {each.column.lower() for each in found[:-1]}:
+            raise grammar.refusal(f"the column {found[-1].column} occurs twice", place)
     if parenthesized and not grammar.accept(")"):
-        raise grammar.problem(") after the partition column")
-    return found
+        raise grammar.problem("a comma or ) after the partition column")
+    return replace(found[0], further=tuple(found[1:]))
 
 
 _TRUNCATING = ("DATE_TRUNC", "TIMESTAMP_TRUNC", "DATETIME_TRUNC")

@@ -63,7 +63,7 @@ def _clause_lines(clauses: CreateClauses) -> Iterator[str]:
     yield from _refreshing_lines(clauses.refreshing)
     if clauses.partitioning is not None:
         words = "PARTITION BY" if clauses.partitioning.follows else "PARTITIONED BY"
-        yield f"{words} ({_partition(clauses.partitioning)})"
+        yield f"{words} ({', '.join(map(_partition, clauses.partitioning.parts))})"
     if clauses.distribution is not None:
         yield _distribution(clauses.distribution)
     if clauses.clustering is not None:

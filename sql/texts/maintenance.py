@@ -8,7 +8,7 @@ catalog, and literals do not depend on the session's settings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -18,7 +18,6 @@ from sql.texts.literals import partition_value, safe_literal, string_token
 from sql.texts.storage_layout import (
     ALL,
     DEFAULT_PARTITION,
-    PARTITION_COLUMN,
     PLACE,
     SHOWN_COLUMN,
     UNPARTITIONED,
@@ -27,6 +26,8 @@ from sql.texts.storage_layout import (
     Selection,
     Shown,
     StorageLayout,
+    divided,
+    partition_columns,
     selected,
     shown_condition,
 )
@@ -102,9 +103,9 @@ def create_storage(
     """
     file_format = "parquet" if layout.open is not None else clauses.file_format or "parquet"
     partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
-    if layout.partitioned:
-        partitions += f", {quote(PARTITION_COLUMN)}"
-        selected += f", {layout.row_key} AS {quote(PARTITION_COLUMN)}"
+    for name, part in layout.places.items():
+        partitions += f", {quote(name)}"
+        selected += f", {part.row_key} AS {quote(name)}"
     return (
         f"CREATE TABLE {storage.quoted} USING {file_format} "
         f"{f'OPTIONS ({property_list(_STAGED_TABLE)}) ' if staged else ''}"
@@ -279,14 +280,16 @@ def insert_version(
     conditions = [text for text in (selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # Without the hint, each of Spark's tasks would write its own file into each partition.
-    hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
+    places = _listed(layout.places)
+    hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({places}) */ "
     listed = layout.stored(columns)
-    listed = f"{listed if listed != '*' else _listed(columns)}, {quote(PARTITION_COLUMN)}"
+    listed = f"{listed if listed != '*' else _listed(columns)}, {places}"
+    guarded = ", ".join(f"{_guarded(part)} AS {quote(name)}" for name, part in layout.places.items())
     return (
-        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) ({listed}) "
+        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {places}) ({listed}) "
         f"SELECT {hint}{listed} "
-        f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {relation}{where})"
-        f"{_order(clustering, (PARTITION_COLUMN,))}"
+        f"FROM (SELECT *, {guarded} FROM {relation}{where})"
+        f"{_order(clustering, tuple(layout.places))}"
     )
 
 
@@ -303,7 +306,7 @@ def _is_one(selection: Selection) -> bool:
 
 
 def _guarded(layout: StorageLayout) -> str:
-    """A row's partition, or an error for strings that Spark's partitions do not distinguish from NULL."""
+    """A row's value of a partition column, or an error for strings that partitions do not distinguish from NULL."""
     key = layout.row_key
     if not layout.holds_column or layout.kind != "string":
         return key
@@ -316,25 +319,34 @@ def _guarded(layout: StorageLayout) -> str:
 
 
 OF_VIEW = "of_view"
-"""The view's column in the query of `partition_keys`."""
+"""The view's first partition column in the query of `partition_keys`."""
 KEY = "key"
 """A partition's key in the query of `keys_without`."""
 
 
 def partition_keys(
-    values: Iterable[PartitionKey], kind: str, expression: str, layout: StorageLayout, window: str
+    values: Sequence[Sequence[PartitionKey]],
+    followed: Sequence[tuple[str, str]],
+    layout: StorageLayout,
+    window: str,
 ) -> str:
-    """Rows of (value, key of the view's partition that follows from it, whether that partition is within the window).
+    """Rows of (position in `values`, key of the view's partition that follows from these, whether that partition is
+    within the window).
 
-    `values` are texts of a base table's partition column of type `kind`. `expression` is the view's column as SQL of
-    that column, `window` a condition on OF_VIEW. Spark computes the keys in the same way as when it writes rows, so
-    that both are the same texts.
+    `values` have the texts of a base table's partition columns, one for each of the view's. `followed` are the types of
+    these columns, and the view's columns as SQL of them; `window` is a condition on OF_VIEW. Spark computes the keys in
+    the same way as when it writes rows, so that both are the same texts.
     """
-    base = "value" if kind == "string" else f"try_cast(value AS {kind})"
-    column = f"CAST({expression.replace(PLACE, base)} AS {layout.kind})"
+    names = [f"value{place}" for place in range(len(followed))]
+    columns = [OF_VIEW, *(f"{OF_VIEW}{place}" for place in range(1, len(followed)))]
+    computed = []
+    for name, column, part, (kind, expression) in zip(names, columns, layout.parts, followed, strict=True):
+        base = name if kind == "string" else f"try_cast({name} AS {kind})"
+        computed.append(f"CAST({expression.replace(PLACE, base)} AS {part.kind}) AS {column}")
+    rows = (f"({place}, {', '.join(map(_text, each))})" for place, each in enumerate(values))
     return (
-        f"SELECT value, CAST({layout.key_of(OF_VIEW)} AS STRING), coalesce({window or 'true'}, false) FROM ("
-        f"SELECT value, {column} AS {OF_VIEW} FROM {_inline(values)} AS partitions(value))"
+        f"SELECT place, {layout.key_sql(columns)}, coalesce({window or 'true'}, false) FROM ("
+        f"SELECT place, {', '.join(computed)} FROM VALUES {', '.join(rows)} AS partitions(place, {', '.join(names)}))"
     )
 
 
@@ -344,14 +356,24 @@ def keys_without(keys: Iterable[PartitionKey], condition: str) -> str:
 
 
 def keys_meeting(keys: Iterable[PartitionKey], layout: StorageLayout, condition: str) -> str:
-    """Rows of the keys for which a condition on the view's column is true. The storage's partitions hold the column."""
-    column = f"CAST({KEY} AS {layout.kind}) AS {quote(layout.column)}"
-    return f"SELECT {KEY} FROM (SELECT {KEY}, {column} FROM {_inline(keys)} AS partitions({KEY})) WHERE {condition}"
+    """Rows of the keys for which a condition on the view's columns is true. The storage's partitions hold these."""
+    names = [f"value{place}" for place in range(len(layout.parts))]
+    columns = ", ".join(
+        f"CAST({name} AS {part.kind}) AS {quote(part.column)}"
+        for name, part in zip(names, layout.parts, strict=True)
+        if part.holds_column
+    )
+    rows = (f"({', '.join(map(_text, (key, *divided(key, len(layout.parts)))))})" for key in keys)
+    inline = f"VALUES {', '.join(rows)} AS partitions({KEY}, {', '.join(names)})"
+    return f"SELECT {KEY} FROM (SELECT {KEY}, {columns} FROM {inline}) WHERE {condition}"
 
 
 def _inline(values: Iterable[PartitionKey]) -> str:
-    rows = ("(CAST(NULL AS STRING))" if value is None else f"({safe_literal(value)})" for value in values)
-    return f"VALUES {', '.join(rows)}"
+    return f"VALUES {', '.join(f'({_text(value)})' for value in values)}"
+
+
+def _text(value: PartitionKey) -> str:
+    return "CAST(NULL AS STRING)" if value is None else safe_literal(value)
 
 
 def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
@@ -432,7 +454,7 @@ PADS = "rpad("
 
 def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
     """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
-    key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
+    key = layout.stored_key
     return (
         f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {shown_condition(shown, layout)} "
         f"GROUP BY {key} ORDER BY key"
@@ -514,26 +536,33 @@ def count_version(storage: TableName, version: int) -> str:
 
 
 def partition_values(
-    source: TableName, partitioning: Partitioning, version: int | None, date_format: str | None = None
+    source: TableName, partitioning: Partitioning, version: int | None, texts: Collection[str], date_format: str
 ) -> str:
-    """Rows of (value as text, name of its type, number of rows) for each of the view's own partitions.
+    """Rows of (number of rows, value as text, name of its type, value of the next column, ...) for each of the view's
+    own partitions.
 
     `source` is the storage table if a version is given, otherwise the definition. `date_format` is the pattern of times
-    in a column of strings.
+    in columns of strings, whose names in lower case are `texts`.
     """
-    column = quote(partitioning.column)
-    moment = column if date_format is None else f"try_to_timestamp({column}, {safe_literal(date_format)})"
-    value = column if partitioning.unit is None else f"date_trunc('{partitioning.unit}', {moment})"
+    names = [f"value{place}" for place in range(len(partitioning.parts))]
+    values = []
+    for part in partitioning.parts:
+        column = moment = quote(part.column)
+        if part.column.lower() in texts:
+            moment = f"try_to_timestamp({column}, {safe_literal(date_format)})"
+        values.append(column if part.unit is None else f"date_trunc('{part.unit}', {moment})")
     where = "" if version is None else f" WHERE {VERSION_COLUMN} = {version}"
+    listed = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
+    grouped = ", ".join(str(place) for place in range(1, len(names) + 1))
     return (
-        f"SELECT CAST(value AS STRING) AS value, typeof(value) AS kind, n FROM ("
-        f"SELECT {value} AS value, count(*) AS n FROM {source.quoted}{where} GROUP BY 1) ORDER BY value"
+        f"SELECT n, {', '.join(f'CAST({name} AS STRING), typeof({name})' for name in names)} FROM ("
+        f"SELECT {listed}, count(*) AS n FROM {source.quoted}{where} GROUP BY {grouped}) ORDER BY {', '.join(names)}"
     )
 
 
 def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
     """Rows of the key of each partition that a complete refresh would write; `window` is a condition on the column."""
-    key = f"CAST({layout.key_of(quote(layout.column))} AS STRING)"
+    key = layout.key_sql([quote(part.column) for part in layout.parts])
     within = f" WHERE {window}" if window else ""
     return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
 
@@ -556,19 +585,20 @@ def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
     return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
 
 
-def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]]) -> str:
-    """Drops at least one of the view's own partitions with its files; missing partitions are ignored."""
+def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]], columns: int = 1) -> str:
+    """Drops at least one of the view's own partitions with its files; missing partitions are ignored. `columns`: how
+    many partition columns the view has."""
     listed = ", ".join(
-        f"PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)} = {_value(key)})"
-        for version, key in partitions
+        f"PARTITION ({VERSION_COLUMN} = {version}, {_place(divided(key, columns))})" for version, key in partitions
     )
     if not listed:
         raise ValueError("no partition to drop")
     return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
 
 
-def _value(key: PartitionKey) -> str:
-    return "NULL" if key is None else partition_value(key)
+def _place(values: Sequence[PartitionKey]) -> str:
+    named = zip(partition_columns(len(values)), values, strict=True)
+    return ", ".join(f"{quote(name)} = {'NULL' if value is None else partition_value(value)}" for name, value in named)
 
 
 def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ Tests: `test_maintenance`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sql.names import quote
@@ -24,7 +24,37 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The metastore's text for NULL as a partition's value."""
 
 PartitionKey = str | None
-"""The text of one of the view's own partitions; None is NULL."""
+"""The text of one of the view's partitions; None is NULL. With several partition columns, their `joined` texts."""
+_NULL = "%"
+"""NULL in the key of several columns: elsewhere the sign begins %25 or %2F."""
+
+
+def joined(texts: Sequence[PartitionKey]) -> PartitionKey:
+    """The key of a partition of these values of the partition columns."""
+    if len(texts) == 1:
+        return texts[0]
+    return "/".join(_NULL if each is None else each.replace("%", "%25").replace("/", "%2F") for each in texts)
+
+
+def divided(key: PartitionKey, count: int) -> tuple[PartitionKey, ...]:
+    """The values of as many partition columns, of which the key was joined."""
+    if count == 1 or key is None:
+        return (key,)
+    parts = key.split("/")
+    return tuple(None if each == _NULL else each.replace("%2F", "/").replace("%25", "%") for each in parts)
+
+
+def partition_columns(count: int) -> list[str]:
+    """The storage's partition columns below the version, for as many of the view's."""
+    return [PARTITION_COLUMN if number == 1 else f"{PARTITION_COLUMN}_{number}" for number in range(1, count + 1)]
+
+
+def _joined_sql(texts: Sequence[str]) -> str:
+    """As `joined`, for SQL of strings."""
+    if len(texts) == 1:
+        return texts[0]
+    marked = (f"coalesce(replace(replace({each}, '%', '%25'), '/', '%2F'), '{_NULL}')" for each in texts)
+    return f"concat_ws('/', {', '.join(marked)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +74,55 @@ class StorageLayout:
     """The time zone in which keys are computed; empty if they do not depend on it."""
     open: OpenRows | None = None
     """The table that has the rows instead of the storage table, one commit a version. Such a view has no partitions."""
+    further: tuple[StorageLayout, ...] = ()
+    """Those of the view's other partition columns."""
+
+    @property
+    def parts(self) -> tuple[StorageLayout, ...]:
+        """One for each of the view's partition columns; of each, only what concerns its column."""
+        return (self, *self.further) if self.column else ()
+
+    @property
+    def places(self) -> dict[str, StorageLayout]:
+        """The storage's partition columns below the version, in order."""
+        return dict(zip(partition_columns(len(self.parts)), self.parts, strict=True))
+
+    @property
+    def held(self) -> dict[str, str]:
+        """The storage's column for each of the view's that a partition column holds, by name in lower case."""
+        return {part.column.lower(): name for name, part in self.places.items() if part.holds_column}
 
     def key_of(self, column: str) -> str:
+        """The key as SQL, if there is one partition column."""
         return self.key.replace(PLACE, column)
+
+    def key_sql(self, columns: Sequence[str]) -> str:
+        """A partition's key as SQL of type STRING, of these values of the view's partition columns."""
+        texts = [f"CAST({part.key_of(column)} AS STRING)" for part, column in zip(self.parts, columns, strict=True)]
+        return _joined_sql(texts)
+
+    @property
+    def stored_key(self) -> str:
+        """The key as SQL of the storage's partition columns."""
+        return _joined_sql([f"CAST({quote(name)} AS STRING)" for name in self.places])
 
     @property
     def row_key(self) -> str:
-        """A row's value of the storage's partition column."""
+        """A row's value of the storage's partition column for this column."""
         return quote(self.column) if self.holds_column else self.key_of(quote(self.column))
 
     def stored(self, columns: Sequence[str]) -> str:
         """The columns that are stored in the files."""
-        if not self.holds_column:
+        held = self.held
+        if not held:
             return "*"
-        return ", ".join(quote(column) for column in columns if column.lower() != self.column.lower()) or "*"
+        return ", ".join(quote(column) for column in columns if column.lower() not in held) or "*"
 
     def shown(self, columns: Iterable[str]) -> str:
         """The columns as the storage table has them, by their own names."""
-        own = self.column.lower() if self.holds_column else None
+        held = self.held
         return ", ".join(
-            f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
+            f"{quote(held[column.lower()])} AS {quote(column)}" if column.lower() in held else quote(column)
             for column in columns
         )
 
@@ -80,7 +139,7 @@ that end with the mark get another one, so that keys stay distinct."""
 
 
 def unmarked(layout: StorageLayout, key: PartitionKey) -> PartitionKey:
-    """The string that has this key."""
+    """The string that has this key, of one partition column."""
     return key.removesuffix(MARK) if key is not None and layout.key == MARKED else key
 
 
@@ -168,7 +227,9 @@ def _flag(layout: StorageLayout) -> str:
 def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
     """The condition that the storage's partition is none of these."""
     text = quote(PARTITION_COLUMN)
-    if layout.holds_column and layout.kind != "string":
+    if layout.further:
+        text = layout.stored_key
+    elif layout.holds_column and layout.kind != "string":
         text = f"CAST({text} AS STRING)"
     named = sorted(key for key in keys if key is not None)
     conditions = [f"coalesce({text} NOT IN ({', '.join(map(safe_literal, named))}), true)"] if named else []
@@ -184,17 +245,34 @@ def selected(selection: Selection, layout: StorageLayout) -> str:
     """
     if selection.everything:
         return ""
-    named = sorted(key for key in selection.keys if key is not None)
-    column = quote(layout.column)
-    conditions = []
-    if named and layout.holds_column:
-        conditions.append(f"{column} IN ({', '.join(_typed(key, layout.kind) for key in named)})")
-    elif named:
-        conditions.append(f"{layout.row_key} IN ({', '.join(map(safe_literal, named))})")
-    if None in selection.keys:
-        conditions.append(f"{layout.row_key} IS NULL")
-    met = " OR ".join(conditions) or "false"
+    keys = [divided(key, len(layout.parts)) for key in selection.keys]
+    met = " OR ".join(_met(keys, layout.parts)) or "false"
     return f"NOT coalesce({met}, false)" if selection.all_but else f"({met})"
+
+
+def _met(keys: Iterable[Sequence[PartitionKey]], parts: Sequence[StorageLayout]) -> Iterator[str]:
+    """Conditions, one of which a row of one of these partitions meets. `keys` have a value for each of the columns.
+    Partitions with the same values of all but one column are named together."""
+    part = parts[0]
+    if len(parts) > 1:
+        below: dict[frozenset[tuple[PartitionKey, ...]], set[PartitionKey]] = {}
+        of_first: dict[PartitionKey, set[tuple[PartitionKey, ...]]] = {}
+        for first, *rest in keys:
+            of_first.setdefault(first, set()).add(tuple(rest))
+        for first, others in of_first.items():
+            below.setdefault(frozenset(others), set()).add(first)
+        for same, firsts in sorted(below.items(), key=lambda each: sorted(map(str, each[1]))):
+            of_others, of_firsts = _met(same, parts[1:]), _met(((each,) for each in firsts), parts[:1])
+            yield f"({' OR '.join(of_firsts)}) AND ({' OR '.join(of_others)})"
+        return
+    texts = {key for (key,) in keys}
+    named = sorted(key for key in texts if key is not None)
+    if named and part.holds_column:
+        yield f"{quote(part.column)} IN ({', '.join(_typed(key, part.kind) for key in named)})"
+    elif named:
+        yield f"{part.row_key} IN ({', '.join(map(safe_literal, named))})"
+    if None in texts:
+        yield f"{part.row_key} IS NULL"
 
 
 def _typed(text: str, kind: str) -> str:

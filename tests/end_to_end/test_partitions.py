@@ -61,6 +61,41 @@ def test_a_read_recomputes_the_partitions_that_were_written(sales: Database) -> 
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_NULL"])
 
 
+def test_partitions_by_several_columns(database: Database) -> None:
+    """Only touched combinations of values are written, and dropped ones go."""
+    database.run(
+        "CREATE TABLE sales (price INT, region STRING, day DATE) USING parquet PARTITIONED BY (region, day)",
+        "INSERT INTO sales VALUES (1, 'eu', DATE'2024-01-01'), (2, 'a/b%', DATE'2024-01-02'), (3, NULL, NULL)",
+    )
+    query = "SELECT region, day, sum(price) AS total FROM sales GROUP BY region, day"
+    monthly = "SELECT region, day, sum(total) AS total FROM by_both GROUP BY region, day"
+    database.run(f"CREATE MATERIALIZED VIEW by_both PARTITIONED BY (region, day) AS {query}")
+    database.run(f"CREATE MATERIALIZED VIEW above PARTITION BY (region, date_trunc(day, 'month')) AS {monthly}")
+    for write, written in [
+        ("INSERT INTO sales VALUES (4, 'a/b%', DATE'2024-01-02'), (5, NULL, DATE'2024-01-02')", ["ab", "NULL"]),
+        ("ALTER TABLE sales DROP PARTITION (region = 'eu', day = '2024-01-01')", ["eu"]),
+    ]:
+        database.run(write)
+        check(database, "above", monthly)
+        check(database, "by_both", query)
+        mode, partitions, _ = last_task(database, "by_both")
+        day = "20240101_20240102" if written == ["eu"] else "20240102_20240103"
+        assert (mode, sorted(partitions)) == ("PARTIAL", sorted(f"p_{region}_{day}" for region in written))
+        assert last_task(database, "above")[0] == "PARTIAL"
+    assert database.rows("SELECT total FROM by_both WHERE region = 'a/b%' AND day = DATE'2024-01-02'") == [(6,)]
+    database.run("REFRESH MATERIALIZED VIEW by_both PARTITIONS (`day=2024-01-02`)")
+    assert len(last_task(database, "by_both")[1]) == 2
+    # The table has only one of the columns.
+    database.run(
+        "CREATE TABLE daily (region STRING, price INT, day DATE) USING parquet PARTITIONED BY (day)",
+        "INSERT INTO daily VALUES ('eu', 1, DATE'2024-01-01'), ('us', 2, DATE'2024-01-02')",
+        "CREATE MATERIALIZED VIEW by_one PARTITIONED BY (region, day) AS SELECT region, day, price FROM daily",
+        "INSERT INTO daily VALUES ('cn', 3, DATE'2024-01-02')",
+    )
+    check(database, "by_one", "SELECT region, day, price FROM daily")
+    assert last_task(database, "by_one")[:2] == ("PARTIAL", ["p_20240102_20240103"])
+
+
 @pytest.mark.thorough
 def test_a_write_without_rows_refreshes_nothing(sales: Database) -> None:
     before = sales.version("daily")

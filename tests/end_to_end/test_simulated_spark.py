@@ -282,8 +282,8 @@ def test_the_places_of_partitions_are_explained(place: Place) -> None:
 
 
 def test_partitions_of_a_base_table_lead_to_keys(place: Place) -> None:
-    question = maintenance.partition_keys(["a", "b", None], "string", "{}", BY_D, "")
-    assert sorted(place.run(question), key=repr) == [("a", "a", True), ("b", "b", True), (None, None, True)]
+    question = maintenance.partition_keys([("a",), ("b",), (None,)], [("string", "{}")], BY_D, "")
+    assert sorted(place.run(question), key=repr) == [(0, "a", True), (1, "b", True), (2, None, True)]
 
 
 def test_what_is_said_of_tables_and_views(place: Place) -> None:

@@ -149,6 +149,27 @@ def test_a_file_that_appears_without_the_gateway(house: House) -> None:
         house.check(query, "daily")
 
 
+def test_partitions_by_several_columns(house: House) -> None:
+    house.run(
+        "CREATE TABLE regional (item STRING, qty INT, region STRING, day DATE) USING parquet "
+        "PARTITIONED BY (region, day)"
+    )
+    region = "CASE WHEN id % 3 > 0 THEN concat('r/', id % 3) END"
+    house.run(
+        f"INSERT INTO regional SELECT concat('i', id % 4), CAST(id AS INT), {region}, "
+        "date_add(DATE'2024-01-01', CAST(id % 4 AS INT)) FROM range(120)"
+    )
+    house.run(
+        "CREATE MATERIALIZED VIEW by_both PARTITION BY (region, day) ENABLE QUERY REWRITE AS "
+        "SELECT region, day, item, sum(qty) AS qty FROM regional GROUP BY region, day, item"
+    )
+    query = "SELECT region, day, sum(qty) AS qty FROM regional GROUP BY region, day ORDER BY 1, 2"
+    house.run("INSERT INTO regional VALUES ('i9', 7, 'r/1', DATE'2024-01-02'), ('i9', 8, NULL, DATE'2024-01-01')")
+    house.check(query, "by_both")
+    house.check("SELECT sum(qty) AS qty FROM regional WHERE region = 'r/1'", "by_both")
+    assert len(house.run("SHOW MATERIALIZED VIEW VERSIONS by_both")) == 1
+
+
 def test_what_cannot_be_attributed_to_partitions(house: House) -> None:
     query = (
         "SELECT name, count(*) AS c FROM joined_sales JOIN items ON joined_sales.item = items.item "

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv.model.layout import marked, taken_for_one
-from sql.texts.storage_layout import MARK, MARKED, StorageLayout, unmarked
+from gateway.mv.model.layout import combined, marked, taken_for_one
+from gateway.mv.model.partitions import Called, partition, stored_partition
+from sql.statement import Partitioning
+from sql.texts.storage_layout import MARK, MARKED, Selection, StorageLayout, divided, joined, selected, unmarked
 
 HELD = StorageLayout("p", "string", "{}", holds_column=True)
 KEPT_APART = StorageLayout("p", "string", MARKED)
@@ -47,3 +49,54 @@ def test_what_is_no_text_is_never_marked() -> None:
 )
 def test_texts_that_differ_in_blanks_at_their_end(values: list[str | None], found: tuple[str, str] | None) -> None:
     assert taken_for_one(values) == found
+
+
+# --- several columns ---------------------------------------------------------------------------------------------
+
+BOTH = combined([HELD, StorageLayout("day", "date", "{}", holds_column=True)])
+
+
+@given(st.lists(st.none() | st.text("a%2F5/", max_size=4), min_size=1, max_size=3))
+def test_the_key_of_several_values_is_divided_again(values: list[str | None]) -> None:
+    assert divided(joined(values), len(values)) == tuple(values)
+
+
+@given(st.lists(st.tuples(st.none() | st.text("%/F", max_size=3), st.none() | st.text("%/F", max_size=3)), unique=True))
+def test_partitions_of_several_columns_have_different_keys(values: list[tuple[str | None, str | None]]) -> None:
+    assert len({joined(each) for each in values}) == len(values)
+
+
+def test_a_stored_partition_of_several_columns() -> None:
+    path = "freshgate_version=3/freshgate_partition=a%2Fb/freshgate_partition_2=__HIVE_DEFAULT_PARTITION__"
+    assert stored_partition(path) == (3, joined(["a/b", None]))
+
+
+def test_partitions_with_the_same_values_of_a_column_are_named_together() -> None:
+    keys = frozenset(
+        joined(each) for each in [("eu", "2024-01-01"), ("us", "2024-01-01"), ("us", None), (None, "2024-01-01")]
+    )
+    day = "`day` IN (CAST('2024-01-01' AS date))"
+    assert selected(Selection(keys, all_but=False), BOTH) == (
+        f"((`p` IN ('eu') OR `p` IS NULL) AND ({day}) OR (`p` IN ('us')) AND ({day} OR `day` IS NULL))"
+    )
+    assert selected(Selection(keys), BOTH).startswith("NOT coalesce((`p` IN ('eu')")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("p_eu_20240101_20240102", [0]),
+        ("p=eu/day=2024-01-01", [0]),
+        ("DAY=2024-01-01", [0, 1]),
+        ("day=2024-01-01/p=us", [1]),
+        ("p=eu", [0, 2]),
+        ("p=cn/day=2024-01-01", []),
+        ("p=eu/other=2024-01-01", []),
+        ("eu", []),
+    ],
+)
+def test_names_of_partitions_of_several_columns(name: str, found: list[int]) -> None:
+    by = Partitioning("p", further=(Partitioning("day"),))
+    values = [("eu", "2024-01-01"), ("us", "2024-01-01"), ("eu", None)]
+    listed = [partition(by, each, ("string", "date"), 0) for each in values]
+    assert [listed.index(each) for each in Called(listed, by.columns)[name]] == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
@@ -12,7 +13,7 @@ from fake_spark import Answer
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.model.contents import NEVER_BUILT
-from gateway.mv.model.partitions import of_key
+from gateway.mv.model.partitions import StoredPartitions
 from gateway.mv.model.snapshot import Observed, Snapshot
 from gateway.mv.model.view import Cause, FollowedTable, Manifest, MaterializedView, TriggerMode, Version, base_key
 from gateway.mv.observation.inspection import Inspection
@@ -85,7 +86,7 @@ def test_what_names_mean(names: list[str], missing: list[str], meant: set[Partit
 def test_each_name_is_read_once() -> None:
     """Not once for each partition that there is."""
     keys = [f"k{number}" for number in range(50)]
-    names = [Name(of_key(VIEW, key).name) for key in keys] + [Name(f"day={key}x") for key in keys]
+    names = [Name(StoredPartitions(VIEW).of(key).name) for key in keys] + [Name(f"day={key}x") for key in keys]
     assert told(keys, [*names]) == (names[len(keys) :], set(keys))
     # Once to tell which mean nothing, once to tell which are meant.
     assert {name.read for name in names} == {2}
@@ -117,8 +118,9 @@ class TwoPartitions:
         self.asked.append(sql)
         if sql.startswith("SHOW PARTITIONS"):
             return Answer([(f"freshgate_version={number}/freshgate_partition={key}",) for number, key in self.present])
-        if "partitions(value)" in sql:
-            return Answer([(value, value, True) for value in ("a", "b") if f"('{value}')" in sql])
+        if "partitions(place, value0)" in sql:
+            found = re.findall(r"\((\d+), '(.)'\)", sql)
+            return Answer([(int(place), value, True) for place, value in found])
         if sql.startswith("SELECT DISTINCT"):
             return Answer([("a",), ("b",), ("hidden",)])
         return Answer()

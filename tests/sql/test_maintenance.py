@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Forwarded, ListedColumn
 from sql.texts import maintenance
-from sql.texts.storage_layout import Selection, Shown, StorageLayout
+from sql.texts.storage_layout import Selection, Shown, StorageLayout, joined
 
 VIEW = TableName("sales", "daily_totals")
 STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")
@@ -19,6 +21,9 @@ DEFINITION = TableName("freshgate_storage", "sales__daily__0a1b2c3d__definition"
 BY_DAY = StorageLayout("a", "date", "{}", holds_column=True)
 SEVERAL = Shown(3, ((1, 1), (3, 3)), {1: frozenset({"2024-01-01", None})})
 SOME = Selection(frozenset({"2024-01-01", None}), all_but=False)
+BY_BOTH = replace(BY_DAY, further=(StorageLayout("b", "string", "{}", holds_column=True),))
+ONE_OF_BOTH = Selection(frozenset({joined(["2024-01-01", "it's"])}), all_but=False)
+SEVERAL_OF_BOTH = Shown(3, ((1, 1), (3, 3)), {1: ONE_OF_BOTH.keys})
 
 folded = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=8).filter(
     lambda name: name == name.lower()
@@ -106,6 +111,14 @@ def test_the_storage_table_is_created_empty_from_the_definition() -> None:
             DEFINITION,
             STORAGE,
         ),
+        (
+            maintenance.insert_version(STORAGE, DEFINITION, 9, None, ["a", "b"], BY_BOTH, ONE_OF_BOTH),
+            DEFINITION,
+            STORAGE,
+        ),
+        (maintenance.publish(VIEW, STORAGE, ["a", "b"], SEVERAL_OF_BOTH, BY_BOTH), STORAGE, VIEW),
+        (maintenance.partition_rows(STORAGE, SEVERAL_OF_BOTH, BY_BOTH), STORAGE, None),
+        (maintenance.drop_partitions(STORAGE, [(1, "a/%"), (2, "it's/b")], 2), None, STORAGE),
         (maintenance.partition_rows(STORAGE, SEVERAL, BY_DAY), STORAGE, None),
         (maintenance.drop_versions(STORAGE, [1, 2]), None, STORAGE),
         (maintenance.drop_partitions(STORAGE, [(1, None), (2, "it's")]), None, STORAGE),

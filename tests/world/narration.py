@@ -37,7 +37,7 @@ _STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] 
         (r"DROP (?:VIEW|TABLE) IF EXISTS (.+)", lambda found: f"drops {found[1]}"),
         (r"SELECT left\(path.*binaryFile\.`file:/w/([\w.]+).*", lambda found: f"lists the files of {found[1]}"),
         (r"EXPLAIN SELECT 1 FROM (\S+) .*", lambda found: f"asks where the partitions of {found[1]} are"),
-        (r"SELECT value, CAST.*", lambda _: "asks which partitions follow"),
+        (r"SELECT place, CAST.*", lambda _: "asks which partitions follow"),
         (r"SELECT count\(\*\) FROM (.+?) WHERE .* (\d+)", lambda found: f"counts version {found[2]} of {found[1]}"),
         (r"properties (.+)", lambda found: f"reads what is stored of {found[1]}"),
         (r"relation (\S+)", lambda found: f"asks what {found[1]} is"),

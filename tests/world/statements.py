@@ -370,8 +370,8 @@ def _count(running: Statement, found: re.Match[str]) -> Answer:
 
 def _keys(_: Statement, found: re.Match[str]) -> Answer:
     """Each value of the base table's partition column is the key of the view's partition."""
-    values = [None if value.startswith("CAST(NULL") else value.strip("'") for value in found[1][1:-1].split("), (")]
-    return [(value, value, True) for value in values]
+    said = [row.partition(", ") for row in found[1][1:-1].split("), (")]
+    return [(int(place), None if value.startswith("CAST(NULL") else value.strip("'"), True) for place, _, value in said]
 
 
 # --- queries --------------------------------------------------------------------------------------------------
@@ -663,7 +663,7 @@ _STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
         _insert_increment_parts,
     ),
     ("ask", rf"SELECT count\(\*\) FROM {NAME} WHERE freshgate_version = (\d+)", _count),
-    ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
+    ("ask", r"SELECT place, CAST\(.* FROM VALUES (.*) AS partitions\(place, value0\)\)", _keys),
     ("ask", rf"REFRESH TABLE {NAME}", _refresh_table),
     ("ask", r"REFRESH '.*'", _nothing),  # It is for rows that CACHE TABLE keeps.
     ("ask", r"EXPLAIN EXTENDED \(?SELECT .*", _explain_definition),

@@ -317,7 +317,7 @@ class TestSettings:
             ({"schedule": "every 1 hour", "refresh_on": "commit"}, "exclude each other"),
             ({"target_lag": "soon"}, "`target_lag` is 'soon', but must be a time such as"),
             ({"schedule": "every 1 hour", "at_most_every": "1 hour"}, "`at_most_every` needs"),
-            ({"partition_by": ["day", "total"]}, "several partition columns"),
+            ({"partition_by": ["day", "DAY"]}, "occurs twice"),
             ({"file_format": "delta"}, "PARQUET"),
             ({"tblproperties": {"grace_perod": "1"}}, "did you mean grace_period"),
         ],

@@ -130,7 +130,7 @@ class Catalog:
         if entry is None or entry.doubtful:
             return None
         view = entry.view
-        return Kept(view.current.shown, entry.begun, view.versions_reserved, view.layout.open)
+        return Kept(view.current.shown, entry.begun, view.versions_reserved, view.layout.open, len(view.layout.parts))
 
     def entries(self) -> Iterable[Entry]:
         """The entries of all views, including those that CREATE is building."""

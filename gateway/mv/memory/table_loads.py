@@ -25,7 +25,6 @@ from sql.memory import row_lines
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.names import TableName, quote
 from sql.texts import maintenance
-from sql.texts.storage_layout import PARTITION_COLUMN
 
 PAGE_ROWS = 20_000
 LOAD_OUTCOMES = ("loaded", "changed", "not_held", "failed", "cancelled")
@@ -122,8 +121,7 @@ def table_of(view: MaterializedView) -> str:
 def columns_of(view: MaterializedView, described: Iterable[Sequence[str]]) -> list[MemoryColumn]:
     """The view's columns with their types, from the description of its storage table."""
     types = {name.lower(): kind for name, kind, *_ in reversed(list(described))}
-    partition = view.layout.column.lower() if view.layout.holds_column else None
-    names = {column: PARTITION_COLUMN if column.lower() == partition else column for column in view.columns}
+    names = {column: view.layout.held.get(column.lower(), column) for column in view.columns}
     return [MemoryColumn(column, types[name.lower()]) for column, name in names.items()]
 
 
@@ -223,7 +221,7 @@ class TableLoads:
             return None
         # The partition column decides which rows stay.
         in_memory = {column.name.lower() for column in columns}
-        if view.layout.partitioned and view.layout.column.lower() not in in_memory:
+        if not all(part.column.lower() in in_memory for part in view.layout.parts):
             return None
         if (changes := version_changes(view, before.version, view.current)) is None:
             return None

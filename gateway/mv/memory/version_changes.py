@@ -40,6 +40,7 @@ def version_changes(view: MaterializedView, before: Version, after: Version) -> 
         not same
         or before.shown.flagged != after.shown.flagged
         or not view.layout.holds_column
+        or view.layout.further
         or len(changed) > KEYS_MAX
     ):
         return None

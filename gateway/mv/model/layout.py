@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
@@ -23,7 +24,7 @@ def marked(layout: StorageLayout, values: Iterable[str | None]) -> StorageLayout
     """
     if not layout.holds_column or layout.kind != "string" or not any(map(_is_confused, values)):
         return layout
-    return StorageLayout(layout.column, layout.kind, MARKED, time_zone=layout.time_zone)
+    return replace(layout, key=MARKED, holds_column=False)
 
 
 def _is_confused(value: str | None) -> bool:
@@ -40,8 +41,13 @@ def taken_for_one(values: Iterable[str | None]) -> tuple[str, str] | None:
     return None
 
 
+def combined(parts: Sequence[StorageLayout]) -> StorageLayout:
+    """The layout by several columns."""
+    return replace(parts[0], further=tuple(parts[1:]))
+
+
 def storage_layout(partitioning: Partitioning, kind: str, properties: Mapping[str, str]) -> StorageLayout:
-    """The storage layout for a partition column of the type `kind` (as SQL).
+    """The storage layout for one partition column of the type `kind` (as SQL).
 
     Raises CannotFollow, and ValueError for an invalid partition_date_format.
     """

@@ -179,7 +179,7 @@ def write_bases(view: MaterializedView) -> dict[str, str]:
         **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
         **_text("schemas", json.dumps(schemas, sort_keys=True)),
         **_text("views", json.dumps(sorted(view.views))),
-        **_text("followed", json.dumps(view.followed and dataclasses.asdict(view.followed))),
+        **_text("followed", json.dumps(view.followed and _written_followed(view.followed))),
         **_text("view_names", json.dumps({base: _name(name) for base, name in sorted(view.view_names.items())})),
     }
 
@@ -305,6 +305,9 @@ def _written_shown(shown: Shown) -> list[Any]:
 def _written_layout(layout: StorageLayout) -> dict[str, Any]:
     """Earlier releases know no open rows, and need not for views without."""
     record = dataclasses.asdict(layout)
+    record["further"] = [_written_layout(part) for part in layout.further]
+    if not layout.further:
+        del record["further"]
     if (rows := record.pop("open")) is not None:
         record["open"] = [rows["format"], *rows["table"].values()]
     return record
@@ -375,7 +378,11 @@ def open_rows(properties: Mapping[str, str]) -> OpenRows | None:
 
 
 def read_layout(properties: Mapping[str, str]) -> StorageLayout:
-    record = json.loads(_optional(properties, "layout", "{}"))
+    return _read_layout(json.loads(_optional(properties, "layout", "{}")))
+
+
+def _read_layout(record: dict[str, Any]) -> StorageLayout:
+    record["further"] = tuple(map(_read_layout, record.get("further", ())))
     if rows := record.pop("open", None):
         file_format, *table = rows
         record["open"] = OpenRows(file_format, TableName(*table))
@@ -477,8 +484,22 @@ def _read_job(record: list[Any], because: list[Any]) -> dict[str, Any]:
     return {"paused": paused, "job_since": int(since), "paused_because": str(reason) if known else ""}
 
 
+def _written_followed(followed: FollowedTable) -> dict[str, Any]:
+    record = dataclasses.asdict(followed)
+    if not followed.further:
+        del record["further"]
+    return record
+
+
 def _read_followed(record: dict[str, Any] | None) -> FollowedTable | None:
-    return None if record is None else FollowedTable(**record)
+    if record is None:
+        return None
+    return FollowedTable(**record | {"further": tuple(FollowedTable(**each) for each in _further(record))})
+
+
+def _further(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a record says of the other partition columns."""
+    return [{**each, "further": ()} for each in record.get("further", ())]
 
 
 def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
@@ -496,6 +517,8 @@ def _written_clauses(clauses: CreateClauses) -> dict[str, Any]:
     refresh a view with a lag once in that time, and take one that is DOWNSTREAM for a view without a trigger."""
     written = dataclasses.asdict(clauses)
     refreshing, given = written["refreshing"], clauses.refreshing
+    if clauses.partitioning is not None and not clauses.partitioning.further:
+        del written["partitioning"]["further"]
     del refreshing["lag"], refreshing["at_most"]
     if given.trigger is Trigger.LAG and given.lag is None:
         refreshing |= {"trigger": None, "lag": DOWNSTREAM}
@@ -524,7 +547,8 @@ def _read_clauses(record: dict[str, Any]) -> CreateClauses:
     return CreateClauses(
         deferred=record["deferred"],
         refreshing=_read_refreshing(record["refreshing"]),
-        partitioning=partitioning and Partitioning(**partitioning),
+        partitioning=partitioning
+        and Partitioning(**partitioning | {"further": tuple(Partitioning(**each) for each in _further(partitioning))}),
         distribution=distribution
         and Distribution(tuple(distribution["columns"]), distribution["buckets"], tuple(distribution["sorted_by"])),
         clustering=clustering and Clustering(tuple(clustering["distributed"]), tuple(clustering["sorted_by"])),

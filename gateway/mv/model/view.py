@@ -15,7 +15,7 @@ from gateway.mv.model.marks import Fold
 from sql.definition import immutable
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
-from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Security, Trigger, WhenStale
+from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Partitioning, Security, Trigger, WhenStale
 from sql.texts import maintenance
 from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
@@ -174,6 +174,22 @@ class FollowedTable:
     """The type of the column, as SQL."""
     expression: str
     """The view's column as SQL; {} stands for the table's column."""
+    further: tuple[FollowedTable, ...] = ()
+    """The same of the view's other partition columns, which follow columns of the same table."""
+
+    @property
+    def parts(self) -> tuple[FollowedTable, ...]:
+        """One for each of the view's partition columns."""
+        return (self, *self.further)
+
+    @property
+    def columns(self) -> str:
+        """The table's columns, for users."""
+        return ", ".join(part.column for part in self.parts)
+
+    def values(self, partition: Sequence[str | None]) -> tuple[str | None, ...]:
+        """Those of a partition of the table on which the view's partition depends."""
+        return tuple(partition[part.place] for part in self.parts)
 
 
 def base_key(base: TableName | str) -> str:
@@ -210,6 +226,8 @@ class Kept:
     """Versions from this number on belong to another gateway, or have not begun yet."""
     open: OpenRows | None = None
     """The table with the rows, if the storage table has none."""
+    columns: int = 0
+    """How many partition columns the view has."""
 
     def needs(self, version: int, key: PartitionKey) -> bool:
         return version >= self.reserved or version in self.begun or self.shown.shows(version, key)
@@ -488,8 +506,14 @@ class MaterializedView:
     def by_partitions(self) -> bool:
         """Whether each of its partitions is immutable as a whole, or not at all, as its key tells; and so stays where
         it is."""
-        own = {self.layout.column.lower()}
-        return bool(self.past) and self.layout.holds_column and immutable.columns(self.clauses.immutable or "") == own
+        named = immutable.columns(self.clauses.immutable or "") if self.past else frozenset[str]()
+        return bool(named) and named <= self.layout.held.keys()
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Its clause, reduced to the columns of the layout, of which there must be one."""
+        found = self.clauses.partitioning and self.clauses.partitioning.over(each.column for each in self.layout.parts)
+        return found or Partitioning(self.layout.column)
 
     @property
     def when_stale(self) -> WhenStale:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, NoSuchView
 from gateway.loops import in_thread
@@ -32,7 +32,7 @@ from sql.grammar import view_properties
 from sql.names import SESSION_CATALOG, TableName
 from sql.statement import Partitioning
 from sql.texts.observation import plain_path
-from sql.texts.storage_layout import MARKED
+from sql.texts.storage_layout import MARKED, divided
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Inspection:
         return [*sorted({*self.cached, *(name for name, _ in read)}), *sorted(paths)]
 
     def values_of(self, followed: FollowedTable) -> list[str | None]:
-        """The values of the partitions of the followed table in the followed column, as far as they are known."""
+        """The values of the partitions of the followed table in one followed column, as far as they are known."""
         look = self.observed.get(followed.base)
         return [values[followed.place] for values in look.partitions] if isinstance(look, Snapshot) else []
 
@@ -282,10 +282,9 @@ class Inspector:
         same_sources = (view.tables, view.views) == (before.tables, before.views)
         if view.followed and same_sources and not replaced and not found.wholly:
             return view.followed
+        partitioning = view.partitioning if view.layout.partitioned else None
         try:
-            following = await in_thread(
-                len(view.query), self.following, view, view.clauses.partitioning, inspection.looks
-            )
+            following = await in_thread(len(view.query), self.following, view, partitioning, inspection.looks)
         except CannotFollow:
             return None
         texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]
@@ -297,9 +296,34 @@ class Inspector:
     def following(
         self, view: MaterializedView, partitioning: Partitioning | None, looks: Mapping[TableName, Look]
     ) -> FollowedTable:
-        """What a view's partitions can follow. Raises CannotFollow with the reason."""
+        """What a view's partitions can follow: columns of one table. Raises CannotFollow with the reason."""
         if partitioning is None:
             raise CannotFollow("it has no partitions of its own")
+        first, *further = (self._following(view, part, looks) for part in partitioning.parts)
+        if other := next((each for each in further if each.base != first.base), None):
+            raise CannotFollow(f"its columns follow those of several tables, {first.base} and {other.base}")
+        return replace(first, further=tuple(further))
+
+    def followable(
+        self, view: MaterializedView, partitioning: Partitioning, looks: Mapping[TableName, Look]
+    ) -> Partitioning:
+        """The most of a new view's partition columns that follow those of one table. Raises CannotFollow with the
+        reason if none does, or if not all do and the clause demands it."""
+        columns, reasons = dict[str, list[str]](), list[CannotFollow]()
+        for part in partitioning.parts:
+            try:
+                columns.setdefault(self._following(view, part, looks).base, []).append(part.column)
+            except CannotFollow as reason:
+                reasons.append(reason)
+        if reasons and (partitioning.follows or not columns):
+            raise reasons[0]
+        sizes = {base: len(named) for base, named in columns.items()}
+        most = columns[max(sizes, key=lambda base: sizes[base])]
+        return partitioning if partitioning.follows else partitioning.over(most) or partitioning
+
+    def _following(
+        self, view: MaterializedView, partitioning: Partitioning, looks: Mapping[TableName, Look]
+    ) -> FollowedTable:
         sources = {table: source for table, look in looks.items() if not table.aspect and (source := _source(look))}
         # A clause after the table's name selects something else than the table's partitions.
         for table, look in looks.items():
@@ -318,7 +342,9 @@ class Inspector:
                     f"the partitions of {below.name} are in the time zone {below.layout.time_zone}, and this view's "
                     f"are in {view.layout.time_zone or 'none'}"
                 )
-            return FollowedTable(below.id, found.column, 0, below.layout.kind, found.expression)
+            names = [part.column for part in below.layout.parts]
+            place = names.index(found.column)
+            return FollowedTable(below.id, found.column, place, below.layout.parts[place].kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
         relation = looks[found.table].relation
@@ -413,7 +439,10 @@ def _is_compared(entry: Entry, oldest: float) -> bool:
 def snapshot_of(view: MaterializedView) -> Snapshot:
     """The snapshot of a materialized view as a base table: a partition's state is the version that wrote it."""
     manifest = view.current.manifest
-    partitions: dict[PartitionValues, str] = {(key,): str(version) for key, version in manifest.exceptions.items()}
+    count = len(view.layout.parts)
+    partitions: dict[PartitionValues, str] = {
+        divided(key, count): str(version) for key, version in manifest.exceptions.items()
+    }
     return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
 
 
@@ -451,13 +480,15 @@ def _source(look: Look) -> Source | None:
 
 
 def _source_of_view(view: MaterializedView) -> Source:
-    partitioning = view.clauses.partitioning
-    if partitioning is None or not view.layout.partitioned or view.followed is None:
+    if not view.layout.partitioned or view.followed is None:
         return Source(view.columns)
-    if view.layout.kind == "string" and (partitioning.unit or view.layout.key == MARKED):
-        # Its keys are dates or have a mark appended; the column's values are texts of another form.
-        return Source(view.columns)
-    return Source(view.columns, (partitioning.column,), partitioning.unit)
+    # Keys that are dates, or have a mark appended, are texts of another form than the column's values.
+    parts = [
+        (part.column, by.unit)
+        for part, by in zip(view.layout.parts, view.partitioning.parts, strict=True)
+        if part.kind != "string" or not (by.unit or part.key == MARKED)
+    ]
+    return Source(view.columns, tuple(column for column, _ in parts), {column: unit for column, unit in parts if unit})
 
 
 def _kinds(look: Look) -> dict[str, str]:

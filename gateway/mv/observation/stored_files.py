@@ -118,9 +118,10 @@ def _roots(explained: Iterable[Set[str]]) -> tuple[str, ...]:
 
 def _of_version(path: str) -> str:
     """The directory of the version, for a partition of the view's own below it."""
-    above, _, last = path.rpartition("/")
-    inner = last.startswith(f"{PARTITION_COLUMN}=") and VERSION in above
-    return above if inner and "/" not in above.rpartition(VERSION)[2] else path
+    above, version, below = path.rpartition(VERSION)
+    number, *inner = below.split("/")
+    own = inner and all(each.startswith(PARTITION_COLUMN) and "=" in each for each in inner)
+    return f"{above}{version}{number}" if version and own else path
 
 
 def _above(roots: Iterable[str]) -> str:

@@ -131,17 +131,17 @@ class Increments:
     # --- what a version holds --------------------------------------------------------------------------
 
     async def exact(
-        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, column: str | None = None
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, *, only: Sequence[str] = ()
     ) -> Exact:
-        """What a refresh that recomputes rows must write so that later ones can be by rows. `column`: only rows with
-        some values of this column are recomputed; the others must have what these get. `session` has the view's
+        """What a refresh that recomputes rows must write so that later ones can be by rows. `only`: only rows with
+        some values of these columns are recomputed; the others must have what these get. `session` has the view's
         settings."""
         found = await self._analysis(view, inspection, session)
         outline = _outline(found)
-        if column is not None:
+        if only:
             self._basis(view, outline)
-            if not outline.tells(column):
-                raise NotIncremental(Reason.STATES_MISSING, f"rows that HAVING excludes do not have {column}")
+        if untold := [column for column in only if not outline.tells(column)]:
+            raise NotIncremental(Reason.STATES_MISSING, f"rows that HAVING excludes do not have {', '.join(untold)}")
         tables = dict(self._bases(view, outline))
         marks = await together(tables, lambda base: self._mark(view, base, tables[base], inspection))
         now = self._rows_now(view, outline, marks, inspection)
@@ -223,7 +223,7 @@ class Increments:
                 await self._check_unpadded(outline)
             if not view_properties.merges_float_sums(view.properties) and outline.adds_floats:
                 raise NotIncremental(Reason.FUNCTION_NOT_MERGEABLE, "its property incremental_float_sums is false")
-            if view.layout.partitioned and not outline.tells(view.layout.column):
+            if not all(outline.tells(part.column) for part in view.layout.parts):
                 raise NotIncremental(
                     Reason.OPERATOR, "it has HAVING, and its partition column is not a key of its groups"
                 )

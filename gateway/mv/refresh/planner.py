@@ -306,8 +306,7 @@ def _window(view: MaterializedView, moment: str) -> str:
     limited = view_properties.partition_window(view.properties)
     if limited is None or not view.layout.partitioned:
         return ""
-    unit = view.clauses.partitioning.unit if view.clauses.partitioning else None
-    return maintenance.within(moment, limited[1], limited[0], unit)
+    return maintenance.within(moment, limited[1], limited[0], view.partitioning.unit)
 
 
 def plan_publish(view: MaterializedView, shown: Shown) -> Step:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.model.contents import Basis, Contents
-from gateway.mv.model.partitions import Partition, of_key
+from gateway.mv.model.partitions import Partition, StoredPartitions
 from gateway.mv.model.snapshot import PartitionValues
 from gateway.mv.model.view import PARTITIONS_NAMED_MAX, MaterializedView
 from gateway.mv.observation.inspection import Inspection
@@ -79,4 +79,5 @@ class RefreshProposal:
         written at once."""
         written = self.plan.written if self.plan else ()
         first = heapq.nsmallest(PARTITIONS_NAMED_MAX, written, key=in_order)
-        return tuple(of_key(self.view, key).name for key in first)
+        stored = StoredPartitions(self.view)
+        return tuple(stored.of(key).name for key in first)

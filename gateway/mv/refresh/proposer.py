@@ -18,9 +18,9 @@ from gateway.loops import in_thread
 from gateway.mv import many
 from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, reason, selection
 from gateway.mv.model.layout import taken_for_one
-from gateway.mv.model.partitions import Called, Partition, of_key
+from gateway.mv.model.partitions import Called, Partition, StoredPartitions
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.model.view import Cause, MaterializedView, base_key
+from gateway.mv.model.view import Cause, FollowedTable, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import Habits
@@ -248,7 +248,7 @@ class Proposer:
         inspection = await self._inspector.inspect(view, time.monotonic())
         names = list(names)
         known = await self._known_by(view, inspection, names, session)
-        called = await in_thread(len(known), Called, known.values(), view.layout.column)
+        called = await in_thread(len(known), Called, known.values(), view.partitioning.columns)
         return [name for name in names if not called[name]]
 
     async def _called(
@@ -256,7 +256,7 @@ class Proposer:
     ) -> frozenset[PartitionKey]:
         named = frozenset(names)
         known = await self._known_by(view, inspection, named, session)
-        return await in_thread(len(known), _meant, known, named, view.layout.column)
+        return await in_thread(len(known), _meant, known, named, view.partitioning.columns)
 
     async def expected(self, view: MaterializedView, session: SqlSession) -> list[PartitionKey]:
         """The partitions that a first refresh would write; runs the definition."""
@@ -270,7 +270,7 @@ class Proposer:
         known = await self._known(view, inspection, session)
         if view.complete:
             return known
-        called = await in_thread(len(known), Called, known.values(), view.layout.column)
+        called = await in_thread(len(known), Called, known.values(), view.partitioning.columns)
         if all(called[name] for name in names):
             return known
         # Not every table shows all its partitions at the first observation.
@@ -298,15 +298,14 @@ class Proposer:
         if view.followed is None:
             return Keys()
         followed = view.followed
-        by_value = await in_thread(len(partitions), _by_value, partitions, followed.place)
+        by_value = await in_thread(len(partitions), _by_value, partitions, followed)
+        columns = [(part.kind, part.expression) for part in followed.parts]
         found: dict[PartitionValues, PartitionKey] = {}
         for some in _together(by_value):
-            question = maintenance.partition_keys(
-                some, followed.kind, followed.expression, view.layout, window_of_column(view)
-            )
-            for value, key, within in (await session.run(question)).rows:
+            question = maintenance.partition_keys(some, columns, view.layout, window_of_column(view))
+            for place, key, within in (await session.run(question)).rows:
                 if within:
-                    found.update(dict.fromkeys(by_value[value], key))
+                    found.update(dict.fromkeys(by_value[some[place]], key))
         return Keys(found)
 
     async def _past(
@@ -339,21 +338,26 @@ class Proposer:
 
 
 def _described(view: MaterializedView, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Partition]:
-    return {key: of_key(view, key) for key in keys}
+    stored = StoredPartitions(view)
+    return {key: stored.of(key) for key in keys}
 
 
-def _meant(known: Mapping[PartitionKey, Partition], names: Iterable[str], column: str) -> frozenset[PartitionKey]:
+def _meant(
+    known: Mapping[PartitionKey, Partition], names: Iterable[str], columns: Iterable[str]
+) -> frozenset[PartitionKey]:
     """The keys of the partitions with these names."""
-    called = Called(known.values(), column)
+    called = Called(known.values(), columns)
     found = {each for name in names for each in called[name]}
     return frozenset(key for key, each in known.items() if each in found)
 
 
-def _by_value(partitions: Iterable[PartitionValues], place: int) -> dict[str | None, list[PartitionValues]]:
-    """Groups partitions by their value at this position."""
-    found: dict[str | None, list[PartitionValues]] = {}
+def _by_value(
+    partitions: Iterable[PartitionValues], followed: FollowedTable
+) -> dict[PartitionValues, list[PartitionValues]]:
+    """Groups partitions by their values in the followed columns."""
+    found: dict[PartitionValues, list[PartitionValues]] = {}
     for values in partitions:
-        found.setdefault(values[place], []).append(values)
+        found.setdefault(followed.values(values), []).append(values)
     return found
 
 
@@ -377,11 +381,11 @@ def _published_characters(plan: RefreshPlan, present: Iterable[tuple[int, Partit
 def _standings(
     view: MaterializedView, found: Drift, touched: frozenset[PartitionKey], rows: Iterable[tuple[Any, ...]]
 ) -> list[StandingPartition]:
-    standings = []
+    standings, stored = [], StoredPartitions(view)
     for key, count in rows:
         writer = view.current.manifest.writer(key)
         standings.append(
-            StandingPartition(of_key(view, key, int(count)), writer, _unsynced(found, key in touched, writer))
+            StandingPartition(stored.of(key, int(count)), writer, _unsynced(found, key in touched, writer))
         )
     return standings
 
@@ -429,10 +433,11 @@ def _all_of(view: MaterializedView, inspection: Inspection) -> Collection[Partit
 
 def _check_told_apart(view: MaterializedView, inspection: Inspection) -> None:
     """Raises RefreshFailed if the metastore cannot distinguish the view's partitions."""
-    layout, followed = view.layout, view.followed
-    if followed is None or not layout.holds_column or layout.kind != "string":
-        return
-    if (found := taken_for_one(inspection.values_of(followed))) is not None:
+    for layout, followed in zip(view.layout.parts, view.followed.parts if view.followed else (), strict=False):
+        if not layout.holds_column or layout.kind != "string":
+            continue
+        if (found := taken_for_one(inspection.values_of(followed))) is None:
+            continue
         one, other = found
         raise RefreshFailed(
             f"The partition column {layout.column} of materialized view {view.name} contains '{one}' and '{other}', "

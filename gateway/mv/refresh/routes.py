@@ -165,7 +165,7 @@ class Routes:
         """The touched rows anew, and the others as they are."""
         keyed = await self._keys.keyed(view, inspection)
         try:
-            exact = await self._increments.exact(view, inspection, session, column=touched.layout.column)
+            exact = await self._increments.exact(view, inspection, session, only=[touched.layout.column])
         except (NotIncremental, StatementFailed, TimeoutError, ValueError) as error:
             log.debug("%s: no refresh by changed rows can follow: %s", view.name, error)
             exact = Exact()
@@ -193,8 +193,8 @@ class Routes:
             return None
         keyed = await self._keys.keyed(view, inspection)
         try:
-            column = view.layout.column if not extent.chosen.everything else None
-            return replace(await self._increments.exact(view, inspection, session, column=column), keyed=keyed)
+            only = [] if extent.chosen.everything else [part.column for part in view.layout.parts]
+            return replace(await self._increments.exact(view, inspection, session, only=only), keyed=keyed)
         except NotIncremental:
             return Exact(keyed=keyed) if keyed is not None else None
         except (StatementFailed, TimeoutError, ValueError) as error:

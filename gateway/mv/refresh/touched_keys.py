@@ -91,8 +91,9 @@ class TouchedKeys:
         layout = await self._layout(view, keyed.column)
         if not changed or layout is None:
             return None
-        values = {each[followed.place] for each in changed}
-        asked = maintenance.partition_keys(sorted(values, key=str), followed.kind, followed.expression, layout, "")
+        values = {followed.values(each) for each in changed}
+        columns = [(followed.kind, followed.expression)]
+        asked = maintenance.partition_keys(sorted(values, key=str), columns, layout, "")
         rows = (await session.run(asked)).rows
         keys = frozenset(key for _, key, *_ in rows)
         if len(keys) > NAMED_TOGETHER or len(rows) < len(values):

@@ -193,6 +193,6 @@ def _unsuitable(view: MaterializedView) -> str:
         return "the view is not fresh, and it reads other materialized views"
     if view_properties.partition_window(view.properties) is not None or view.triggers != view.tables:
         return "the view is not fresh, and by its properties it does not hold or notice everything"
-    if _EXACT.fullmatch(view.layout.kind) is None:
-        return f"the view is not fresh, and it is partitioned by a column of the type {view.layout.kind}"
+    if strange := next((part.kind for part in view.layout.parts if _EXACT.fullmatch(part.kind) is None), ""):
+        return f"the view is not fresh, and it is partitioned by a column of the type {strange}"
     return ""

@@ -59,7 +59,7 @@ def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, 
 
 def check_column(view: TableName, column: str, type_json: str) -> None:
     """Refuses reserved names and types that cannot be stored. `type_json`: the type in Spark's JSON."""
-    if column.lower() in {VERSION_COLUMN, PARTITION_COLUMN}:
+    if column.lower() == VERSION_COLUMN or column.lower().startswith(PARTITION_COLUMN):
         raise DefinitionRefused(
             f"The materialized view {view} cannot have a column {column}: its storage table uses that name. "
             f"Give the column another alias."
@@ -128,7 +128,7 @@ def check_clauses(view: TableName, clauses: CreateClauses, definition: Relation)
     types = {name.lower(): json.loads(kind).get("name", "") for name, kind in definition.columns}
     named: list[tuple[str, tuple[str, ...]]] = []
     if clauses.partitioning is not None:
-        named.append(("PARTITION BY", (clauses.partitioning.column,)))
+        named.append(("PARTITION BY", clauses.partitioning.columns))
     if clauses.distribution is not None:
         named.append(("DISTRIBUTED BY", (*clauses.distribution.columns, *clauses.distribution.sorted_by)))
     if clauses.clustering is not None:
@@ -144,11 +144,11 @@ def check_clauses(view: TableName, clauses: CreateClauses, definition: Relation)
                     f"{', '.join(name for name, _ in definition.columns)}.",
                     sqlstate="42703",
                 )
-    if clauses.partitioning is not None:
-        kind = types[clauses.partitioning.column.lower()]
-        allowed = TRUNCATED_TYPES if clauses.partitioning.unit else PARTITION_TYPES
+    for part in clauses.partitioning.parts if clauses.partitioning is not None else ():
+        kind = types[part.column.lower()]
+        allowed = TRUNCATED_TYPES if part.unit else PARTITION_TYPES
         if kind not in allowed:
             raise DefinitionRefused(
-                f"The materialized view {view} cannot be partitioned by {clauses.partitioning.column} of type {kind}: "
+                f"The materialized view {view} cannot be partitioned by {part.column} of type {kind}: "
                 f"only support {', '.join(sorted(allowed))}. Partition by another column."
             )

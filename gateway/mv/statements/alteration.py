@@ -212,16 +212,18 @@ def _watched(view: MaterializedView) -> tuple[object, str | None]:
 
 def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:
     """Refuses properties that would change the storage table's partitioning, which CREATE has fixed."""
-    partitioning = after.clauses.partitioning
-    if partitioning is None or not after.layout.partitioned:
+    if not after.layout.partitioned:
         return
     try:
-        layout = storage_layout(partitioning, after.layout.kind, after.properties)
+        if len(after.layout.parts) > 1 and view_properties.partition_window(after.properties) is not None:
+            raise CannotFollow("partition_sync_limit applies to views with one partition column")
+        pairs = zip(after.partitioning.parts, after.layout.parts, strict=True)
+        now = [(part, storage_layout(by, part.kind, after.properties)) for by, part in pairs]
     except (CannotFollow, ValueError) as error:
         raise DefinitionRefused(
             f"The materialized view {before.name} cannot have these properties: {error}.", sqlstate="22023"
         ) from error
-    if after.layout.key not in {layout.key, MARKED}:
+    if any(part.key not in {layout.key, MARKED} for part, layout in now):
         raise DefinitionRefused(
             f"The partitions of materialized view {before.name} are named by its partition_date_format. Recreate the "
             f"view with CREATE OR REPLACE to change it.",

@@ -1,4 +1,7 @@
-"""Drops rows that are not needed: a few partitions in each statement, or a whole storage table."""
+"""Drops rows that are not needed: a few partitions in each statement, or a whole storage table.
+
+Tests: `test_janitor`.
+"""
 
 from __future__ import annotations
 
@@ -130,10 +133,12 @@ def _drops_of_unneeded(
             needed.add(partition[0])
         else:
             unneeded.append(partition)
-    return list(_drops(storage, unneeded, needed))
+    return list(_drops(storage, unneeded, needed, kept.columns))
 
 
-def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
+def _drops(
+    storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int], columns: int
+) -> Iterator[str]:
     """Statements that drop a few partitions each. Small versions that are not needed at all are dropped as a whole."""
     sizes = Counter(version for version, _ in unneeded)
     whole = sorted(version for version, size in sizes.items() if version not in needed and size <= DROPPED_TOGETHER)
@@ -147,4 +152,4 @@ def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed:
         yield maintenance.drop_versions(storage, together)
     single = [partition for partition in unneeded if partition[0] not in whole]
     for start in range(0, len(single), DROPPED_TOGETHER):
-        yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER])
+        yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER], columns)

@@ -389,10 +389,12 @@ def _partition_info(view: MaterializedView) -> str:
     if partitioning is None or followed is None:
         return "MTMVPartitionInfo{partitionType=SELF_MANAGE}"
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
-    kind = "FOLLOW_BASE_TABLE" if partitioning.unit is None else "EXPR"
-    unit = "" if partitioning.unit is None else f", expr='date_trunc({partitioning.column}, {partitioning.unit})'"
-    related = f"relatedTable={names.get(followed.base, followed.base)}, relatedCol='{followed.column}'"
-    return f"MTMVPartitionInfo{{partitionType={kind}, {related}, partitionCol='{partitioning.column}'{unit}}}"
+    truncated = [f"date_trunc({part.column}, {part.unit})" for part in view.partitioning.parts if part.unit]
+    kind = "EXPR" if truncated else "FOLLOW_BASE_TABLE"
+    unit = f", expr='{', '.join(truncated)}'" if truncated else ""
+    related = f"relatedTable={names.get(followed.base, followed.base)}, relatedCol='{followed.columns}'"
+    columns = ", ".join(view.partitioning.columns)
+    return f"MTMVPartitionInfo{{partitionType={kind}, {related}, partitionCol='{columns}'{unit}}}"
 
 
 def _job(view: MaterializedView) -> tuple[Value, ...]:

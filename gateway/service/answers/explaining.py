@@ -114,5 +114,5 @@ def _partitions_text(clauses: CreateClauses) -> str:
     if partitioning is None:
         return "none: a refresh recomputes everything"
     if partitioning.follows:
-        return f"by {partitioning.column}: CREATE checks whose partitions they follow; a refresh writes changed ones"
-    return f"by {partitioning.column}, following a base table's partitions if possible"
+        return f"by {partitioning}: CREATE checks whose partitions they follow; a refresh writes changed ones"
+    return f"by {partitioning}, following a base table's partitions if possible"

@@ -306,13 +306,10 @@ def _memory(residence: Residence | None) -> str:
 def _layout(clauses: CreateClauses) -> dict[str, str | None]:
     """How the rows are stored; clauses that were not given are None."""
     partitioning, distribution, clustering = clauses.partitioning, clauses.distribution, clauses.clustering
-    unit = partitioning and partitioning.unit
     return {
         "Stored As": clauses.file_format or "parquet",
         "Location": clauses.location,
-        "Partitioned By": (f"date_trunc({partitioning.column}, '{unit}')" if unit else partitioning.column)
-        if partitioning
-        else None,
+        "Partitioned By": str(partitioning) if partitioning else None,
         "Distributed By": f"{', '.join(distribution.columns) or 'RANDOM'}, buckets: {distribution.buckets or 'AUTO'}"
         if distribution
         else None,
@@ -333,7 +330,7 @@ def show_partitions(
     tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[StandingPartition]
 ) -> Result:
     """SHOW PARTITIONS, with those of Doris' columns that have a meaning here. `tasks`: the view's last tasks."""
-    column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+    column = ", ".join(view.clauses.partitioning.columns) if view.clauses.partitioning else ""
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
     published = {task.version: task.finished_at for _, task in tasks}
     published[view.current.number] = view.current.published_at

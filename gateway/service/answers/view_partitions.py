@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gateway.errors import FreshgateError, NoSuchView
 from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.model.partitions import Called, Partition, of_key, partition
+from gateway.mv.model.partitions import Called, Partition, StoredPartitions, partition
 from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.ports import Metastore
@@ -15,7 +15,6 @@ from gateway.mv.refresh.proposal import StandingPartition
 from gateway.mv.refresh.proposer import Proposer, view_bases
 from sql.grammar import view_properties
 from sql.grammar.cursor import WRONG_VALUE
-from sql.statement import Partitioning
 from sql.texts import maintenance
 
 
@@ -33,8 +32,8 @@ class ViewPartitions:
             async with self._proposer.session_for(view) as session:
                 missing = await self._proposer.missing(view, names, session)
         else:
-            column = view.clauses.partitioning.column if view.clauses.partitioning else ""
-            called = Called(await self._of(view), column)
+            columns = view.clauses.partitioning.columns if view.clauses.partitioning else ()
+            called = Called(await self._of(view), columns)
             missing = [name for name in names if not called[name]]
         if missing:
             raise NoSuchView(
@@ -50,9 +49,9 @@ class ViewPartitions:
                 if view.built:
                     return await self._proposer.standings(view, session)
                 expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
-            number = view.current.number
+            number, stored = view.current.number, StoredPartitions(view)
             return await in_thread(
-                len(expected), lambda: [StandingPartition(of_key(view, key), number, unsynced) for key in expected]
+                len(expected), lambda: [StandingPartition(stored.of(key), number, unsynced) for key in expected]
             )
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
         unsynced = frozenset() if fresh else view_bases(view)
@@ -68,20 +67,21 @@ class ViewPartitions:
             return [Partition(view.name.table, "", int(rows[0][0]))]
         source = view.storage if view.built else view.definition
         version = view.current.number if view.built else None
-        written = await self._date_format(view, partitioning)
-        query = maintenance.partition_values(source, partitioning, version, written)
+        texts, written = await self._texts(view), self._date_format(view)
+        query = maintenance.partition_values(source, partitioning, version, texts, written)
         rows = (await self._metastore.run(query)).rows
         return await in_thread(
             len(rows),
-            lambda: [partition(partitioning, value, kind, int(n) if view.built else 0) for value, kind, n in rows],
+            lambda: [partition(partitioning, each[::2], each[1::2], int(n) if view.built else 0) for n, *each in rows],
         )
 
-    async def _date_format(self, view: MaterializedView, partitioning: Partitioning) -> str | None:
-        """The pattern in which a STRING column stores the times by which the view is partitioned."""
-        relation = await self._metastore.relation(view.definition) if partitioning.unit else None
-        kinds = {column.lower(): sql_type(kind) for column, kind in relation.columns} if relation else {}
-        if kinds.get(partitioning.column.lower()) != "string":
-            return None
+    async def _texts(self, view: MaterializedView) -> set[str]:
+        """The STRING columns, in lower case."""
+        relation = await self._metastore.relation(view.definition)
+        return {name.lower() for name, kind in (relation.columns if relation else ()) if sql_type(kind) == "string"}
+
+    def _date_format(self, view: MaterializedView) -> str:
+        """The pattern in which STRING columns store the times by which the view is partitioned."""
         try:
             return view_properties.date_format(view.properties)
         except ValueError as error:

@@ -190,10 +190,8 @@ def relation(storage: TableName) -> str:
 
 def source_of(view: MaterializedView, columns: tuple[MemoryColumn, ...]) -> ViewSource:
     """The view in plans and in the engine."""
-    layout = view.layout
-    stored = {
-        PARTITION_COLUMN if layout.holds_column and each.name.lower() == layout.column.lower() else each.name: each
-        for each in columns
-    }
+    stored = {view.layout.held.get(each.name.lower(), each.name): each for each in columns}
     named = {name: (each.name, plain_type(each.type)) for name, each in stored.items()}
-    return ViewSource(view.id, named, frozenset({VERSION_COLUMN, SHOWN_COLUMN}), frozenset({PARTITION_COLUMN}))
+    return ViewSource(
+        view.id, named, frozenset({VERSION_COLUMN, SHOWN_COLUMN}), frozenset({PARTITION_COLUMN, *view.layout.places})
+    )

@@ -25,7 +25,7 @@ CREATE MATERIALIZED VIEW mv PARTITION BY RANGE_BUCKET(id, GENERATE_ARRAY(0, 100,
 CREATE MATERIALIZED VIEW mv PARTITION BY DATE_TRUNC(day, MINUTE) AS SELECT day FROM t;
 --> SyntaxProblem timeUnit not support: MINUTE; use HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
 CREATE MATERIALIZED VIEW mv PARTITION BY a, b AS SELECT a, b FROM t;
---> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 43)
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found , (line 1, column 43)
 CREATE MATERIALIZED VIEW mv OPTIONS (expiration_timestamp = TIMESTAMP "2030-01-01 00:00:00 UTC", kms_key_name = "projects/p/key") AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=expiration_timestamp=TIMESTAMP "2030-01-01 00:00:00 UTC",kms_key_name=projects/p/key
 CREATE MATERIALIZED VIEW mv OPTIONS (max_staleness = INTERVAL "0-0 0 8:0:0" YEAR TO SECOND) AS SELECT 1 AS a;

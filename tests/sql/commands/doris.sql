@@ -159,13 +159,13 @@ CREATE MATERIALIZED VIEW mv BUILD LATER AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_trunc(k2, 'minute')) AS SELECT k2 FROM t;
 --> SyntaxProblem timeUnit not support: minute; use HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
 CREATE MATERIALIZED VIEW mv PARTITION BY (a, b) AS SELECT a, b FROM t;
---> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 44)
+--> CreateMaterializedView name=mv query='SELECT a, b FROM t' partitioning(column='a' follows=True further=b)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_format(k2, '%Y')) AS SELECT k2 FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found date_format (line 1, column 43)
 CREATE MATERIALIZED VIEW mv PARTITION BY () AS SELECT k2 FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found ) (line 1, column 43)
 CREATE MATERIALIZED VIEW mv PARTITION BY (k2 AS SELECT k2 FROM t;
---> SyntaxProblem expected ) after the partition column, found AS (line 1, column 46)
+--> SyntaxProblem expected a comma or ) after the partition column, found AS (line 1, column 46)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_trunc(k2)) AS SELECT k2 FROM t;
 --> SyntaxProblem expected a comma (date_trunc takes a column and a unit such as 'month'), found ) (line 1, column 56)
 CREATE MATERIALIZED VIEW mv DISTRIBUTED BY k2 BUCKETS 2 AS SELECT k2 FROM t;

@@ -8,7 +8,7 @@ CREATE MATERIALIZED VIEW mv DISTRIBUTED ON (a) AS SELECT a FROM t;
 CREATE MATERIALIZED VIEW mv CLUSTERED ON (a) DISTRIBUTED ON (b) SORTED ON (c) AS SELECT a, b, c FROM t;
 --> SyntaxProblem expected one clause for the clustering, which CLUSTERED ON already sets, found DISTRIBUTED (line 1, column 46)
 CREATE MATERIALIZED VIEW mv PARTITIONED ON (a, b) AS SELECT a, b FROM t;
---> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 46)
+--> CreateMaterializedView name=mv query='SELECT a, b FROM t' partitioning(column='a' further=b)
 CREATE MATERIALIZED VIEW mv STORED AS TEXTFILE AS SELECT 1 AS a;
 --> SyntaxProblem expected PARQUET or ORC after STORED AS, found TEXTFILE (line 1, column 39)
 CREATE MATERIALIZED VIEW mv STORED BY 'org.apache.iceberg.mr.hive.HiveIcebergStorageHandler' AS SELECT 1 AS a;

@@ -8,7 +8,7 @@ CREATE MATERIALIZED VIEW mv PARTITIONED BY (months(day)) AS SELECT day FROM t;
 CREATE MATERIALIZED VIEW mv PARTITION BY date_trunc('YEAR', day) AS SELECT day FROM t;
 --> CreateMaterializedView name=mv query='SELECT day FROM t' partitioning(column='day' unit='YEAR')
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (day DATE) AS SELECT day FROM t;
---> SyntaxProblem expected ) after the partition column, found DATE (line 1, column 49)
+--> SyntaxProblem expected a comma or ) after the partition column, found DATE (line 1, column 49)
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (bucket(4, a)) AS SELECT a FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found bucket (line 1, column 45)
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (a) PARTITION BY (b) AS SELECT a, b FROM t;

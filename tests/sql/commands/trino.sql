@@ -32,7 +32,7 @@ CREATE MATERIALIZED VIEW mv WITH (format = 'PARQUET', location = '/data/mv', par
 CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['bucket(a, 3)']) AS SELECT 1 AS a;
 --> SyntaxProblem valid partitioning: a column or month(column); found 'bucket(a, 3)' (line 1, column 35)
 CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['a', 'b']) AS SELECT 1 AS a;
---> SyntaxProblem a view is partitioned by one column: write it as partitioning = ARRAY['column'] (line 1, column 35)
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' partitioning(column='a' further=b)
 CREATE MATERIALIZED VIEW mv USING orc WITH (format = 'ORC') AS SELECT 1 AS a;
 --> SyntaxProblem expected one clause for the file format, which USING already sets, found format (line 1, column 45)
 CREATE OR REPLACE MATERIALIZED VIEW mv SECURITY INVOKER GRACE PERIOD 10 MINUTE COMMENT 'c' AS SELECT 1 AS a;
