@@ -24,7 +24,7 @@ from sql.rewriting.shape import shape_of
 from sql.table_keys import TableKeys, keys_in
 
 CORPORA = tuple(sorted(each.stem for each in Path(__file__).with_name("corpora").glob("*.sql")))
-_STATEMENT = re.compile(r"/\*(table|view|used|together|not)\*/ (.*)", re.DOTALL)
+_STATEMENT = re.compile(r"/\*(table|view|used|together|above|not)\*/ (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Question:
     text: str
     expected: bool
     """Whether the other project's authors expect a view to be used."""
-    together: bool = False
-    """Whether several views are expected to be used."""
+    kind: str = "used"
+    """How, if that is said: several views together, or a view of a view (above)."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def corpus(name: str) -> Corpus:
             number += 1
             groups[-1].views[f"view_{number}"] = statement
         else:
-            groups[-1].questions.append(Question(topic, statement, kind in ("used", "together"), kind == "together"))
+            groups[-1].questions.append(Question(topic, statement, kind != "not", kind))
     return Corpus(name, tables, tuple(groups))
 
 
@@ -97,8 +97,8 @@ Columns = Mapping[str, Sequence[tuple[str, str]]]
 
 def rewritable(corpus: Corpus, name: str, columns: Columns) -> RewritableView:
     names, types = zip(*columns[name], strict=True)
-    bases = _bases(corpus, columns)
     query = corpus.views[name]
+    bases = {table: its for table, its in _bases(corpus, columns).items() if re.search(rf"\b{table.table}\b", query)}
     return RewritableView(
         TableName(corpus.database, name), names, types, query, corpus.namespace, bases, keys_of(corpus)
     )
@@ -117,7 +117,7 @@ def keys_of(corpus: Corpus) -> dict[TableName, TableKeys]:
 
 
 def _bases(corpus: Corpus, columns: Columns) -> dict[TableName, tuple[str, ...]]:
-    return {TableName(corpus.database, each): tuple(name for name, _ in columns[each]) for each in corpus.tables}
+    return {TableName(corpus.database, each): tuple(name for name, _ in its) for each, its in columns.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,18 @@ async def outcomes(corpus: Corpus, columns: Columns, plans: Plans) -> list[Outco
                 else:
                     assert isinstance(made, Proposal)
                     proved.append(made)
-            if question.together:
+            if question.kind == "together":
                 proved = [each for each in proved if len(each.views) > 1]
-            missed = "; ".join(reasons) or "no views are proposed together"
+            elif question.kind == "above":
+                proved = [each for each in proved if each.through is not None]
+            missed = "; ".join(reasons) or f"no view is proposed so: {question.kind}"
             found.append(Outcome(question, "" if proved else missed, tuple(proved)))
     return found
 
 
 async def _refuted(plans: Plans, question: Question, proposal: Proposal, keys: Mapping[TableName, TableKeys]) -> str:
     shape = shape_of(question.text)
-    definitions = [view.table for view in proposal.views]
+    definitions = {view: view.table for view in (*proposal.views, *proposal.below)}
     try:
         reason = await difference(plans, b"", shape, proposal, definitions, keys)
     except PlanUnavailable as error:

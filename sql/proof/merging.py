@@ -142,6 +142,9 @@ class _Merging:
         measure = function.args[0]
         if measure.op in CASES and function.op == "Sum" and DISTINCT not in call.detail:
             return self._case(call)
+        if measure.op == "widened" and function.op == "Sum":
+            # A sum of sums, which has more digits only.
+            measure = measure.args[0]
         if measure.op != "column" or measure.args[0] != self.source or DISTINCT in call.detail:
             raise _Unmergeable
         inner = measure.args[1]

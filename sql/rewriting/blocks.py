@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -177,9 +178,13 @@ def column_of(relation: str, name: str) -> exp.Column:
 class BlockReader:
     """Makes blocks of the SELECTs of a query without CTEs (see `inlined`)."""
 
-    def __init__(self, namespace: Namespace, columns_of: ColumnsOf) -> None:
+    def __init__(
+        self, namespace: Namespace, columns_of: ColumnsOf, named: Mapping[str, TableName] = MappingProxyType({})
+    ) -> None:
+        """`named`: what some words in the place of tables stand for."""
         self._namespace = namespace
         self._columns_of = columns_of
+        self._named = named
         self._keys: set[str] = set()
         self._aliases: set[str] = set()
 
@@ -265,7 +270,7 @@ class BlockReader:
         if not isinstance(node.this, exp.Identifier) or node.args.get("version") or node.args.get("when"):
             raise Doubt("it reads from a function, or an older version of a table")
         parts = tuple(part.name for part in node.parts)
-        name = TableName.resolve(parts, self._namespace)
+        name = self._named.get(parts[0]) or TableName.resolve(parts, self._namespace)
         columns = self._columns_of(name)
         if columns is None:
             raise Doubt(f"the columns of {name} are not known")

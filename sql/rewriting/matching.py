@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -25,6 +25,9 @@ from sql.rewriting.wider_views import narrowed
 VIEWS_TOGETHER_TRIED = 16
 """Views that are tried in one query, and the texts over several views that are proposed at most: each is proved."""
 TOGETHER_MAX = 3
+ABOVE_MAX = 8
+"""Views of views that are proposed at most."""
+_EXCLUDED = "a hint of the query excludes the view"
 _TOO_DEEP = "the query, or the view's, is nested too deeply"
 
 
@@ -42,10 +45,14 @@ class Proposal:
     """Whether it leaves out joins of the view, because of keys of the base tables."""
     tables: int = 0
     """How often it reads other tables than the views."""
+    through: Proposal | None = None
+    """The text over the views that its own views read, which is to be proved first; None if these read what the query
+    reads."""
 
     @property
-    def named(self) -> str:
-        return ", ".join(map(str, self.views))
+    def below(self) -> tuple[TableName, ...]:
+        """The views that `through` reads, and those below."""
+        return () if self.through is None else (*self.through.views, *self.through.below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,15 @@ class Miss:
     view: TableName
     reason: str
 
+    @property
+    def name(self) -> TableName:
+        return self.view
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether a hint of the query excludes the view."""
+        return self.reason == _EXCLUDED
+
 
 def propose(
     query: Shape | str,
@@ -63,8 +79,8 @@ def propose(
     columns_of: ColumnsOf,
     temporary: frozenset[str] = frozenset(),
 ) -> list[Proposal | Miss]:
-    """What each view can do for the query, then what several of them can do together. `temporary`: the session's
-    temporary views and functions, in lower case."""
+    """What each view can do for the query, also through the views that it reads, then what several can do together.
+    `temporary`: the session's temporary views and functions, in lower case."""
     shape = shape_of(query) if isinstance(query, str) else query
     views = list(views)
     if (reason := excluded(shape, temporary)) is not None:
@@ -79,23 +95,34 @@ def propose(
     found = [
         _answering(blocks, view)
         if hints.allow(f"{view.name.catalog}.{view.name.database}.{view.name.table}")
-        else Miss(view.name, "a hint of the query excludes the view")
+        else Miss(view.name, _EXCLUDED)
         for view in views
     ]
     single = [each for each in found if isinstance(each, _Rewritten)]
-    return [
-        *(each if isinstance(each, Miss) else each.proposal(shape) for each in found),
-        *(each.proposal(shape) for each in _together(single, namespace, columns_of)),
+    allowed = [
+        view for view, each in zip(views, found, strict=True) if isinstance(each, _Rewritten) or not each.is_hint
     ]
+    further = [*_above(single, allowed, namespace, columns_of), *_together(single, namespace, columns_of)]
+    above = {each.name for each in further if each.through is not None}
+    return [
+        *(each if isinstance(each, Miss) else each.proposal(shape) for each in found if each.name not in above),
+        *(each.proposal(shape) for each in further),
+    ]
+
+
+_NO_NAMES: Mapping[str, TableName] = {}
 
 
 class _Blocks:
     """The parts of a query, each read once for all views."""
 
-    def __init__(self, tree: exp.Expr, namespace: Namespace, columns_of: ColumnsOf) -> None:
+    def __init__(
+        self, tree: exp.Expr, namespace: Namespace, columns_of: ColumnsOf, named: Mapping[str, TableName] = _NO_NAMES
+    ) -> None:
+        """`named`: as in BlockReader."""
         self.tree = tree
         self._namespace = namespace
-        reader = BlockReader(namespace, columns_of)
+        reader = BlockReader(namespace, columns_of, named)
         self.selects = [(each, _block(reader, each)) for each in selects_in(tree)]
         """The SELECTs, outermost first: each with its block, or why it is not understood."""
         self._wholes: list[tuple[exp.Expr, str]] | None = None
@@ -129,6 +156,16 @@ class _Rewritten:
     pinned: frozenset[int]
     adds_rest: bool
     by_keys: bool
+    through: _Rewritten | None = None
+    """As in Proposal."""
+
+    @property
+    def name(self) -> TableName:
+        return self.views[-1].name
+
+    def reads(self, number: int) -> bool:
+        """Whether it reads its view of this number."""
+        return any(each.name == f"{RELATION}{number}" for each in self.tree.find_all(exp.Table))
 
     @property
     def tables(self) -> int:
@@ -139,7 +176,9 @@ class _Rewritten:
         names = tuple(view.name for view in self.views)
         template = Template.of(printed(self.tree), *(name.quoted for name in names))
         vanished = frozenset(range(len(shape.literals))) - template.holes
-        return Proposal(names, template, vanished | self.pinned, self.adds_rest, self.by_keys, self.tables)
+        through = None if self.through is None else self.through.proposal(shape)
+        pinned = vanished | self.pinned | (frozenset() if through is None else through.pinned)
+        return Proposal(names, template, pinned, self.adds_rest, self.by_keys, self.tables, through)
 
 
 def _answering(blocks: _Blocks, view: RewritableView, before: tuple[RewritableView, ...] = ()) -> _Rewritten | Miss:
@@ -202,15 +241,45 @@ def _together(single: Sequence[_Rewritten], namespace: Namespace, columns_of: Co
 
 def _further(made: _Rewritten, view: RewritableView, namespace: Namespace, columns_of: ColumnsOf) -> _Rewritten | None:
     """The query over one more view, if that leaves fewer tables."""
-    known = {TableName.resolve((f"{RELATION}{n}",), namespace): its.columns for n, its in enumerate(made.views)}
+    again = _again(made, view, namespace, columns_of)
+    if again is None or again.tables >= made.tables or not all(map(again.reads, range(len(made.views)))):
+        return None
+    return replace(again, pinned=again.pinned | made.pinned, by_keys=again.by_keys or made.by_keys)
+
+
+def _again(made: _Rewritten, view: RewritableView, namespace: Namespace, columns_of: ColumnsOf) -> _Rewritten | None:
+    """The query over views, over one more."""
+    columns = {each.name: each.columns for each in made.views}
+    named = {f"{RELATION}{number}": each.name for number, each in enumerate(made.views)}
     try:
-        blocks = _Blocks(made.tree, namespace, lambda table: known.get(table) or columns_of(table))
+        blocks = _Blocks(made.tree, namespace, lambda table: columns.get(table) or columns_of(table), named)
     except (Doubt, RecursionError):
         return None
     again = _answering(blocks, view, made.views)
-    if isinstance(again, Miss) or again.adds_rest or again.tables >= made.tables:
-        return None
-    return replace(again, pinned=again.pinned | made.pinned, by_keys=again.by_keys or made.by_keys)
+    return None if isinstance(again, Miss) or again.adds_rest else again
+
+
+def _above(
+    single: Sequence[_Rewritten], views: Sequence[RewritableView], namespace: Namespace, columns_of: ColumnsOf
+) -> list[_Rewritten]:
+    """The query over views of views: what each of these can do for the query over the view that it reads."""
+    found: list[_Rewritten] = []
+    waiting = [each for each in single if not each.adds_rest]
+    for made in waiting:
+        for view in views if len(found) < ABOVE_MAX else ():
+            if made.name not in view.bases or (again := _again(made, view, namespace, columns_of)) is None:
+                continue
+            if not again.reads(0) and all(each.name != view.name for each in found):
+                tree = mapped(again.tree, _first_only)
+                found.append(replace(again, views=(view,), tree=tree, through=made))
+                waiting.append(found[-1])
+    return found
+
+
+def _first_only(node: exp.Expr) -> exp.Expr | None:
+    """The only view of a query over two as its first."""
+    is_second = isinstance(node, exp.Identifier) and node.name == f"{RELATION}1"
+    return exp.Identifier(this=f"{RELATION}0", quoted=False) if is_second else None
 
 
 def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:

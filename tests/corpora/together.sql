@@ -43,3 +43,14 @@
 /*together*/ SELECT h.city, c.name, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop LEFT JOIN customers c ON c.customer = s.customer WHERE s.pieces > 2 GROUP BY h.city, c.name;
 /*together*/ SELECT h.city, c.name FROM shops h CROSS JOIN customers c;
 /*together*/ SELECT h.city, c.name, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop JOIN customers c ON c.customer = s.customer WHERE s.pieces > 2 GROUP BY ROLLUP (h.city, c.name);
+
+-- views of views
+/*view*/ SELECT day, shop, customer, sum(amount) AS amount, count(*) AS n, max(amount) AS most FROM sales GROUP BY day, shop, customer;
+/*view*/ SELECT shop, customer, sum(amount) AS amount, sum(n) AS n, max(most) AS most FROM view_11 GROUP BY shop, customer;
+/*used*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop;
+/*above*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop;
+/*above*/ SELECT shop, customer, count(*) AS n, max(amount) AS m FROM sales WHERE shop > 3 GROUP BY shop, customer;
+/*used*/ SELECT day, sum(amount) AS amount FROM sales GROUP BY day;
+/*used*/ SELECT shop, sum(amount) AS a FROM sales WHERE day >= DATE '2023-10-03' GROUP BY shop;
+/*not*/ SELECT shop, count(DISTINCT pieces) AS c FROM sales GROUP BY shop;
+/*not*/ SELECT h.kind, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop AND s.pieces = h.kind GROUP BY h.kind;

@@ -110,7 +110,7 @@ def prover_of(
 
 def proposal() -> Proposal:
     bases = {TABLE: ("item", "at")}
-    view = RewritableView(TableName("s", "m"), ("item", "n"), ("string", "bigint"), QUERY, Namespace("s"), bases)
+    view = RewritableView(TableName("d", "v"), ("item", "n"), ("string", "bigint"), QUERY, Namespace("s"), bases)
     (found,) = propose(QUERY, Namespace("s"), [view], bases.get)
     assert isinstance(found, Proposal)
     return found

@@ -85,6 +85,37 @@ async def test_two_views_answer_a_query_together() -> None:
     assert usage.hits == {(named("s.mv"), named("s.names")): 1}
 
 
+async def nested_views() -> tuple[Site, Client]:
+    """s.top reads s.mv, which reads s.t."""
+    site = await stage()
+    await site.view("s.top", "SELECT sum(n) AS n FROM s.mv", use_for_rewrite="true")
+    described = site.metastore.relations[named("s.top")]
+    site.metastore.relations[named("s.top")] = replace(described, columns=COLUMNS[1:])
+    given(site.entry("s.top"), columns=("n",))
+    return site, await site.client("bob")
+
+
+async def test_a_view_of_a_view_answers_a_query_on_base_tables() -> None:
+    site, bob = await nested_views()
+    total = "SELECT coalesce(sum(n), 0) AS n FROM (SELECT k, count(*) AS n FROM s.t GROUP BY k)"
+    await bob.execute(total)
+    (found,) = [each for _, each in site.rewrites._verdicts.items()]
+    assert {each.named: [below.name.table for below in each.below] for each in found.answers} == {
+        "s.mv": [],
+        "s.top": ["mv"],
+    }
+
+
+async def test_a_view_of_a_stale_view_does_not_answer() -> None:
+    site, bob = await nested_views()
+    total = "SELECT sum(n) AS n FROM (SELECT k, count(*) AS n FROM s.t GROUP BY k)"
+    await bob.execute(total)
+    assert "s.t" not in site.spark.texts[-1]
+    await bob.execute(INSERT)
+    await bob.execute(total)
+    assert "s.t" in site.spark.texts[-1]
+
+
 async def test_of_two_views_the_fresh_one_answers() -> None:
     site, bob = await two_views()
     await bob.execute(JOINED)

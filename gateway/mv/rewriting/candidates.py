@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,9 +95,10 @@ class Candidates:
         return self._words
 
     async def sharing(self, named: Collection[TableName]) -> list[tuple[MaterializedView, list[TableName]]]:
-        """The views whose definitions name one of these tables, each with those that it names besides."""
+        """The views whose definitions name one of these tables, or such a view, each with what it names besides."""
         views = sorted(await self._of(named), key=lambda view: view.name)
-        return [(view, [table for table in self._named[view.id] if table not in named]) for view in views]
+        known = {*named, *(view.name for view in views)}
+        return [(view, [table for table in self._named[view.id] if table not in known]) for view in views]
 
     async def participants(self, sources: Collection[TableName]) -> Participants:
         """The views whose definitions name one of these relations: no others can answer a query that reads these. And
@@ -107,13 +108,15 @@ class Candidates:
         return {view.id: Participant.of(view) for view in views}
 
     async def fitting(self, words: Words) -> list[RewritableView]:
-        """The views of which a text mentions every table, or some of those that keys join; `words` are those of the
-        text. Raises FreshgateError if Spark cannot describe them."""
+        """The views of which a text mentions every table, or some of those that keys join, and the views of these;
+        `words` are those of the text. Raises FreshgateError if Spark cannot describe them."""
         await self._read_all()
         mentioned = [(view, named) for each, named in self._named.items() if (view := self._fits(each, named, words))]
+        mentioned += self._above(mentioned)
         for view, _ in mentioned:
             await self._keys.observe(view)
-        found = [(view, named) for view, named in mentioned if self._has_all(view, named, words)]
+        known = {view.name for view, _ in mentioned}
+        found = [(view, named) for view, named in mentioned if self._has_all(view, named, words, known)]
         described = await self.schemas({view.name for view, _ in found}.union(*(named for _, named in found)))
         return [
             _rewritable(view, named, described, self._keys.known(view).keys)
@@ -134,9 +137,16 @@ class Candidates:
         return any(map(self._schemas.outdated, schemas))
 
     async def _of(self, named: Iterable[TableName]) -> list[MaterializedView]:
+        """The views whose definitions name one of these relations, and the views of these."""
         await self._read_all()
-        ids = dict.fromkeys(each for table in named for each in self._naming.get(table, ()))
-        return [entry.view for each in ids if (entry := self._catalog.find(each)) is not None]
+        found: dict[str, MaterializedView] = {}
+        waiting = list(named)
+        for table in waiting:
+            for each in self._naming.get(table, ()):
+                if each not in found and (entry := self._catalog.find(each)) is not None:
+                    found[each] = entry.view
+                    waiting.append(entry.view.name)
+        return list(found.values())
 
     async def _read_all(self) -> None:
         turn = Turn()
@@ -173,8 +183,25 @@ class Candidates:
         entry = self._catalog.find(view_id)
         return None if entry is None else entry.view
 
-    def _has_all(self, view: MaterializedView, named: tuple[TableName, ...], words: Words) -> bool:
-        return bool(self._keys.known(view).keys) or all(table.table in words for table in named)
+    def _above(
+        self, below: Sequence[tuple[MaterializedView, tuple[TableName, ...]]]
+    ) -> list[tuple[MaterializedView, tuple[TableName, ...]]]:
+        """The views of these views, with what they name, that the text does not mention."""
+        seen, waiting = {view.id for view, _ in below}, [view.name for view, _ in below]
+        found: list[tuple[MaterializedView, tuple[TableName, ...]]] = []
+        for name in waiting:
+            for each in self._naming.get(name, ()):
+                if each not in seen and (entry := self._catalog.find(each)) is not None:
+                    seen.add(each)
+                    found.append((entry.view, self._named[each]))
+                    waiting.append(entry.view.name)
+        return found
+
+    def _has_all(
+        self, view: MaterializedView, named: tuple[TableName, ...], words: Words, known: Collection[TableName]
+    ) -> bool:
+        """Whether the text mentions each relation that the view names, or it is one of the views that are known."""
+        return bool(self._keys.known(view).keys) or all(table.table in words or table in known for table in named)
 
 
 def _rewritable(

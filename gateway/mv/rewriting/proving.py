@@ -68,7 +68,7 @@ class Prover:
             if reason is not None:
                 return reason
         try:
-            definitions = [view.definition.quoted for view in views]
+            definitions = {view.name: view.definition.quoted for view in views}
             reason = await difference(self._plans, reader.name, shape, proposal, definitions, keys)
             return await self._stored_otherwise(reader, views) if reason is None else reason
         except PlanUnavailable as error:
@@ -100,21 +100,24 @@ async def difference(
     session: bytes,
     shape: Shape,
     proposal: Proposal,
-    definitions: Sequence[str],
+    definitions: Mapping[TableName, str],
     keys: Mapping[TableName, TableKeys] = NOTHING_KNOWN,
 ) -> str | None:
     """Why a proposal is not proved to have the answers of all queries of the shape; None if it has them.
 
-    `definitions`: those of its views as relations, as SQL. `keys`: what holds of their base tables' rows. Raises
-    PlanUnavailable. What the literals are must not matter, so the proof is made for those at hand, and once more for
-    others.
+    `definitions`: those of its views, and of those below, as relations, as SQL. `keys`: what holds of their base
+    tables' rows. Raises PlanUnavailable. What the literals are must not matter, so the proof is made for those at hand,
+    and once more for others.
     """
     others = [
         literal if number in proposal.pinned else changed
         for number, (literal, changed) in enumerate(zip(shape.literals, shape.changed(), strict=True))
     ]
+    through = proposal.through
+    if through is not None and (reason := await difference(plans, session, shape, through, definitions, keys)):
+        return reason
     relations: list[str] = []
-    for definition in definitions:
+    for definition in (definitions[view] for view in proposal.views):
         plan = await plans.optimized(session, all_of(definition))
         if isinstance(stored := can_be_stored(plan), NotProved):
             return stored.reason
@@ -122,7 +125,8 @@ async def difference(
     over = proposal.template.over(*relations)
     known = {table.quoted: its for table, its in keys.items()}
     for literals in dict.fromkeys((shape.literals, tuple(others))):
-        query = await plans.optimized(session, filled(shape, literals))
+        asked = filled(shape, literals) if through is None else through.template.fill(literals)
+        query = await plans.optimized(session, asked)
         rewritten = await plans.optimized(session, over.fill(literals))
         if isinstance(found := await asyncio.to_thread(prove, query, rewritten, known), NotProved):
             return found.reason

@@ -75,6 +75,13 @@ class ProvedAnswer:
     """As in Proposal."""
     tables: int = 0
     """As in Proposal."""
+    below: tuple[AnsweringView, ...] = ()
+    """Views that its own views read, if the proof goes through them."""
+
+    @property
+    def needed(self) -> tuple[AnsweringView, ...]:
+        """The views that must be what they were at the time of the proof, and fresh enough."""
+        return *self.views, *self.below
 
     @property
     def names(self) -> tuple[TableName, ...]:

@@ -108,11 +108,12 @@ class Examiner:
                 if isinstance(proposal, Miss):
                     refusals.append(Refusal((proposal.view,), Verdict.REJECTED, proposal.reason))
                     continue
-                views_read = [view for name in proposal.views if (view := self._catalog.named(name)) is not None]
-                if len(views_read) < len(proposal.views):
+                names = (*proposal.views, *proposal.below)
+                needed = [view for name in names if (view := self._catalog.named(name)) is not None]
+                if len(needed) < len(names):
                     continue
                 self._counts.matched += 1
-                found = await self._proved(planning, shape, proposal, views_read)
+                found = await self._proved(planning, shape, proposal, needed)
                 if isinstance(found, ProvedAnswer):
                     self._counts.proved += 1
                     answers.append(found)
@@ -132,7 +133,8 @@ class Examiner:
     async def _proved(
         self, planning: ProofSession, shape: Shape, proposal: Proposal, views: Sequence[MaterializedView]
     ) -> ProvedAnswer | str:
-        """The answer, or why it is not proved. Raises FreshgateError."""
+        """The answer, or why it is not proved. `views`: those of the proposal, and those below. Raises
+        FreshgateError."""
         known = [self._candidates.keys(view) for view in views]
         keys = {table: its for each in known for table, its in each.keys.items()}
         reason = NO_KEYS_SEEN if proposal.by_keys else await self._refutation(planning, shape, proposal, views)
@@ -146,7 +148,8 @@ class Examiner:
             for view, its in zip(views, known, strict=True)
         )
         pinned = tuple((number, shape.literals[number]) for number in sorted(proposal.pinned))
-        return ProvedAnswer(parts, proposal.template, pinned, proposal.adds_rest, proposal.tables)
+        read = len(proposal.views)
+        return ProvedAnswer(parts[:read], proposal.template, pinned, proposal.adds_rest, proposal.tables, parts[read:])
 
     async def _refutation(
         self,

@@ -139,7 +139,7 @@ class Rewrites:
                 return Hit(key, answer, text, usage, mixture, text)
             else:
                 reason = WhyMissed.NOT_FRESH
-        for answer in (each for each in stale if not each.adds_rest and len(each.views) == 1):
+        for answer in (each for each in stale if not each.adds_rest and len(each.needed) == 1):
             if (mixture := await self._mixture(answer, session)) is not None:
                 named, mixed = (each.fill(shape.literals) for each in (answer.template, mixture.over(answer.template)))
                 return Hit(key, answer, named, usage, mixture, mixed)
@@ -147,7 +147,7 @@ class Rewrites:
 
     async def _objection(self, answer: ProvedAnswer) -> tuple[AnsweringView, str] | None:
         """The first of the answer's views that may not answer now, and why."""
-        for view in answer.views:
+        for view in answer.needed:
             if (objection := await self._standing.objection(view.id, view.name)) is not None:
                 return view, objection
         return None
@@ -202,7 +202,7 @@ class Rewrites:
         """Whether the answer could be given now: CHOSEN if so, USABLE if so unless a fresh view could give it."""
         if not answer.fits(shape.literals):
             return Verdict.NOT_PROVED, "it was proved for other values of the literals only"
-        states = [await self._view_standing(each, answer) for each in answer.views]
+        states = [await self._view_standing(each, answer) for each in answer.needed]
         return next((each for each in states if each[0] is not Verdict.CHOSEN), states[0])
 
     async def _view_standing(self, its: AnsweringView, answer: ProvedAnswer) -> tuple[Verdict, str]:
@@ -222,7 +222,7 @@ class Rewrites:
         if (
             objection == STALE
             and not answer.adds_rest
-            and len(answer.views) == 1
+            and len(answer.needed) == 1
             and isinstance(mixture := await self._partly_stale.of(view.id), Mixture)
         ):
             return Verdict.USABLE, f"it is proved to give the same rows; {mixture.reason}"
@@ -276,7 +276,7 @@ class Rewrites:
 
     def _is_proved(self, answer: ProvedAnswer) -> bool:
         """Whether the views are still those of the proof, and show the versions whose keys it needs."""
-        return all(map(self._is_still, answer.views))
+        return all(map(self._is_still, answer.needed))
 
     def _is_still(self, view: AnsweringView) -> bool:
         entry = self._catalog.find(view.id)
@@ -304,7 +304,7 @@ class Rewrites:
             return False
         if hit.mixture is not None:
             return self._partly_stale.holds(hit.mixture)
-        return all(map(self._standing.holds, hit.answer.ids))
+        return all(self._standing.holds(each.id) for each in hit.answer.needed)
 
     def still_holds(self, hit: Hit) -> bool:
         """Whether the answer is right of a text that has just ended: one that reads base tables, too, may show a write

@@ -13,7 +13,7 @@ PROVED = {
     "doris": 51,
     "hive": 47,
     "starrocks": 54,
-    "together": 15,
+    "together": 20,
 }
 """Of the pairs whose view is expected to be used. A number that falls is a loss; one that rises is raised here."""
 
