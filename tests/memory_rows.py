@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import duckdb
 from memory_corpus import COLUMNS
@@ -61,9 +62,19 @@ _DOUBLES = (
     "1E16",
     "9007199254740993",
 )
+_NEAR_CHANGES = 0.3
 _DAYS = (0, -1, 59, 365, 10957, 11016, 19782, 19783, 18993, 20818, -141428, -719162, 2932896)
 """Days around the epoch, leap days, ends of years and weeks, and the ends of the calendar."""
 _MIDDLE = 19_723  # 2024-01-01
+_CHANGES = (
+    *("2023-03-26 01:00", "2023-10-29 01:00", "2024-03-31 01:00", "2024-10-27 01:00"),
+    *("2023-04-01 15:00", "2023-09-30 15:30", "2024-04-06 15:00", "2024-10-05 15:30"),
+    *("2023-03-12 05:00", "2023-11-05 05:00", "2024-03-10 05:00", "2024-11-03 05:00"),
+    *("2023-04-27 22:00", "2023-10-26 21:00", "2024-04-25 22:00", "2024-10-31 21:00"),
+)
+"""When clocks are changed in the zones of CHANGING, one line for each."""
+CHANGING = ("Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Africa/Cairo", "Asia/Kolkata", "-03:30")
+"""Time zones, the clocks of some of which are changed."""
 
 
 class Rows:
@@ -109,6 +120,9 @@ class Rows:
         if kind == "date":
             return f"date_from_unix_date({days})"
         micros = days * 86_400_000_000 + chance.choice((0, 1, 86_399_999_999, chance.randrange(86_400_000_000)))
+        if chance.random() < _NEAR_CHANGES:
+            moment = datetime.fromisoformat(f"{chance.choice(_CHANGES)}+00:00")
+            micros = int(moment.timestamp()) * 10**6 + chance.randint(-8, 8) * 900_000_000 - chance.randint(0, 1)
         return f"CAST(timestamp_micros({micros}) AS {kind})"
 
 
@@ -120,5 +134,6 @@ def facts_of(engine: duckdb.DuckDBPyConnection, table: str) -> Mapping[str, Colu
 
 
 def _facts(found: Sequence[object]) -> ColumnFacts:
-    nulls, nan, negative, wide, *_ = found
-    return ColumnFacts(bool(nulls), bool(nan), bool(negative), not wide)
+    nulls, nan, negative, wide, _, low, high, _ = found
+    times = low if isinstance(low, int) else None, high if isinstance(high, int) else None
+    return ColumnFacts(bool(nulls), bool(nan), bool(negative), not wide, *times)

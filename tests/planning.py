@@ -10,7 +10,7 @@ from typing import Any
 
 from processes import Engine
 
-from gateway.mv.ports import PlanUnavailable
+from gateway.mv.ports import PlanUnavailable, SqlSession
 from gateway.spark.client import Connection, ServerSession
 from gateway.spark.plans import EnginePlans
 from gateway.wire.endpoint import Endpoint
@@ -64,6 +64,17 @@ class Planner:
         await (self.unfolded(text) if unfolded else self.plan(text))
         written: str = self.asking.answer["plan"]
         return written
+
+
+class OneSession:
+    """Lends one session. Implements `ServiceSessions`."""
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+
+    @contextlib.asynccontextmanager
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        yield self._session
 
 
 def renumbered(plan: Plan) -> Any:

@@ -24,7 +24,7 @@ NUMBERS = ("int", "bigint", "smallint", "tinyint", "decimal")
 CHOICES = "coalesce({0}, {1})", "CASE WHEN {2} THEN {0} ELSE {1} END", "if({2}, {0}, {1})", "nullif({0}, {1})"
 PARTS = (
     *("year({2})", "month({2})", "quarter({2})", "dayofweek({2})", "weekofyear({2})", "datediff({2}, {4})"),
-    "length({3})",
+    *("length({3})", "hour({5})", "minute({5})", "second({5})", "dayofyear(CAST({5} AS DATE))"),
 )
 STRINGS = (
     *(
@@ -35,13 +35,17 @@ STRINGS = (
         "trim({0})",
         "left({0}, 1)",
     ),
-    *("CAST({2} AS STRING)", "CAST({3} AS STRING)"),
+    *("CAST({2} AS STRING)", "CAST({3} AS STRING)", "CAST({4} AS STRING)", "date_format({4}, 'yyyy-MM-dd HH:mm:ss')"),
 )
 DATES = (
     *("trunc({0}, 'MM')", "trunc({0}, 'WEEK')", "date_add({0}, {1})", "add_months({0}, {1})", "last_day({0})"),
     "CAST({2} AS DATE)",
 )
-TIMES = "date_trunc('HOUR', {0})", "date_trunc('WEEK', {0})", "date_trunc('MONTH', {1})", "CAST({1} AS TIMESTAMP)"
+TIMES = (
+    *("date_trunc('HOUR', {0})", "date_trunc('WEEK', {0})", "date_trunc('MONTH', {1})", "CAST({1} AS TIMESTAMP)"),
+    *("date_trunc('MINUTE', {0})", "date_trunc('DAY', {0})", "CAST(tn AS TIMESTAMP)", "date_trunc('DAY', tn)"),
+    "CAST(CAST({0} AS TIMESTAMP_NTZ) AS TIMESTAMP)",
+)
 GROUPED = ("int", "smallint", "string", "date", "boolean", "decimal")
 
 
@@ -184,8 +188,10 @@ class Maker:
             forms += ["({0}) % nullif({1}, 0)", "({0}) * ({1})"]
         if kind == "int":
             forms += PARTS
+        if kind == "bigint":
+            forms += ["unix_timestamp({5})", "unix_timestamp({2})"]
         form = self.chance.choice(forms)
-        texts = [self.value(each, depth - 1) for each in ("date", "string", "date")]
+        texts = [self.value(each, depth - 1) for each in ("date", "string", "date", "timestamp")]
         return "(" + form.format(left, right, *texts) + ")"
 
     def _double(self, depth: int) -> str:
@@ -195,7 +201,8 @@ class Maker:
 
     def _string(self, depth: int) -> str:
         values = self.value("string", depth - 1), self.value("string", depth - 1)
-        return self.chance.choice(STRINGS).format(*values, self.value("int", depth - 1), self.value("date", depth - 1))
+        others = (self.value(each, depth - 1) for each in ("int", "date", "timestamp"))
+        return self.chance.choice(STRINGS).format(*values, *others)
 
     def _date(self, depth: int) -> str:
         moved = self.value("date", depth - 1), self.chance.randint(-40, 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -30,3 +31,16 @@ class ColumnFacts:
     Of a decimal: its least value times the power of ten that makes all of them integers. None if all values are NULL,
     too."""
     maximum: int | None = None
+
+
+def times_of(columns: Iterable[tuple[str, ColumnFacts]]) -> tuple[int, int] | None:
+    """The first and the last time in columns, given their types: seconds since 1970-01-01 00:00:00, of dates those of
+    midnight. None if there is none."""
+    found = list[int]()
+    for kind, facts in columns:
+        if facts.minimum is not None and facts.maximum is not None:
+            if kind == "date":
+                found += (facts.minimum * 86_400, facts.maximum * 86_400)
+            elif kind in {"timestamp", "timestamp_ntz"}:
+                found += (facts.minimum // 1_000_000, facts.maximum // 1_000_000)
+    return (min(found), max(found)) if found else None

@@ -7,12 +7,14 @@ Tests: `test_zone_rules`, `test_translation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sql.memory.engine_texts import NotListed, Text, sql
+from sql.memory.engine_texts import NotListed, Text, listed, sql
 from sql.memory.zone_rules import DAY, OffsetSteps, ZoneRules
 
+_ARMS = 24
+"""Of one CASE: those of ten years, where clocks are changed twice a year."""
 _UNITS = {"minute": 60, "hour": 3600}
 _FAILS = "error('a time beyond the known rules of the time zone')"
 
@@ -71,8 +73,8 @@ class ZoneTexts:
             return time
         if not self.zone.is_known:
             raise NotListed(f"it uses times in the time zone {self.zone.name}, of which too little is known")
-        offset = _offset(time, steps.starts[1:], steps.values)
-        return self.kept(_guarded(time, steps, sql(f"make_timestamp(epoch_us(?) {sign} ?)", time, offset)))
+        moved = sql(f"make_timestamp(epoch_us(?) {sign} ?)", time, _offset(time, steps))
+        return self.kept(_guarded(time, steps, moved))
 
     def _known(self, instant: Text, value: Text) -> Text:
         return value if self.zone.is_utc else _guarded(self.kept(instant), self.zone.by_instant, value)
@@ -85,14 +87,22 @@ def _guarded(time: Text, steps: OffsetSteps, value: Text) -> Text:
     return sql(f"CASE WHEN {known} THEN ? WHEN ? IS NOT NULL THEN {_FAILS} END", time, time, value, time)
 
 
-def _offset(time: Text, starts: tuple[int, ...], values: tuple[int | None, ...]) -> Text:
-    """The value, in microseconds, of the piece that a time is in, which is not NULL: one more than starts."""
-    if not starts:
-        return Text((_FAILS if values[0] is None else f"{values[0]}000000",))
-    place = len(starts) // 2
-    below = _offset(time, starts[:place], values[: place + 1])
-    above = _offset(time, starts[place + 1 :], values[place + 1 :])
-    return sql(f"CASE WHEN ? < {_moment(starts[place])} THEN ? ELSE ? END", time, below, above)
+def _offset(time: Text, steps: OffsetSteps) -> Text:
+    """The offset, in microseconds, at a time that is not NULL and not beyond the steps."""
+    pieces = [(start, Text((_FAILS if value is None else f"{value}000000",))) for start, value in steps.pieces]
+    while len(pieces) > 1:
+        # One CASE with all of them would be read from its beginning for each row.
+        parts = [pieces[place : place + _ARMS] for place in range(0, len(pieces), _ARMS)]
+        pieces = [(part[0][0], _chosen(time, part)) for part in parts]
+    return pieces[0][1]
+
+
+def _chosen(time: Text, pieces: Sequence[tuple[int, Text]]) -> Text:
+    """The text of the piece that a time is in, which is not before the first one."""
+    *others, last = (text for _, text in pieces)
+    ends = (start for start, _ in pieces[1:])
+    arms = [sql(f"WHEN ? < {_moment(end)} THEN ?", time, text) for end, text in zip(ends, others, strict=True)]
+    return sql("CASE ? ELSE ? END", listed(arms, " "), last) if arms else last
 
 
 def _moment(seconds: int) -> str:

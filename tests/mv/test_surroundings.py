@@ -173,6 +173,15 @@ async def test_the_setting_that_differs_is_named() -> None:
     assert found == f"{ansi} is false in this session, and true where the view is computed"
 
 
+async def test_a_setting_that_does_not_matter_is_not_compared() -> None:
+    ansi = "spark.sql.ansi.enabled"
+    made, other = view({TIME_ZONE: "UTC", ansi: "true"}), Session(**{TIME_ZONE: "Asia/Seoul", ansi: "true"})
+    assert TIME_ZONE in (await surroundings().difference(made, other) or "")
+    assert await surroundings().difference(made, other, {TIME_ZONE}) is None
+    other = Session(**{TIME_ZONE: "Asia/Seoul", ansi: "false"})
+    assert ansi in (await surroundings().difference(made, other, {TIME_ZONE}) or "")
+
+
 async def test_a_session_that_reads_as_the_creators_does_not_read_as_a_refresh_with_other_settings() -> None:
     made = view({TIME_ZONE: "UTC"}, **{f"session.{TIME_ZONE}": "Asia/Seoul"})
     assert not await surroundings().reads_alike(made, Session())

@@ -9,31 +9,34 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 import duckdb
 import pytest
 from batched_answers import QUICK, USUAL, Asked, answers
 from engine_answers import SOURCES, answer, engine_with
-from memory_corpus import DATABASE, TABLE
-from memory_rows import Rows, facts_of
-from planning import Planner, planner
+from memory_corpus import COLUMNS, DATABASE, TABLE
+from memory_rows import CHANGING, Rows, facts_of
+from planning import OneSession, Planner, planner
 from processes import Engine
 from random_memory import Maker
 from record_memory import prepare
 from tiers import EVERYTHING
 
 from gateway.mv.ports import PlanUnavailable
+from gateway.mv.refresh.habits import Habits
 from gateway.mv.rewriting.proving import filled
 from gateway.service.memory.comparing import difference
+from gateway.service.memory.zones import Zones
 from gateway.wire.columnar import Value
-from sql.memory.columns import ColumnFacts
+from sql.memory.columns import ColumnFacts, times_of
 from sql.memory.engine_texts import NotListed
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import EngineQuery
-from sql.memory.zone_rules import UTC_RULES
+from sql.proof.plan import Plan
 from sql.rewriting.shape import STRING, Shape, others_of, shape_of
 
 QUERIES = int(os.environ.get("FRESHGATE_QUERIES", "2000" if EVERYTHING else "150"))
@@ -46,6 +49,9 @@ VARIANTS = 6
 OTHERS = 10
 ODD = {STRING: ("'x%'", "'_b'", "''", "'A'")}
 """Literals of a kind that are likely to mean something else."""
+Translate = Callable[[tuple[Plan, Plan], Shape], ShapeQuery]
+IN_ZONES = 0.5
+"""How many of the queries are asked in sessions with another time zone than UTC."""
 USUAL_EVERY = 8
 """One of so many statements has Spark's usual settings."""
 
@@ -54,12 +60,14 @@ def test_random_queries_have_sparks_answers(engine: Engine) -> None:
     counts = Counter[str]()
 
     async def check() -> None:
-        async with asyncio.timeout(60 + QUERIES * QUERY_SECONDS), planner(engine) as working:
+        limit = asyncio.timeout(60 + QUERIES * QUERY_SECONDS)
+        async with limit, planner(engine) as asked, planner(engine) as working:
             await prepare(working)
+            zones = Zones(OneSession(asked.session), Habits())
             try:
                 number = 0
                 while counts["equal"] < QUERIES:
-                    await compare(working, SEED * 1_000_003 + number, counts)
+                    await compare(working, zones, SEED * 1_000_003 + number, counts)
                     number += 1
             finally:
                 await working.session.run(f"DROP DATABASE {DATABASE} CASCADE")
@@ -70,24 +78,28 @@ def test_random_queries_have_sparks_answers(engine: Engine) -> None:
     assert counts["shapes"] > shapes / 2, "most of these queries are to be answered"
 
 
-async def compare(working: Planner, seed: int, counts: Counter[str]) -> None:
+async def compare(working: Planner, zones: Zones, seed: int, counts: Counter[str]) -> None:
     """Compares the answers to some queries on rows of their own. Fails if the engine's are not Spark's."""
-    for statement in QUICK if seed % USUAL_EVERY else USUAL:
+    maker = Maker(seed)
+    zone = await zones.rules(maker.chance.choice(CHANGING) if maker.chance.random() < IN_ZONES else "UTC")
+    for statement in ("SET TIME ZONE 'UTC'", *(QUICK if seed % USUAL_EVERY else USUAL)):
         await working.session.run(statement)
     await working.session.run(f"INSERT OVERWRITE {TABLE} {Rows(seed).as_sql()}")
     rows = (await working.session.run(f"SELECT * FROM {TABLE}")).rows
-    maker = Maker(seed)
+    await working.session.run(f"SET TIME ZONE '{zone.name}'")
     with engine_with(rows) as connection:
         facts = facts_of(connection, "rows")
+        times = times_of((kind, facts[name]) for name, kind in COLUMNS.items())
+        translate = partial(shape_query, sources=SOURCES, zone=zone, times=times)
         found = list[Compared]()
         for _ in range(SHAPES_AT_ONCE):
-            found += [each async for each in compared(working, connection, facts, maker, counts)]
+            found += [each async for each in compared(working, translate, connection, facts, maker, counts)]
     for ours, sparks in zip(found, await answers(working, [each.asked for each in found]), strict=True):
         if sparks is None:
             # Which rows Spark computes first, and so whether it fails, is open.
             counts["failed at Spark"] += 1
         elif (problem := difference(ours.query, ours.rows, sparks)) is not None:
-            pytest.fail(f"seed {seed}: {problem}: {ours.asked.text}\n{ours.text}\n{ours.rows}\n{sparks}")
+            pytest.fail(f"seed {seed}, {zone.name}: {problem}: {ours.asked.text}\n{ours.text}\n{ours.rows}\n{sparks}")
         else:
             counts["equal"] += 1
 
@@ -104,6 +116,7 @@ class Compared:
 
 async def compared(
     working: Planner,
+    translate: Translate,
     engine: duckdb.DuckDBPyConnection,
     facts: Mapping[str, ColumnFacts],
     maker: Maker,
@@ -112,7 +125,7 @@ async def compared(
     """The queries of one shape that the engine answers."""
     shape = shape_of(maker.query())
     try:
-        known = await learned(working, shape)
+        known = await learned(working, translate, shape)
     except NotListed:
         counts["not listed"] += 1
         return
@@ -136,15 +149,15 @@ async def compared(
             yield Compared(Asked(filled(shape, literals), columns), known.query, text, rows)
 
 
-async def learned(working: Planner, shape: Shape) -> ShapeQuery:
+async def learned(working: Planner, translate: Translate, shape: Shape) -> ShapeQuery:
     """What the gateway learns of a shape from Spark's plans."""
     try:
         plan = await working.unfolded(filled(shape, shape.literals))
         other = await working.unfolded(filled(shape, varied(shape))) if shape.literals else plan
-        return shape_query((plan, other), shape, SOURCES, UTC_RULES)
+        return translate((plan, other), shape)
     except (NotListed, PlanUnavailable):
         plan = await working.plan(filled(shape, shape.literals))
-        return shape_query((plan, plan), shape, SOURCES, UTC_RULES)
+        return translate((plan, plan), shape)
 
 
 def variants(shape: Shape, known: ShapeQuery, maker: Maker) -> Iterator[tuple[str, ...]]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
 import pytest
 from batched_answers import QUICK
 from engine_answers import SOURCES, engine_with
 from memory_corpus import COLUMNS, DATABASE, TABLE
-from planning import Planner, planner
+from planning import OneSession, Planner, planner
 from processes import Engine
 from record_memory import prepare
 from test_rows_in_memory import differences, spark_pages
 
 from gateway.memory.page_encoding import PageFormat
-from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.service.memory.zones import Zones
 from sql.memory.columns import MemoryColumn
@@ -54,17 +52,6 @@ VALUES = (
     *("unix_timestamp(date_trunc('day', ts))", "unix_timestamp(CAST(tn AS TIMESTAMP))", "hour(CAST(day AS TIMESTAMP))"),
 )
 KEYS = ("date_trunc('day', ts)", "date_trunc('hour', ts)", "CAST(ts AS DATE)", "hour(ts)", "date_format(ts, 'yyyy-MM')")
-
-
-class OneSession:
-    """Lends one session. Implements `ServiceSessions`."""
-
-    def __init__(self, session: SqlSession) -> None:
-        self._session = session
-
-    @asynccontextmanager
-    async def session(self, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
-        yield self._session
 
 
 @pytest.mark.parametrize("zones", [ZONES, pytest.param(MORE, marks=pytest.mark.thorough)], ids=["some", "more"])

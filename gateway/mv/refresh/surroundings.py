@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from gateway.errors import FreshgateError, OwnerLost
@@ -124,23 +124,26 @@ class Surroundings:
         raises."""
         return await self.difference(view, session) is None
 
-    async def difference(self, view: MaterializedView, session: SqlSession) -> str | None:
+    async def difference(self, view: MaterializedView, session: SqlSession, but: Collection[str] = ()) -> str | None:
         """A setting by which the view's definition may have other rows in this client session than in a refresh, or
-        was analyzed otherwise than a query of this session. Raises what Spark raises."""
+        was analyzed otherwise than a query of this session; none of `but`. Raises what Spark raises."""
         if await self.kept(view) == UNKNOWN_SETTINGS:
             return "Spark does not tell with which settings the view was created"
-        return await self._difference(session, await self.kept(view), view_properties.session_settings(view.properties))
+        own = view_properties.session_settings(view.properties)
+        return await self._difference(session, await self.kept(view), own, but)
 
     async def difference_of_service(self, session: SqlSession) -> str | None:
         """A setting by which a base table may have other rows in this client session than in one of the gateway's own.
         Raises what Spark raises."""
-        return await self._difference(session, {}, {})
+        return await self._difference(session, {}, {}, ())
 
-    async def _difference(self, session: SqlSession, kept: Mapping[str, str], own: Mapping[str, str]) -> str | None:
+    async def _difference(
+        self, session: SqlSession, kept: Mapping[str, str], own: Mapping[str, str], but: Collection[str]
+    ) -> str | None:
         there = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
         here = {**self._habits.settings, **meaning(kept), **own}
         for name in sorted({*there, *here, *kept}):
-            if is_harmless(name):
+            if is_harmless(name) or name in but:
                 continue
             # Settings that were never set have values as well.
             found = there[name] if name in there else await _value(session.run, name)

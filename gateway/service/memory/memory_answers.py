@@ -17,7 +17,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from typing import Protocol, Self
 
 from gateway.errors import FreshgateError
@@ -37,7 +36,7 @@ from gateway.service.routing.canary import MARK
 from gateway.service.routing.ways import RepeatableRead, UnknownTables
 from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.grammar import view_properties
-from sql.memory.columns import ColumnFacts, MemoryColumn
+from sql.memory.columns import ColumnFacts, MemoryColumn, times_of
 from sql.memory.engine_texts import NotListed
 from sql.memory.engine_types import identifier
 from sql.memory.shape_query import ShapeQuery
@@ -497,18 +496,7 @@ _ADVICE = (
 
 
 def _times(tables: Mapping[str, Resident]) -> tuple[int, int] | None:
-    """The first and the last time in all rows, in seconds, with the beginning of dates; None if there is none."""
-    found = list[int]()
-    for table in tables.values():
-        for column in table.columns:
-            facts, unit = table.facts[column.name], _TIME_UNITS.get(column.type)
-            if unit is not None and facts.minimum is not None and facts.maximum is not None:
-                found += (int(each * unit) for each in (facts.minimum, facts.maximum))
-    return (min(found), max(found)) if found else None
-
-
-_TIME_UNITS = {"timestamp": Fraction(1, 10**6), "timestamp_ntz": Fraction(1, 10**6), "date": Fraction(86_400)}
-"""Seconds of the units in which facts are told."""
+    return times_of((column.type, each.facts[column.name]) for each in tables.values() for column in each.columns)
 
 
 def _key(asked: MemoryRead, shape: Shape) -> MemoryKey:
