@@ -23,8 +23,6 @@ _BASES = {
     "nation": "BIGINT STRING BIGINT",
     "part": "BIGINT STRING STRING STRING INT",
 }
-TABLES_BESIDE = frozenset(_BASES)
-"""Base tables."""
 _ROWS = 120
 _NULLS = 0.08
 _TEXTS = tuple(dict.fromkeys(re.findall(r"'([A-Za-z]+)'", " ".join(QUERIES))))

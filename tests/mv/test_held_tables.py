@@ -12,15 +12,19 @@ from typing import Any, cast
 import pytest
 from fakes import FakeFence
 from row_engine import FakeRowEngine
+from views import view_of
 
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import TablesWritten
+from gateway.mv.memory import base_tables
 from gateway.mv.memory.base_tables import RETRY_SECONDS_MAX, UNUSED_MS, BaseTables, TableLimits, unsuitable
 from gateway.mv.memory.residency import Residency
 from gateway.mv.memory.table_loads import LoadLimits, TableLoads
+from gateway.mv.model.history import History
 from gateway.mv.model.snapshot import GONE, Observed, Snapshot, Unobserved
+from gateway.mv.model.view import Version
 from gateway.mv.observation.look import Look
 from gateway.mv.observation.observer import Observer
 from gateway.mv.observation.storage_looks import StorageLooks
@@ -342,6 +346,36 @@ async def test_rows_stay_if_the_table_could_not_be_looked_at() -> None:
         made.now += PROBE + 1
         assert await made.read() == 10
         assert sum(made.engine.loads.values()) == 1
+
+
+async def test_what_cannot_be_held_gives_up_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base_tables, "WANTED_MAX", 1)
+    async with begun() as made:
+        made.spark.put(D, 3, provider="jdbc")
+        await made.joined(2, D)
+        assert "its format" in made.tables.why(D)
+        await made.joined()
+        assert await made.read() == 10
+        await made.joined(2, D)
+        assert await made.read() == 10, "It is held, and keeps its place."
+        assert "once 2 queries" in made.tables.why(D)
+
+
+async def test_views_of_a_table_that_is_held_come_and_go() -> None:
+    async with begun() as made:
+        before = replace(view_of(Version.whole(1, 0, 0, {})), id="v", tables=frozenset({C}))
+        made.catalog.add(before, History())
+        await made.joined()
+        made.catalog.remove(made.catalog.entry("v"))
+        assert (await made.read(), made.catalog.tables()) == (10, [C])
+        made.catalog.add(before, History())
+        assert [each.view.id for each in made.catalog.dependents([C])] == ["v"]
+        await made.settled(UNUSED_MS / 1_000 + 60)
+        await made.settled(1)
+        assert await made.read() is None
+        assert (made.catalog.is_read(C), made.catalog.tables()) == (True, [C])
+        made.catalog.remove(made.catalog.entry("v"))
+        assert (made.catalog.is_read(C), made.catalog.tables(), made.catalog.table_words) == (False, [], frozenset())
 
 
 async def test_without_room_none_is_held() -> None:

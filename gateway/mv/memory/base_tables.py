@@ -30,7 +30,7 @@ from sql.names import SESSION_CATALOG, TableName
 
 log = logging.getLogger(__name__)
 
-PREFIX = "table "
+PREFIX = "base "
 """Begins the id of each base table, which no view's id does."""
 JOINED_MAX = 1_000
 """Tables whose queries are counted."""
@@ -205,13 +205,21 @@ class BaseTables:
                 wanted.used_at = self._now_ms()
                 continue
             count = self._joined.pop(table, 0) + 1
-            if count >= self._limits.queries and len(self._tables) < WANTED_MAX and self._catalog.watch(table):
+            if count >= self._limits.queries and self._has_place() and self._catalog.watch(table):
                 self._tables[table] = _WantedTable(table, self._new_id(table), self._now_ms())
                 self.wake()
                 continue
             self._joined[table] = count
             if len(self._joined) > JOINED_MAX:
                 self._joined.popitem(last=False)
+
+    def _has_place(self) -> bool:
+        """Whether another table may be wanted. One that cannot be in memory gives up its place."""
+        if len(self._tables) >= WANTED_MAX:
+            barred = [each for each in self._tables.values() if each.barred and not (each.held or each.loading)]
+            if barred:
+                self._forget(min(barred, key=lambda each: each.used_at))
+        return len(self._tables) < WANTED_MAX
 
     def _new_id(self, table: TableName) -> str:
         """Another one each time that the table means something else: what was learned of it ends."""

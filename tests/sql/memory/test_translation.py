@@ -19,7 +19,7 @@ from sql.memory import engine_aggregates, scalars, translation, windows
 from sql.memory.casts import cast
 from sql.memory.engine_texts import NotListed, sql
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
-from sql.memory.translation import ViewSource, is_whole, translated
+from sql.memory.translation import ViewSource, is_whole, reading_of, translated
 from sql.memory.zone_rules import UTC_RULES
 from sql.proof import plan_json
 from sql.proof.plan import Node, Plan
@@ -179,6 +179,20 @@ def test_a_view_is_whole_if_only_its_own_conditions_choose_rows() -> None:
     assert is_whole(dates, ViewSource("v", SOURCE.columns, frozenset({"n"}), frozenset({"day"})), RELATION)
     masked = plan_of(next(each for each in QUERIES if each.startswith("SELECT concat(")))
     assert not is_whole(masked, SOURCE, RELATION)
+
+
+def test_a_base_table_is_read_as_its_rows_in_memory_were_read() -> None:
+    """Which files are listed, and by what, depends on the query; the format and the options do not."""
+    query = QUERIES[0]
+    reading = reading_of(plan_of(ALL))
+    assert reading is not None
+    held = ViewSource("v", SOURCE.columns, reading=reading)
+    assert translated(plan_of(query), {RELATION: held}).views == {"v"}
+    other = ViewSource("v", SOURCE.columns, reading=(*reading[:-1], ("org.example.Format", "{mergeSchema=true}")))
+    with pytest.raises(NotListed, match="in another way"):
+        translated(plan_of(query), {RELATION: other})
+    assert not is_whole(plan_of(ALL), other, RELATION)
+    assert reading_of(plan_of("SELECT count(*) FROM sales")) is None, "A plan of other nodes reads nothing alone."
 
 
 # Faults that a translation could have: each must be seen in the answer of one of the queries at least.
