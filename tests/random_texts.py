@@ -15,6 +15,7 @@ _FROM = (
     "{t} AS p LEFT JOIN {u} AS q ON p.a = q.a",
     "{u} AS q RIGHT JOIN {t} AS p ON p.a = q.a",
     "{t} AS p FULL OUTER JOIN {u} AS q ON p.a = q.a",
+    "{u} AS q FULL OUTER JOIN {t} AS p ON p.a = q.a AND p.v > q.v",
     "{t} AS p LEFT SEMI JOIN {u} AS q ON p.a = q.a",
     "{t} AS p LEFT ANTI JOIN {u} AS q ON p.a = q.a",
     "(SELECT a, b, v, w, f FROM {t} WHERE v > 0) AS p JOIN {u} AS q ON p.a = q.a",
@@ -23,6 +24,7 @@ _FROM = (
 _CONDITIONS = (
     *("", "", "", "p.v > 0", "p.b = 'x' OR p.v IS NULL", "p.a IN (SELECT a FROM {u})"),
     *("p.a NOT IN (SELECT a FROM {u})", "EXISTS (SELECT 1 FROM {u} AS z WHERE z.a = p.a)"),
+    *("NOT EXISTS (SELECT * FROM {u} AS z WHERE z.a = p.a AND z.v > p.v)", "p.b IN (SELECT b FROM {u}) AND p.v > 0"),
 )
 _ITEMS = ("p.a", "p.b", "p.w", "upper(p.b)", "p.a + 1", "p.v * p.v", "CASE WHEN p.f > 0 THEN p.b END")
 _KEYS = ("p.a", "p.a", "p.b", "upper(p.b)", "p.a % 2", "coalesce(p.b, 'none')")

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sql.definition.functions import GENERATORS
 from sql.increments.expansion import VIEW
 from sql.increments.reasons import Reason
-from sql.increments.written import Edit, Written, refuse
+from sql.increments.written import Edit, Span, Written, refuse
 from sql.names import Namespace, TableName, quote
 from sql.query.resolution import HALF_JOINS, NULL_SIDES, Column, Scope, relation
 from sql.query.trees import alias_columns, is_star, join_label, other_part, own_name
@@ -38,8 +38,8 @@ Meaning: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Which rows of the preserved side of a LEFT join change with rows of the other side: those that fulfil its
-    condition with one of them."""
+    """Which rows of another table change with rows of this one: those that fulfil a condition with one of them. The
+    other table is the preserved side of an outer join, or stands above a subquery in IN or EXISTS."""
 
     place: int
     """The number of the mention whose rows these are."""
@@ -48,12 +48,31 @@ class Touch:
     other: str
     """The names by which the condition refers to both sides."""
     condition: str
+    """What follows ON."""
+    both: bool = False
+    """Whether this table's own rows are preserved, too."""
+    query: tuple[str, str] | None = None
+    """IN or EXISTS, before and after the name of this table; there is no condition then."""
 
     def rows(self, preserved: str, changed: str) -> str:
         """The rows of the query `preserved` that change with those of the query `changed`."""
+        if self.query is not None:
+            found = f"{self.query[0]}({changed}){self.query[1]}"
+            return f"SELECT {quote(self.preserved)}.* FROM ({preserved}) AS {quote(self.preserved)} WHERE {found}"
+        return self._joined(preserved, self.preserved, "SEMI", changed, self.other)
+
+    def own(self, state: str, changed: str | None, touched: str) -> str:
+        """The rows of this table in a full join: those of `state` that are joined with the rows `touched` of the other
+        side, and those of the query `changed` that are joined with none."""
+        joined = self._joined(state, self.other, "SEMI", touched, self.preserved)
+        if changed is None:
+            return joined
+        return f"({joined}) UNION ALL ({self._joined(changed, self.other, 'ANTI', touched, self.preserved)})"
+
+    def _joined(self, left: str, name: str, kind: str, right: str, other: str) -> str:
         return (
-            f"SELECT {quote(self.preserved)}.* FROM ({preserved}) AS {quote(self.preserved)} "
-            f"LEFT SEMI JOIN ({changed}) AS {quote(self.other)} ON {self.condition}"
+            f"SELECT {quote(name)}.* FROM ({left}) AS {quote(name)} "
+            f"LEFT {kind} JOIN ({right}) AS {quote(other)} ON {self.condition}"
         )
 
 
@@ -111,15 +130,18 @@ class Mention:
     """The parts that it belongs to, by the number of the UNION ALL."""
     starred: bool = False
     touches: FromItem | None = None
-    """The preserved side of its join."""
+    """The table whose rows change with its own, as `Touch` says."""
     name: str = ""
     condition: str = ""
+    both: bool = False
+    query: tuple[str, str] | None = None
 
     def place(self, number: int, beside: frozenset[int], ordered: Sequence[Mention]) -> Place:
         columns, touch = self.columns if self.starred else (), None
-        if self.touches is not None and self.touches.mentions[0].grows:
+        if self.touches is not None and (self.both or self.touches.mentions[0].grows):
             at = ordered.index(self.touches.mentions[0])
-            touch = Touch(at, ordered[at].table, self.touches.name, self.name, self.condition)
+            names = self.touches.name, self.name, self.condition
+            touch = Touch(at, ordered[at].table, *names, self.both, self.query)
         found = Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns, beside)
         return replace(found, touch=touch)
 
@@ -141,6 +163,11 @@ class FromItem:
     """Whether it is a table."""
     empties: bool = True
     """Whether it has no rows if its tables have none."""
+
+    @property
+    def is_named_so(self) -> bool:
+        """Whether it is a table whose columns have their own names."""
+        return self.plain and self.columns == self.mentions[0].columns
 
     @property
     def scope(self) -> Scope[Meaning]:
@@ -209,7 +236,7 @@ class RelationReader:
             self._add(scope, _lateral(lateral))
         where = select.args.get("where")
         if where is not None:
-            self._condition(where.this, branch)
+            self._condition(where.this, branch, scope)
         return scope
 
     @staticmethod
@@ -234,11 +261,14 @@ class RelationReader:
             self._add(scope, _lateral(join.this))
             return
         relation = self._relation(join.this, branch, grows and right)
-        if left and not right and grows and on is not None and relation.plain:
-            self._touch(scope, relation, on)
+        touched = list(self._touched(scope, relation, on, left, right)) if grows and on is not None else []
         if not left:
             for mention in scope.mentions:
-                mention.grows = False
+                mention.grows, mention.touches = False, None
+        for changed, other, condition in touched:
+            mention = changed.mentions[0]
+            mention.touches, mention.name, mention.condition = other, changed.name, condition
+            mention.both = not left and not right
         scope.empties = _empties(scope.empties, relation.empties, left=left, right=right)
         using = [name.name for name in join.args.get("using") or ()]
         if using:
@@ -248,21 +278,32 @@ class RelationReader:
         if not half:
             scope.note(relation)
 
-    def _touch(self, scope: FromScope, relation: FromItem, on: exp.Expr) -> None:
-        """Notes which rows the relation's own change, if its condition names one other table."""
+    def _touched(
+        self, scope: FromScope, relation: FromItem, on: exp.Expr, left: bool, right: bool
+    ) -> Iterator[tuple[FromItem, FromItem, str]]:
+        """Each table of a join that does not grow, with the preserved one whose rows change with its own, and the
+        condition, which must name these two alone. `left`, `right`: whether the join preserves the side."""
         named = list(on.find_all(exp.Column))
         owners = [_owners(column, [*scope.items, relation]) for column in named]
-        items = {id(found[0]): found[0] for found in owners if len(found) == 1 and found[0] is not relation}
-        mention = relation.mentions[0]
-        span = self._written.condition(self._written.place_of[mention.start])
-        if any(len(found) != 1 for found in owners) or len(items) != 1 or span is None:
+        others = {id(found[0]): found[0] for found in owners if len(found) == 1 and found[0] is not relation}
+        if (left and right) or not relation.is_named_so or any(len(found) != 1 for found in owners) or len(others) != 1:
             return
-        (preserved,) = items.values()
+        (other,) = others.values()
+        span = self._written.condition(self._written.place_of[relation.mentions[0].start])
         places = {self._written.place(column.parts[0]) for column in named}
-        if preserved.plain and places == {place for place in self._written.columns if span.holds(place)}:
-            mention.touches, mention.name, mention.condition = preserved, relation.name, self._written.slice(span)
+        if (
+            span is None
+            or not other.is_named_so
+            or places != {each for each in self._written.columns if span.holds(each)}
+        ):
+            return
+        condition = self._written.slice(span)
+        if not right and (left or other.mentions[0].grows):
+            yield relation, other, condition
+        if not left and other.mentions[0].grows:
+            yield other, relation, condition
 
-    def _condition(self, node: exp.Expr, branch: int) -> None:
+    def _condition(self, node: exp.Expr, branch: int, scope: FromScope) -> None:
         """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
         for query in _outermost_queries(node):
             holder = query.parent
@@ -270,7 +311,51 @@ class RelationReader:
                 isinstance(holder, exp.In) and holder.args.get("query") is query
             ):
                 raise refuse("it has a scalar subquery")
-            self._query(query, branch, grows=False, where="a subquery")
+            found = self._query(query, branch, grows=False, where="a subquery")
+            self._note_query(query, holder, scope, found.mentions)
+
+    def _note_query(self, query: exp.Expr, holder: exp.Expr, scope: FromScope, mentions: Sequence[Mention]) -> None:
+        """Notes which rows the only table of a subquery changes, if the subquery names one table above it."""
+        query = query.unnest()
+        if len(mentions) != 1 or not isinstance(query, exp.Select) or query.args.get("laterals"):
+            return
+        (mention,) = mentions
+        inner, columns = query.args["from_"].this, list(holder.find_all(exp.Column))
+        starred = isinstance(holder, exp.In) and query.find(exp.Star) is not None
+        if starred or not isinstance(inner, exp.Table) or query.args.get("joins"):
+            return
+        item = FromItem((inner.alias or inner.name).lower(), renamed(inner, mention.columns), [mention], plain=True)
+        lhs = holder.this if isinstance(holder, exp.In) else None
+        outer: dict[int, FromItem] = {}
+        for column in columns:
+            owners = _owners(column, [item]) if column is not lhs else []
+            owners = owners or _owners(column, scope.items)
+            if len(owners) != 1:
+                return
+            if owners[0] is not item:
+                outer[id(owners[0])] = owners[0]
+        span = self._predicate(mention, lhs)
+        if len(outer) != 1 or span is None or (lhs is not None and not _is_conjunct(holder)):
+            return
+        (preserved,) = outer.values()
+        if not preserved.is_named_so:
+            return
+        written, edit = self._written, f" AS {quote(mention.alias)}" if mention.alias else ""
+        start, end = written.pieces[span.start].start, written.pieces[span.end - 1].end
+        mention.touches, mention.name = preserved, item.name
+        mention.query = written.text[start : mention.start], edit + written.text[mention.end : end]
+
+    def _predicate(self, mention: Mention, lhs: exp.Expr | None) -> Span | None:
+        """The pieces of EXISTS (...), or of a column and IN (...), around the mention."""
+        written, place = self._written, self._written.place_of[mention.start]
+        opened = max((start for start, end in written.partner.items() if start < place < end), default=0)
+        end, word = written.partner.get(opened, 0) + 1, written.word(opened - 1)
+        if lhs is None:
+            return Span(opened - 1, end) if word == "exists" else None
+        if word != "in" or not isinstance(lhs, exp.Column):
+            return None
+        start = written.place(lhs.parts[0])
+        return Span(start, end) if start + 2 * len(lhs.parts) - 1 == opened - 1 else None
 
     def _query(self, query: exp.Expr, branch: int, *, grows: bool, where: str) -> FromItem:
         """The relation that a query is: SELECTs that only project, filter and join, perhaps below UNION ALL."""
@@ -470,6 +555,14 @@ def renamed(node: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
     if names and len(names) != len(columns):
         raise refuse("an alias has another number of columns than its relation")
     return names or columns
+
+
+def _is_conjunct(node: exp.Expr) -> bool:
+    """Whether rows for which the condition is NULL are left out as those are for which it is false."""
+    above = node.parent
+    while isinstance(above, exp.And | exp.Paren):
+        above = above.parent
+    return isinstance(above, exp.Where)
 
 
 def _outermost_queries(node: exp.Expr) -> Iterable[exp.Expr]:

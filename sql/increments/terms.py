@@ -33,8 +33,9 @@ def terms(
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
     right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
     changed table, needed where several places of a branch changed; empty if it can no longer be read. `now`: the new
-    state of each table. On the null side of a LEFT join, the rows of the preserved side that change with it are joined
-    with its new state, and removed as they were joined with its old one. Raises NotIncremental."""
+    state of each table. Where a place does not grow, such as on the null side of an outer join, the rows of the other
+    table that change with it are joined with its new state, and removed as they were joined with its old one. Raises
+    NotIncremental."""
     changed = added.keys() | removed.keys()
     found: list[ChangeTerm] = []
     for branch in range(len(outline.branches)):
@@ -58,8 +59,11 @@ def _of_branch(
             changed = " UNION ALL ".join(f"({rows[place.table]})" for rows in (added, removed) if place.table in rows)
             preserved = old.get(place.touch.place) or now[place.touch.table]
             rows = place.touch.rows(preserved, changed)
-            for state, removes in ((now, False), (before, True)):
-                sources = {**old, place.touch.place: rows, place.number: state[place.table]}
+            for state, part, removes in ((now, added, False), (before, removed, True)):
+                own = state[place.table]
+                if place.touch.both:
+                    own = place.touch.own(own, part.get(place.table), rows)
+                sources = {**old, place.touch.place: rows, place.number: own}
                 yield ChangeTerm(sources, branch, removes, place.beside)
             continue
         for change, removes in ((added, False), (removed, True)):

@@ -43,7 +43,11 @@ _FROM = [
     "u AS q JOIN t AS p ON p.a = q.a LEFT JOIN u AS r ON r.v = p.v LEFT JOIN t AS s ON s.a = q.a",
     "t AS p LEFT JOIN u AS q ON q.c IS NULL AND p.a = q.a",
     "u AS q RIGHT JOIN t AS p ON p.a = q.a",
+    "u AS q JOIN u AS r ON r.v = q.v RIGHT JOIN t AS p ON p.a = q.a AND q.c IS NULL",
     "t AS p FULL OUTER JOIN u AS q ON p.a = q.a",
+    "t AS p FULL OUTER JOIN u AS q ON p.a = q.a AND p.v > q.v JOIN u AS r ON r.a = p.v",
+    "t AS p FULL OUTER JOIN t AS q ON p.a = q.v",
+    "u AS q(v, c, a) RIGHT JOIN t AS p ON p.a = q.a",
     "t AS p LEFT SEMI JOIN u AS q ON p.a = q.a",
     "t AS p LEFT ANTI JOIN u AS q ON p.a = q.a",
     "(SELECT a, b, v, w, f FROM t WHERE v > 0) AS p JOIN u AS q ON p.a = q.a",
@@ -58,6 +62,7 @@ _FROM = [
 ]
 _CONDITIONS = [
     *("", "", "p.v > 0", "p.b = 'x' OR p.v IS NULL", "p.a IN (SELECT a FROM u)", "p.a NOT IN (SELECT a FROM u)"),
+    *("p.b IN (SELECT c FROM u WHERE u.v > p.v)", "EXISTS (SELECT * FROM t WHERE t.v = p.a) OR p.a IS NULL"),
     *("EXISTS (SELECT 1 FROM u AS z WHERE z.a = p.a)", "NOT EXISTS (SELECT 1 FROM u AS z WHERE z.a = p.a)"),
 ]
 _ITEMS = ["p.a", "p.b", "p.w", "upper(p.b)", "p.a + 1", "p.v * p.v", "CASE WHEN p.f > 0 THEN p.b END"]
@@ -146,7 +151,7 @@ def passed_on(draw: st.DrawFn) -> Definition:
 _WINDOWS = [
     *("rank() OVER ({} ORDER BY p.v)", "row_number() OVER ({} ORDER BY p.v, p.a, p.b, p.w, p.f)"),
     *("lag(p.v) OVER ({} ORDER BY p.v)", "sum(p.v) OVER ({} ORDER BY p.v)", "count(*) OVER ({})"),
-    *("max(p.b) OVER ({})", "p.v - min(p.v) OVER ({})"),
+    *("max(p.v) OVER ({})", "p.v - min(p.v) OVER ({})"),
 ]
 _GROUP_WINDOWS = ["rank() OVER ({} ORDER BY sum(p.v))", "sum(count(*)) OVER ({})", "count(*) - max(count(*)) OVER ({})"]
 

@@ -594,14 +594,49 @@ def test_groups_that_are_computed_from_all_their_rows(call: str) -> None:
         ("SELECT p.a FROM t p LEFT JOIN (SELECT a FROM u) q ON q.a = p.a", {}),
         ("SELECT p.a FROM t p LEFT JOIN u q USING (a)", {}),
         # What is preserved there is not preserved after all.
-        ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a RIGHT JOIN small ON k = p.a", {}),
-        ("SELECT p.a FROM t p RIGHT JOIN u q ON p.a = q.a", {}),
-        ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a", {}),
+        ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a RIGHT JOIN small ON k = p.a", {0: (2, "k = p.a")}),
+        ("SELECT p.a FROM t p LEFT JOIN u q ON p.a = q.a RIGHT JOIN small ON k = q.a", {}),
+        ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a RIGHT JOIN small ON k = 1", {}),
+        ("SELECT p.a FROM (SELECT t.a FROM t FULL JOIN u q ON t.a = q.a) p RIGHT JOIN small ON k = p.a", {}),
+        ("SELECT p.a FROM small LEFT JOIN (SELECT t.a FROM t FULL JOIN u ON t.a = u.a) p ON k = p.a", {}),
+        # The other sides of these.
+        ("SELECT p.a FROM t p RIGHT JOIN u q ON p.a = q.a", {0: (1, "p.a = q.a")}),
+        ("SELECT p.a FROM t p JOIN small ON k = p.v RIGHT JOIN u q ON p.a = q.a", {0: (2, "p.a = q.a")}),
+        ("SELECT p.a FROM t p FULL JOIN u q ON p.a = q.a", {0: (1, "p.a = q.a"), 1: (0, "p.a = q.a")}),
+        # A column list gives other names.
+        ("SELECT p.a FROM t p RIGHT JOIN u AS q(c, a) ON p.a = q.a", {}),
+        ("SELECT p.a FROM t p LEFT JOIN u AS q(c, a) ON p.a = q.a", {}),
     ],
 )
 def test_what_changes_with_the_null_side(query: str, expected: dict[int, tuple[int, str]]) -> None:
     places = outline_of(query, "a").places
     assert {place.number: (place.touch.place, place.touch.condition) for place in places if place.touch} == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a IN (SELECT k FROM small)", (0, "a IN (SELECT k FROM (C) AS `small`)")),
+        ("v > 0 AND (p.a IN (SELECT k FROM small s WHERE k < p.v))", (0, "p.a IN (SELECT k FROM (C) s WHERE k < p.v)")),
+        (
+            "NOT EXISTS (SELECT * FROM u WHERE u.a = p.a) OR v = 1",
+            (0, "EXISTS (SELECT * FROM (C) AS `u` WHERE u.a = p.a)"),
+        ),
+        ("a NOT IN (SELECT k FROM small)", None),
+        ("NOT (a IN (SELECT k FROM small))", None),
+        ("a IN (SELECT k FROM small) OR v = 1", None),
+        ("a + 1 IN (SELECT k FROM small)", None),
+        ("(a, v) IN (SELECT k, 1 FROM small)", None),
+        ("a IN (SELECT * FROM small)", None),
+        ("a IN (SELECT k FROM small JOIN u ON k = u.a)", None),
+        ("EXISTS (SELECT 1 FROM u WHERE c = 'x')", None),
+        ("EXISTS (SELECT 1 FROM u WHERE u.a = p.a AND u.c = small.k)", None),
+    ],
+)
+def test_what_changes_with_a_subquery(condition: str, expected: tuple[int, str] | None) -> None:
+    touched = [place.touch for place in outline_of(f"SELECT v FROM t p, small WHERE {condition}", "v").places]
+    found = [(each.place, f"{(each.query or ('', ''))[0]}(C){(each.query or ('', ''))[1]}") for each in touched if each]
+    assert found == ([expected] if expected is not None else [])
 
 
 def test_names_of_columns_that_are_refused() -> None:

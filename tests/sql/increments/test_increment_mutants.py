@@ -234,6 +234,43 @@ def test_rows_that_change_are_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found(OUTER)
 
 
+FULL = st.just(Definition("SELECT p.a AS c0, q.c AS c1 FROM t AS p FULL JOIN u AS q ON p.a = q.a", ("c0", "c1")))
+WITHIN = st.sampled_from(
+    [
+        Definition("SELECT p.a AS c0 FROM t AS p WHERE p.a IN (SELECT a FROM u)", ("c0",)),
+        Definition("SELECT p.a AS c0 FROM t AS p WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = p.a)", ("c0",)),
+    ]
+)
+
+
+def test_changed_rows_of_a_full_join_that_have_no_partner_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Touch.own
+    monkeypatch.setattr(Touch, "own", lambda self, state, changed, touched: own(self, state, None, touched))
+    found(FULL)
+
+
+def test_only_changed_rows_of_a_full_join_are_partners(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Touch.own
+    monkeypatch.setattr(
+        Touch,
+        "own",
+        lambda self, state, changed, touched: own(self, changed or f"{state} WHERE false", changed, touched),
+    )
+    found(FULL)
+
+
+def test_rows_above_a_subquery_that_change_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Touch.rows
+    monkeypatch.setattr(Touch, "rows", lambda self, preserved, changed: f"{rows(self, preserved, changed)} AND false")
+    found(WITHIN)
+
+
+def test_not_in_as_if_it_were_about_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NULL below NOT IN leaves out all rows above."""
+    monkeypatch.setattr("sql.increments.scopes._is_conjunct", lambda node: True)
+    found(st.just(Definition("SELECT p.a AS c0 FROM t AS p WHERE NOT (p.a IN (SELECT a FROM u))", ("c0",))))
+
+
 def _changed(made: Callable[..., str], change: Callable[[str], str]) -> Callable[..., str]:
     return lambda *arguments: change(made(*arguments))
 
