@@ -119,6 +119,8 @@ class Partitioning:
     the layout."""
     further: tuple[Partitioning, ...] = ()
     """The other columns."""
+    transform: str = ""
+    """Another of Iceberg's transforms of the column, such as `bucket(16)`."""
 
     @property
     def parts(self) -> tuple[Partitioning, ...]:
@@ -138,8 +140,13 @@ class Partitioning:
     def __str__(self) -> str:
         """As SQL without quotes."""
         return ", ".join(
-            f"date_trunc({part.column}, '{part.unit}')" if part.unit else part.column for part in self.parts
+            f"date_trunc({part.column}, '{part.unit}')" if part.unit else part.transformed(part.column)
+            for part in self.parts
         )
+
+    def transformed(self, column: str) -> str:
+        """As SQL, without the unit: `bucket(16, column)`."""
+        return f"{self.transform[:-1]}, {column})" if self.transform else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,9 @@ class Relation:
     location: str = ""
     partition_columns: tuple[str, ...] = ()
     """The columns whose values determine the partition; empty if the table is partitioned by anything else."""
+    transforms: tuple[str, ...] = ()
+    """Iceberg's transforms by which the table is partitioned, such as `bucket(4, c)`. Then `partition_columns` are not
+    known."""
     partitions_listed: bool = False
     """Whether the metastore lists the partitions, so that other directories do not count."""
     reading: str = ""

@@ -292,4 +292,5 @@ def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:
         provider=detail.get("Provider", "").lower(),
         location=detail.get("Location", ""),
         partition_columns=found.partitioned_by if all(part.lower() in known for part in found.partitioned_by) else (),
+        transforms=found.transforms,
     )

@@ -23,6 +23,8 @@ class Description:
     partitioned_by: tuple[str, ...]
     detail: Mapping[str, str] | None
     """The rows of the detailed information; None if there is none, as for a temporary view."""
+    transforms: tuple[str, ...] = ()
+    """Of a table that is not partitioned by columns alone: `hours(ts)`, `bucket(4, c)`, `c`."""
 
 
 def read_description(rows: Iterable[tuple[Any, ...]]) -> Description:
@@ -39,8 +41,9 @@ def read_description(rows: Iterable[tuple[Any, ...]]) -> Description:
             sections.setdefault(title, []).append((first, second or ""))
     columns = tuple(column for column in sections[""] if column != _HEADER)
     parts = (unquoted(part[0]) for part in sections.get("Partition Information", ()) if part != _HEADER)
+    transforms = tuple(said for _, said in sections.get("Partitioning", ()))
     detail = next((dict(sections[title]) for title in _DETAILED if title in sections), None)
-    return Description(columns, tuple(parts), detail)
+    return Description(columns, tuple(parts), detail, transforms)
 
 
 def type_of(text: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The layout clauses: partitioning, buckets, clustering and file format."""
+"""The layout clauses: partitioning, buckets, clustering and file format.
+
+Tests: `test_parser`.
+"""
 
 from __future__ import annotations
 
@@ -50,17 +53,34 @@ def partition_expression(grammar: Grammar) -> Partitioning:
     if function is None or function.kind != "word" or after is None or after.text != "(":
         return Partitioning(grammar.expect_identifier("a column or date_trunc(column, 'unit')"))
     name = function.text.upper()
-    if name not in _TRUNCATING and name not in _TRANSFORMS:
+    if name not in _TRUNCATING and name not in _TRANSFORMS and name not in _NUMBERED:
         raise grammar.problem("a column or date_trunc(column, 'unit')")
     grammar.take()
     grammar.expect("(")
-    if name in _TRANSFORMS:
+    if name in _NUMBERED:
+        found = _numbered(grammar, name)
+    elif name in _TRANSFORMS:
         found = Partitioning(grammar.expect_identifier("a column"), _TRANSFORMS[name])
     else:
         found = _truncation(grammar)
     if not grammar.accept(")"):
         raise grammar.problem(") after the unit" if name in _TRUNCATING else ") after the column")
     return found
+
+
+_NUMBERED = ("BUCKET", "TRUNCATE")
+
+
+def _numbered(grammar: Grammar, name: str) -> Partitioning:
+    """Parses the arguments in the order of Spark (number, column) or of Trino (column, number)."""
+    piece = grammar.peek()
+    column = "" if piece is None or piece.text.isdecimal() else grammar.expect_identifier("a column")
+    if column and not grammar.accept(","):
+        raise grammar.problem("a comma and a number after the column")
+    number = grammar.expect_number(f"a number and a column in {name.lower()}")
+    if not column and not grammar.accept(","):
+        raise grammar.problem("a comma and a column after the number")
+    return Partitioning(column or grammar.expect_identifier("a column"), transform=f"{name.lower()}({number})")
 
 
 def _truncation(grammar: Grammar) -> Partitioning:

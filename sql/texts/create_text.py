@@ -96,6 +96,8 @@ def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:
 
 def _partition(partitioning: Partitioning) -> str:
     column = quote(partitioning.column)
+    if partitioning.transform:
+        return partitioning.transformed(column)
     return column if partitioning.unit is None else f"date_trunc({column}, {string_token(partitioning.unit.lower())})"
 
 

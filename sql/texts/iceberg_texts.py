@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sql.names import TableName
 from sql.texts.additions import rows_at, select
@@ -76,6 +78,53 @@ def files(table: TableName, snapshot: str, partition_columns: int) -> str:
         f"AS file(spec, file_path, content, content_offset, size, rows, {', '.join(values)}) "
         f"GROUP BY {', '.join(values)}"
     )
+
+
+_FIELD = re.compile(r"(\w+)\((?:(\d+), )?(.+)\)", re.DOTALL)
+_UNITS = {"hours": "HOUR", "days": "DAY", "months": "MONTH", "years": "YEAR"}
+EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """What a table is partitioned by."""
+
+    column: str
+    unit: str = ""
+    """HOUR, DAY, MONTH or YEAR: whole such units of UTC."""
+    function: str = ""
+    """Another transform, such as `bucket(4)`."""
+
+    def text(self, value: str | None, kind: str) -> str | None:
+        """The value of a partition as text of the column's SQL type: the begin of its unit. Raises ValueError or
+        OverflowError if it is outside the years 1 to 9999."""
+        if value is None or not self.unit:
+            return value
+        if self.unit == "DAY":
+            begin = datetime.fromisoformat(value)
+        elif self.unit == "HOUR":
+            begin = EPOCH + timedelta(hours=int(value))
+        else:
+            months = int(value) * (12 if self.unit == "YEAR" else 1)
+            begin = datetime(1970 + months // 12, months % 12 + 1, 1)
+        if kind == "date":
+            return str(begin.date())
+        return f"{begin}{'' if kind == 'timestamp_ntz' else 'Z'}"
+
+
+def partition_field(text: str) -> PartitionField:
+    """As Spark describes it: `c`, `hours(ts)`, `bucket(4, c)`."""
+    found = _FIELD.fullmatch(text)
+    if found is None:
+        return PartitionField(_unquoted(text))
+    name, width, column = found[1].lower(), found[2], _unquoted(found[3])
+    if name in _UNITS:
+        return PartitionField(column, _UNITS[name])
+    return PartitionField(column, function=f"{name}({width or ''})")
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
 
 
 def metadata_table(table: TableName, name: str) -> str:

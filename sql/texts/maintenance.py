@@ -562,7 +562,7 @@ def partition_values(
 
 def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
     """Rows of the key of each partition that a complete refresh would write; `window` is a condition on the column."""
-    key = layout.key_sql([quote(part.column) for part in layout.parts])
+    key = layout.key_sql([part.row_value for part in layout.parts])
     within = f" WHERE {window}" if window else ""
     return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
 

@@ -76,6 +76,9 @@ class StorageLayout:
     """The table that has the rows instead of the storage table, one commit a version. Such a view has no partitions."""
     further: tuple[StorageLayout, ...] = ()
     """Those of the view's other partition columns."""
+    function: str = ""
+    """The function of the column that divides the view, as SQL with {} for the column; `kind` is its type and `key` of
+    its value. Empty: the column itself."""
 
     @property
     def parts(self) -> tuple[StorageLayout, ...]:
@@ -109,7 +112,12 @@ class StorageLayout:
     @property
     def row_key(self) -> str:
         """A row's value of the storage's partition column for this column."""
-        return quote(self.column) if self.holds_column else self.key_of(quote(self.column))
+        return quote(self.column) if self.holds_column else self.key_of(self.row_value)
+
+    @property
+    def row_value(self) -> str:
+        """What divides the view, of a row."""
+        return self.function.replace(PLACE, quote(self.column)) if self.function else quote(self.column)
 
     def stored(self, columns: Sequence[str]) -> str:
         """The columns that are stored in the files."""
@@ -267,8 +275,8 @@ def _met(keys: Iterable[Sequence[PartitionKey]], parts: Sequence[StorageLayout])
         return
     texts = {key for (key,) in keys}
     named = sorted(key for key in texts if key is not None)
-    if named and part.holds_column:
-        yield f"{quote(part.column)} IN ({', '.join(_typed(key, part.kind) for key in named)})"
+    if named and (part.holds_column or (part.function and part.key != MARKED)):
+        yield f"{part.row_value} IN ({', '.join(_typed(key, part.kind) for key in named)})"
     elif named:
         yield f"{part.row_key} IN ({', '.join(map(safe_literal, named))})"
     if None in texts:

@@ -15,6 +15,7 @@ import pytest
 from clients import pyhive, rows
 from lake import ICEBERG, OPEN
 from processes import Engine, Gateway
+from pyhive.exc import OperationalError
 from tiers import EVERYTHING, sampled
 
 FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
@@ -80,6 +81,40 @@ def lake(gateway: Gateway, lake_engine: Engine) -> Iterator[Lake]:
         made.run(f"CREATE DATABASE {name}")
         # Nobody drops the views: the gateway ends with the module.
         yield made
+
+
+def test_partitions_by_transforms_of_iceberg(lake: Lake) -> None:
+    """A change of one hour and bucket costs one partition of each view."""
+    base = f"{ICEBERG}.{lake.name}.events"
+    lake.run(
+        f"CREATE DATABASE {ICEBERG}.{lake.name}",
+        f"CREATE TABLE {base} (k INT, ts TIMESTAMP, c STRING) USING iceberg PARTITIONED BY (hours(ts), bucket(4, c))",
+        f"INSERT INTO {base} SELECT id, timestamp_seconds(1704067200 + id * 20000), concat('c', id % 7) FROM range(20)",
+    )
+    definitions = {
+        "daily": f"SELECT CAST(ts AS DATE) AS day, count(*) AS n FROM {base} GROUP BY 1",
+        "hourly": f"SELECT ts, k FROM {base}",
+        "bucketed": f"SELECT c, count(*) AS n FROM {base} GROUP BY c",
+        "both": f"SELECT c, ts, count(*) AS n FROM {base} GROUP BY c, ts",
+    }
+    clauses = {
+        "daily": "day",
+        "hourly": "date_trunc('HOUR', ts)",
+        "bucketed": "bucket(4, c)",
+        "both": "bucket(4, c), date_trunc('DAY', ts)",
+    }
+    for name, by in clauses.items():
+        lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{name} PARTITION BY ({by}) AS {definitions[name]}")
+    for write in (
+        f"INSERT INTO {base} VALUES (100, TIMESTAMP'2024-01-03 05:00:00', 'c1'), (101, NULL, NULL)",
+        f"DELETE FROM {base} WHERE k = 3",
+    ):
+        lake.run(write)
+        lake.expect("PARTIAL", definitions)
+    with pytest.raises(OperationalError, match="cannot be partitioned by bucket"):
+        lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.other PARTITION BY (bucket(5, c)) AS SELECT c FROM {base}")
+    with pytest.raises(OperationalError, match="should be HOUR"):
+        lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.other PARTITION BY (ts) AS SELECT ts FROM {base}")
 
 
 def table(lake: Lake, provider: str, more: str = "") -> str:

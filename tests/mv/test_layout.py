@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv.model.layout import combined, marked, taken_for_one
+from gateway.mv.model.layout import combined, marked, storage_layout, taken_for_one
 from gateway.mv.model.partitions import Called, partition, stored_partition
 from sql.statement import Partitioning
+from sql.texts.iceberg_texts import partition_field
 from sql.texts.storage_layout import MARK, MARKED, Selection, StorageLayout, divided, joined, selected, unmarked
 
 HELD = StorageLayout("p", "string", "{}", holds_column=True)
@@ -100,3 +101,44 @@ def test_names_of_partitions_of_several_columns(name: str, found: list[int]) -> 
     values = [("eu", "2024-01-01"), ("us", "2024-01-01"), ("eu", None)]
     listed = [partition(by, each, ("string", "date"), 0) for each in values]
     assert [listed.index(each) for each in Called(listed, by.columns)[name]] == found
+
+
+# --- transforms of Iceberg -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("described", "kind", "value", "text"),
+    [
+        ("hours(ts)", "timestamp", "473362", "2024-01-01 10:00:00Z"),
+        ("hours(ts)", "timestamp_ntz", "-1", "1969-12-31 23:00:00"),
+        ("days(`a b`)", "timestamp", "2024-01-01", "2024-01-01 00:00:00Z"),
+        ("days(d)", "date", "2024-01-01", "2024-01-01"),
+        ("months(d)", "date", "-1", "1969-12-01"),
+        ("months(ts)", "timestamp", "649", "2024-02-01 00:00:00Z"),
+        ("years(d)", "date", "54", "2024-01-01"),
+        ("bucket(4, c)", "string", "3", "3"),
+        ("truncate(2, `c``d`)", "string", "", ""),
+        ("c", "int", "7", "7"),
+        ("hours(ts)", "timestamp", None, None),
+    ],
+)
+def test_values_of_a_transform_are_the_begin_of_their_unit(
+    described: str, kind: str, value: str | None, text: str | None
+) -> None:
+    assert partition_field(described).text(value, kind) == text
+
+
+def test_values_beyond_the_calendar_are_not_told() -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        partition_field("months(d)").text("120000", "date")
+
+
+def test_a_view_by_a_bucket_or_a_prefix() -> None:
+    bucket = storage_layout(Partitioning("c", transform="bucket(4)"), "string", {}, "lake")
+    prefix = storage_layout(Partitioning("c", transform="truncate(2)"), "varchar(9)", {}, "lake")
+    assert selected(Selection(frozenset({"3"}), all_but=False), bucket) == (
+        "(`lake`.system.bucket(4, `c`) IN (CAST('3' AS int)))"
+    )
+    # A prefix may end with a blank, or be empty.
+    assert (prefix.kind, prefix.key, prefix.holds_column) == ("string", MARKED, False)
+    assert "`lake`.system.truncate(2, `c`) = ''" in prefix.row_key

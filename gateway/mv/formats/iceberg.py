@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from gateway.errors import StatementFailed
@@ -26,6 +27,7 @@ from gateway.mv.formats.table_format import (
 )
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved, fingerprint
+from gateway.mv.model.spark_types import sql_type
 from gateway.mv.ports import Relation, SqlSession
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import TableName
@@ -52,8 +54,9 @@ class IcebergTables(TableFormat):
         relation = await again()
         reading, spec = await _schema(session, relation.name)
         # After a change of partitioning, older files have other partition values than their rows, or none.
-        columns = relation.partition_columns if spec == "0" else ()
-        return replace(relation, reading=reading, partition_columns=columns)
+        if spec != "0":
+            relation = replace(relation, partition_columns=(), transforms=())
+        return replace(relation, reading=reading)
 
     @classmethod
     def follows(cls, kind: str) -> bool:
@@ -71,23 +74,24 @@ class IcebergTables(TableFormat):
 
     async def _table(self, session: SqlSession, relation: Relation) -> Snapshot:
         table = relation.name
-        columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
+        by = relation.partition_columns or relation.transforms
+        columns = (json.dumps(relation.columns), json.dumps(by))
         identity = fingerprint(ICEBERG, relation.reading, observation.plain_path(relation.location), *columns)
         await session.run(observation.renew(table))
         position = str((await session.run(iceberg_texts.snapshot(table))).rows[0][1])
         if position == iceberg_texts.NO_SNAPSHOT:
-            return Snapshot(identity, "empty", "" if relation.partition_columns else "empty", position=position)
+            return Snapshot(identity, "empty", "" if by else "empty", position=position)
         if not position.isdigit():
             raise StatementFailed(f"{table} does not report its current snapshot.")
         last = self._tools.last.get(table)
         if last and (last.identity, last.position) == (identity, position) and (last.default or last.partitions):
             return last
-        if relation.partition_columns:
-            width = len(relation.partition_columns)
+        if by:
+            width = len(by)
             # Spark may refuse this for a table that was partitioned differently before.
             with contextlib.suppress(StatementFailed):
                 rows = (await session.run(iceberg_texts.files(relation.name, position, width))).rows
-                found = await in_thread(len(rows), _of_partitions, identity, position, rows, width)
+                found = await in_thread(len(rows), _of_partitions, identity, position, rows, relation)
                 if found is not None:
                     return found
         history = (await session.run(iceberg_texts.history(table))).rows
@@ -151,11 +155,23 @@ async def _schema(session: SqlSession, name: TableName) -> tuple[str, str]:
     return (fingerprint(*map(str, ids[0])), str(ids[0][-1])) if len(ids) == 1 else ("", "")
 
 
-def _of_partitions(identity: str, position: str, rows: Sequence[tuple[Any, ...]], width: int) -> Snapshot | None:
+def _of_partitions(
+    identity: str, position: str, rows: Sequence[tuple[Any, ...]], relation: Relation
+) -> Snapshot | None:
     """None if the table was partitioned differently before: then some files have other values, or none."""
     if any(row[-1] != 0 for row in rows):
         return None
-    states = {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
+    kinds = {name.lower(): sql_type(kind) for name, kind in relation.columns}
+    fields = [iceberg_texts.partition_field(each) for each in relation.transforms]
+    texts = [partial(field.text, kind=kinds.get(field.column.lower(), "")) for field in fields]
+    width, states = len(relation.partition_columns or relation.transforms), {}
+    for row in rows:
+        values = tuple(row[:width])
+        try:
+            values = tuple(text(value) for text, value in zip(texts, values, strict=True)) if texts else values
+        except (ValueError, OverflowError):
+            return None
+        states[values] = fingerprint(f"{row[width]} {row[width + 1]}")
     return of_partitions(identity, states, position)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sql.definition.following import CannotFollow
 from sql.grammar import view_properties
+from sql.names import SESSION_CATALOG, quote
 from sql.statement import Partitioning
 from sql.texts.literals import safe_literal
-from sql.texts.storage_layout import MARKED, StorageLayout
+from sql.texts.storage_layout import MARKED, PLACE, StorageLayout
 
 HELD = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
 """Types whose values Spark reads back from a partition's directory exactly as it wrote them."""
@@ -46,14 +47,21 @@ def combined(parts: Sequence[StorageLayout]) -> StorageLayout:
     return replace(parts[0], further=tuple(parts[1:]))
 
 
-def storage_layout(partitioning: Partitioning, kind: str, properties: Mapping[str, str]) -> StorageLayout:
-    """The storage layout for one partition column of the type `kind` (as SQL).
+def storage_layout(
+    partitioning: Partitioning, kind: str, properties: Mapping[str, str], catalog: str = SESSION_CATALOG
+) -> StorageLayout:
+    """The storage layout for one partition column of the type `kind` (as SQL). `catalog` has Iceberg's functions.
 
     Raises CannotFollow, and ValueError for an invalid partition_date_format.
     """
     if kind.startswith("char"):
         raise CannotFollow("values of the type char are padded and differ from those of the base table's partitions")
     kind = "string" if kind.startswith("varchar") else kind
+    if partitioning.transform:
+        function = f"{quote(catalog)}.system.{partitioning.transformed(PLACE)}"
+        kind = "int" if partitioning.transform.startswith("bucket") else kind
+        key = MARKED if kind == "string" else "CAST({} AS STRING)"
+        return StorageLayout(partitioning.column, kind, key, function=function)
     if view_properties.partition_window(properties) is not None and kind not in {*MOMENTS, "string"}:
         raise CannotFollow(f"partition_sync_limit needs a date, timestamp or string, but the column's type is {kind}")
     pattern = safe_literal(view_properties.date_format(properties))

@@ -306,8 +306,9 @@ def _written_layout(layout: StorageLayout) -> dict[str, Any]:
     """Earlier releases know no open rows, and need not for views without."""
     record = dataclasses.asdict(layout)
     record["further"] = [_written_layout(part) for part in layout.further]
-    if not layout.further:
-        del record["further"]
+    for optional in ("further", "function"):
+        if not record[optional]:
+            del record[optional]
     if (rows := record.pop("open")) is not None:
         record["open"] = [rows["format"], *rows["table"].values()]
     return record
@@ -519,6 +520,8 @@ def _written_clauses(clauses: CreateClauses) -> dict[str, Any]:
     refreshing, given = written["refreshing"], clauses.refreshing
     if clauses.partitioning is not None and not clauses.partitioning.further:
         del written["partitioning"]["further"]
+    if clauses.partitioning is not None and not clauses.partitioning.transform:
+        del written["partitioning"]["transform"]
     del refreshing["lag"], refreshing["at_most"]
     if given.trigger is Trigger.LAG and given.lag is None:
         refreshing |= {"trigger": None, "lag": DOWNSTREAM}

@@ -31,8 +31,9 @@ from sql.definition.following import CannotFollow, Source, follow
 from sql.grammar import view_properties
 from sql.names import SESSION_CATALOG, TableName
 from sql.statement import Partitioning
+from sql.texts.iceberg_texts import PartitionField, partition_field
 from sql.texts.observation import plain_path
-from sql.texts.storage_layout import MARKED, divided
+from sql.texts.storage_layout import MARKED, PLACE, divided
 
 log = logging.getLogger(__name__)
 
@@ -324,7 +325,12 @@ class Inspector:
     def _following(
         self, view: MaterializedView, partitioning: Partitioning, looks: Mapping[TableName, Look]
     ) -> FollowedTable:
-        sources = {table: source for table, look in looks.items() if not table.aspect and (source := _source(look))}
+        transform = partitioning.transform
+        sources = {
+            table: source
+            for table, look in looks.items()
+            if not table.aspect and (source := _source(look, transform)) is not None
+        }
         # A clause after the table's name selects something else than the table's partitions.
         for table, look in looks.items():
             if table.aspect and look.relation and table.whole not in sources:
@@ -332,7 +338,7 @@ class Inspector:
         for base in view.views:
             entry = self._catalog.find(base)
             if entry is not None:
-                sources[entry.view.name] = _source_of_view(entry.view)
+                sources[entry.view.name] = Source(entry.view.columns) if transform else _source_of_view(entry.view)
         place = [column.lower() for column in view.columns].index(partitioning.column.lower())
         found = follow(view.query, view.namespace, place, partitioning.unit, sources)
         below = self._catalog.named(found.table)
@@ -345,11 +351,26 @@ class Inspector:
             names = [part.column for part in below.layout.parts]
             place = names.index(found.column)
             return FollowedTable(below.id, found.column, place, below.layout.parts[place].kind, found.expression)
-        columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
         relation = looks[found.table].relation
+        fields = _fields(relation)
+        columns = [field.column.lower() if field.function == transform else "" for field in fields]
+        if transform:
+            if found.expression != PLACE:
+                raise CannotFollow(
+                    f"{found.table} is partitioned by {partitioning}, which is another value of its column"
+                )
+            kind = next(part.kind for part in view.layout.parts if part.column == partitioning.column)
+        unit = sources[found.table].units.get(found.column)
+        if unit and any(part.kind == "string" for part in view.layout.parts if part.column == partitioning.column):
+            raise CannotFollow(f"{found.table} is partitioned by whole {unit}s, of which the view has texts")
+        if unit and "timestamp" in kind and view.layout.time_zone not in UTC:
+            raise CannotFollow(
+                f"{found.table} is partitioned by whole {unit}s of UTC, but the view's time zone is "
+                f"{view.layout.time_zone or 'unknown'}"
+            )
         format_ = None if relation is None else format_of(relation)
-        if format_ is not None and not format_.follows(kind):
+        if format_ is not None and not unit and not transform and not format_.follows(kind):
             raise CannotFollow(f"the partition column {found.column} of {format_.title} is of the type {kind}")
         if kind in {"float", "double"}:
             raise CannotFollow(
@@ -469,14 +490,33 @@ def _guessed(texts: Sequence[Bases]) -> set[TableName]:
     return guessed.difference(*(text.relations for text in texts if text.exact))
 
 
-def _source(look: Look) -> Source | None:
+UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Zulu", "UCT", "Universal"})
+"""Time zones in which hours and days are those of UTC."""
+
+
+def _fields(relation: Relation | None) -> list[PartitionField]:
+    """What a table is partitioned by, in order."""
+    if relation is None:
+        return []
+    return [*map(PartitionField, relation.partition_columns)] or [*map(partition_field, relation.transforms)]
+
+
+def _source(look: Look, transform: str) -> Source | None:
     relation = look.relation
     if relation is None:
         return None
     columns = tuple(name for name, _ in relation.columns)
     if look.is_view:
         return Source(columns, view_text=relation.view_text, namespace=relation.namespace)
-    return Source(columns, () if look.root else relation.partition_columns)
+    fields = {field.column: field for field in reversed(_fields(relation)) if field.function == transform}
+    # Whole days of a date are the dates.
+    kinds = _kinds(look)
+    units = {
+        column: field.unit
+        for column, field in fields.items()
+        if field.unit and (field.unit, kinds.get(column.lower())) != ("DAY", "date")
+    }
+    return Source(columns, () if look.root else tuple(fields), units)
 
 
 def _source_of_view(view: MaterializedView) -> Source:

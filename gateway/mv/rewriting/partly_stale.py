@@ -193,6 +193,8 @@ def _unsuitable(view: MaterializedView) -> str:
         return "the view is not fresh, and it reads other materialized views"
     if view_properties.partition_window(view.properties) is not None or view.triggers != view.tables:
         return "the view is not fresh, and by its properties it does not hold or notice everything"
+    if any(part.function for part in view.layout.parts):
+        return "the view is not fresh, and it is partitioned by a transform of Iceberg"
     if strange := next((part.kind for part in view.layout.parts if _EXACT.fullmatch(part.kind) is None), ""):
         return f"the view is not fresh, and it is partitioned by a column of the type {strange}"
     return ""

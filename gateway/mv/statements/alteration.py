@@ -218,7 +218,7 @@ def _check_partitioning(before: MaterializedView, after: MaterializedView) -> No
         if len(after.layout.parts) > 1 and view_properties.partition_window(after.properties) is not None:
             raise CannotFollow("partition_sync_limit applies to views with one partition column")
         pairs = zip(after.partitioning.parts, after.layout.parts, strict=True)
-        now = [(part, storage_layout(by, part.kind, after.properties)) for by, part in pairs]
+        now = [(part, storage_layout(by, part.kind, after.properties)) for by, part in pairs if not by.transform]
     except (CannotFollow, ValueError) as error:
         raise DefinitionRefused(
             f"The materialized view {before.name} cannot have these properties: {error}.", sqlstate="22023"

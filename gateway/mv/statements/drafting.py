@@ -23,6 +23,7 @@ from gateway.mv.model.layout import combined, marked, storage_layout
 from gateway.mv.model.spark_types import sql_type
 from gateway.mv.model.view import FollowedTable, MaterializedView, Version, base_key
 from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.look import Look
 from gateway.mv.observation.relations import Relations, Sources, definition_reads
 from gateway.mv.observation.schemas import has_char
 from gateway.mv.ports import WHOLE_TEXTS, Metastore, Relation, RelationKind, ServiceSessions, SqlSession
@@ -253,7 +254,9 @@ class Drafting:
             looks, size = inspection.looks, len(view.query)
             partitioning = await in_thread(size, self._inspector.followable, view, partitioning, looks)
             followed = await in_thread(size, self._inspector.following, view, partitioning, looks)
-            layout = _layout_of(partitioning, kinds, view.properties)
+            catalog = next((table.catalog for table in view.tables if base_key(table) == followed.base), "")
+            layout = _layout_of(partitioning, kinds, view.properties, catalog)
+            _check_transformed(partitioning, kinds, followed, looks)
             await self._check_unpadded(view, followed)
         except CannotFollow as error:
             if not partitioning.follows:
@@ -329,12 +332,28 @@ class Drafting:
         admission.refuse_nondeterministic(statement, name, found)
 
 
-def _layout_of(partitioning: Partitioning, kinds: Mapping[str, str], properties: Mapping[str, str]) -> StorageLayout:
-    """The layout by all columns of the clause. `kinds`: the types of columns, by name in lower case. Raises what
-    `storage_layout` raises."""
+def _layout_of(
+    partitioning: Partitioning, kinds: Mapping[str, str], properties: Mapping[str, str], catalog: str = ""
+) -> StorageLayout:
+    """The layout by all columns of the clause. `kinds`: the types of columns, by name in lower case; `catalog`: that of
+    the table that is followed. Raises what `storage_layout` raises."""
     if partitioning.further and view_properties.partition_window(properties) is not None:
         raise CannotFollow("partition_sync_limit applies to views with one partition column")
-    return combined([storage_layout(part, kinds[part.column.lower()], properties) for part in partitioning.parts])
+    return combined(
+        [storage_layout(part, kinds[part.column.lower()], properties, catalog) for part in partitioning.parts]
+    )
+
+
+def _check_transformed(
+    partitioning: Partitioning, kinds: Mapping[str, str], followed: FollowedTable, looks: Mapping[TableName, Look]
+) -> None:
+    """Raises CannotFollow if a transform may have another value of the view's column than of the table's."""
+    relation = next((look.relation for table, look in looks.items() if base_key(table) == followed.base), None)
+    of_table = {name.lower(): sql_type(kind) for name, kind in relation.columns} if relation else {}
+    for part, each in zip(partitioning.parts, followed.parts, strict=True):
+        mine, other = kinds[part.column.lower()], of_table.get(each.column.lower())
+        if part.transform and mine != other:
+            raise CannotFollow(f"its column {part.column} is of the type {mine}, but that of the base table of {other}")
 
 
 async def check_past(view: MaterializedView, session: SqlSession) -> None:

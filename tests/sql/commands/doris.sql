@@ -302,3 +302,11 @@ CANCEL MATERIALIZED VIEW TASK 1795284000123456 ON mv1;
 --> CancelTask name=mv1 task=1795284000123456
 CANCEL MATERIALIZED VIEW TASK x ON mv1;
 --> SyntaxProblem expected the task's id after TASK, a whole number from 1 to 9223372036854775807, found x (line 1, column 31)
+CREATE MATERIALIZED VIEW mv PARTITION BY (bucket(16, a), date_trunc(b, 'hour')) AS SELECT a, b FROM t;
+--> CreateMaterializedView name=mv query='SELECT a, b FROM t' partitioning(column='a' follows=True further=date_trunc(b, 'HOUR') transform='bucket(16)')
+CREATE MATERIALIZED VIEW mv PARTITION BY (truncate(a, 2), truncate(3, b)) AS SELECT a, b FROM t;
+--> CreateMaterializedView name=mv query='SELECT a, b FROM t' partitioning(column='a' follows=True further=truncate(3, b) transform='truncate(2)')
+CREATE MATERIALIZED VIEW mv PARTITION BY (bucket(a)) AS SELECT a FROM t;
+--> SyntaxProblem expected a comma and a number after the column, found ) (line 1, column 51)
+CREATE MATERIALIZED VIEW mv PARTITION BY (a, A) AS SELECT a FROM t;
+--> SyntaxProblem the column A occurs twice (line 1, column 46)

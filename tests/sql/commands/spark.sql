@@ -10,7 +10,7 @@ CREATE MATERIALIZED VIEW mv PARTITION BY date_trunc('YEAR', day) AS SELECT day F
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (day DATE) AS SELECT day FROM t;
 --> SyntaxProblem expected a comma or ) after the partition column, found DATE (line 1, column 49)
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (bucket(4, a)) AS SELECT a FROM t;
---> SyntaxProblem expected a column or date_trunc(column, 'unit'), found bucket (line 1, column 45)
+--> CreateMaterializedView name=mv query='SELECT a FROM t' partitioning(column='a' transform='bucket(4)')
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (a) PARTITION BY (b) AS SELECT a, b FROM t;
 --> SyntaxProblem expected one clause for the partitioning, which PARTITIONED BY already sets, found PARTITION (line 1, column 48)
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) AS SELECT a FROM t;

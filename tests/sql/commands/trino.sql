@@ -30,7 +30,7 @@ CREATE MATERIALIZED VIEW mv WITH (format = 'AVRO') AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv WITH (format = 'PARQUET', location = '/data/mv', partitioned_by = ARRAY['day']) AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' partitioning(column='day') file_format='parquet' location='/data/mv'
 CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['bucket(a, 3)']) AS SELECT 1 AS a;
---> SyntaxProblem valid partitioning: a column or month(column); found 'bucket(a, 3)' (line 1, column 35)
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' partitioning(column='a' transform='bucket(3)')
 CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['a', 'b']) AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' partitioning(column='a' further=b)
 CREATE MATERIALIZED VIEW mv USING orc WITH (format = 'ORC') AS SELECT 1 AS a;
