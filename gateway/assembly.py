@@ -904,7 +904,7 @@ def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVe
         tables = BaseTables(views.catalog, views.observer, loads, held)
     residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day, tables=tables)
     news = views.catalog.news
-    news.published.add(residency.changed)
+    news.published.add(residency.published)
     news.altered.add(residency.changed)
     news.moved.add(residency.moved)
     news.stale.add(residency.stale)

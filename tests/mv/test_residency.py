@@ -116,7 +116,7 @@ class HeldViews:
             self.catalog, cast(Fence, self.fence), loads, ROOM, reads_per_day, lambda: self.now, self.now_ms
         )
         news = self.catalog.news
-        news.published.add(self.residency.changed)
+        news.published.add(self.residency.published)
         news.altered.add(self.residency.changed)
         news.moved.add(self.residency.moved)
         news.stale.add(self.residency.stale)
@@ -279,7 +279,7 @@ async def test_a_view_that_is_refreshed_all_the_time_is_not_loaded_all_the_time(
         await made.settled()
         made.spark.gate.clear()
         await made.publish("a", 8)
-        await made.settled()
+        await made.settled(3 * worker.FIRST_ANSWERS_SECONDS)
         made.now += 10
         made.spark.gate.set()
         await made.settled()
@@ -289,6 +289,18 @@ async def test_a_view_that_is_refreshed_all_the_time_is_not_loaded_all_the_time(
         assert made.residency.counts.loads["loaded"] == 2
         await made.settled(10 * worker.REST)
         assert made.rows("a") == 19
+
+
+async def test_a_further_version_is_loaded_after_the_first_answers_of_it() -> None:
+    async with begun() as made:
+        made.add("a")
+        await made.settled()
+        made.now += 1_000
+        await made.publish("a", 8)
+        await made.settled(worker.FIRST_ANSWERS_SECONDS / 2)
+        assert made.residency.counts.loads["loaded"] == 1
+        await made.settled(worker.FIRST_ANSWERS_SECONDS)
+        assert made.rows("a") == 8
 
 
 async def test_unset_drops_the_rows_at_once() -> None:

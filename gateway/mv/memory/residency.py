@@ -65,6 +65,9 @@ RETRY_SECONDS, RETRY_SECONDS_MAX = 5.0, 600.0
 REST = 4.0
 """A view is not loaded again before it has rested for so many times the duration of its last load: one that is
 refreshed all the time costs Spark little."""
+FIRST_ANSWERS_SECONDS = 1.0
+"""How long after its publication a further version is loaded: Spark then answers those who have waited for it, and a load
+beside them would make them wait longer."""
 STILL_OFTEN = 0.5
 """The share of the reads that let a view into memory with which it stays there."""
 
@@ -192,6 +195,12 @@ class Residency:
         """The view has another version, or other properties."""
         self._changed.add(view_id)
         self._wake.set()
+
+    def published(self, view_id: str) -> None:
+        """The view has another version."""
+        if (place := self._places.get(view_id)) is not None and place.held is not None:
+            place.not_before = max(place.not_before, self._clock() + FIRST_ANSWERS_SECONDS)
+        self.changed(view_id)
 
     def moved(self, names: Iterable[TableName]) -> None:
         """These names belong to other views, or to none."""
@@ -471,7 +480,7 @@ class Residency:
             return Residence(Held.WAITING, place.wish, "what it shows is unknown until Spark was asked")
         if crowded:
             return Residence(Held.NOT_LOADED, place.wish, "memory.bytes leaves no room for it")
-        return Residence(Held.WAITING, place.wish, "others are loaded before it, or it has just been loaded")
+        return Residence(Held.WAITING, place.wish, "others are loaded before it, or it has just been loaded or refreshed")
 
 
 def _earlier(place: _WantedView) -> EarlierTable | None:
