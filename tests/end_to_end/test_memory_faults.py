@@ -7,26 +7,38 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import psutil
 import pytest
-from clients import pyhive, rows
+from clients import pyhive, rows, unclosed
 from databases import Database, make_database
 from processes import Engine, wait_until
 from seen_gateway import Seen, start
+from TCLIService import ttypes
 
 ROWS = 3_000
+QUERY_SECONDS = 2.0
 BYTES = 32 << 20
 GROUPS = "SELECT k, count(*) AS n, sum(d) AS d, max(name) AS name FROM {name}.v WHERE id < {id} GROUP BY k ORDER BY k"
+CROSS = (
+    "SELECT sum((a.id * b.k + c.id) % 7) FROM {name}.v a, {name}.v b, {name}.v c "
+    "WHERE a.id < {id} AND b.id < {id} AND c.id < {id}"
+)
+WIDE = (
+    "SELECT max(n) FROM (SELECT a.id AS x, b.id AS y, count(*) AS n FROM {name}.v a JOIN {name}.v b ON a.one = b.one "
+    "WHERE a.id < {id} GROUP BY a.id, b.id)"
+)
 LAG_SECONDS = 2.0
 """How late a timer of the gateway's event loop may be, on a machine with many times its load."""
 
 
 @pytest.fixture(scope="module")
 def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    limits: dict[str, Any] = {"memory.bytes": BYTES, "memory.canary": 20}
+    limits: dict[str, Any] = {"memory.bytes": BYTES, "memory.query_seconds": QUERY_SECONDS, "memory.canary": 20}
     # A process that is killed again and again is started again without a pause.
     settings: dict[str, Any] = {"constants": {"gateway.memory.memory_engine.STEADY_SECONDS": 0.0}, **limits}
     directory = tmp_path_factory.mktemp("memory_faults")
@@ -184,3 +196,103 @@ def test_the_process_is_killed_in_a_load(view: Database, seen: Seen) -> None:
     learned(database, "SELECT count(*) FROM {name}.m WHERE id < {id}")
     assert database.rows(count) == [(12,)]
     database.run("DROP MATERIALIZED VIEW m", "DROP TABLE many")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("query", "number", "reason"),
+    [(WIDE, 600, "engine: memory: "), (CROSS, 700, "engine: time: ")],
+    ids=["memory", "time"],
+)
+def test_a_query_that_the_engine_cannot_answer_is_seen_before_anybody_waits(
+    view: Database, seen: Seen, query: str, number: int, reason: str
+) -> None:
+    """The first query is Spark's, and what the engine makes of it is seen in the background. What is in memory
+    stays."""
+    loaded(view, "v")
+    pid, sql = engine_pid(seen), text(view, query, number)
+    expected = view.rows(sql)
+
+    def is_known() -> bool:
+        ((_, verdict, why, _),) = view.rows(f"EXPLAIN REWRITE {sql}")
+        return verdict == "SPARK" and str(why).startswith(reason)
+
+    wait_until(is_known, 60, reason)
+    before = seen.metric("memory_misses_total", reason="engine")
+    assert view.rows(sql) == expected
+    assert seen.metric("memory_misses_total", reason="engine") == before + 1
+    assert from_memory(view.cursor, text(view, GROUPS, 77))
+    assert engine_pid(seen) == pid
+
+
+@pytest.mark.thorough
+def test_views_that_do_not_fit_together(view: Database, seen: Seen) -> None:
+    """Some of them are in memory, all are answered, and each says where it is."""
+    names = ["f1", "f2", "f3"]
+    columns = "id, concat('some longer text of a row ', id) AS a, concat('and one more of them ', id) AS b"
+    view.run("CREATE TABLE large USING parquet AS SELECT id FROM range(130000)")
+    for name in names:
+        view.run(f"CREATE MATERIALIZED VIEW {name} IN MEMORY AS SELECT {columns} FROM large")
+    table = f"freshgate.materialized_views WHERE database_name = '{view.name}' AND name LIKE 'f_'"
+
+    def settled() -> bool:
+        return {str(each[0]) for each in view.rows(f"SELECT memory FROM {table}")} == {"LOADED", "NOT_LOADED"}
+
+    wait_until(settled, 120, "a part of the views to be in memory")
+    for name in names:
+        assert view.rows(f"SELECT count(*) FROM {view.name}.{name} WHERE id < 77") == [(77,)]
+    told = [rows(view.cursor, f"EXPLAIN REWRITE SELECT count(*) FROM {view.name}.{name}")[0] for name in names]
+    assert any("memory.bytes leaves no room" in str(each[2]) for each in told), told
+    assert seen.metric("memory_bytes") <= BYTES
+    view.run(*[f"DROP MATERIALIZED VIEW {name}" for name in names])
+
+
+def test_clients_that_go_in_the_middle_leave_nothing(view: Database, seen: Seen) -> None:
+    loaded(view, "v")
+    learned(view, GROUPS)
+    pid, sessions = engine_pid(seen), seen.metric("sessions")
+    for number in range(20):
+        with unclosed(view.gateway) as cursor:
+            cursor.execute(text(view, GROUPS, 1_000 + number), async_=True)
+    wait_until(lambda: seen.metric("sessions") <= sessions, 60, "the sessions to end")
+    assert from_memory(view.cursor, text(view, GROUPS, 79))
+    assert engine_pid(seen) == pid
+
+
+def test_500_queries_at_once(view: Database, seen: Seen) -> None:
+    """Those beyond the engine's queue go to Spark."""
+    loaded(view, "v")
+    learned(view, GROUPS)
+    gateway, before, sessions, each = view.gateway, counted(seen), 20, 25
+
+    def answers(number: int) -> list[tuple[int, list[tuple[Any, ...]]]]:
+        with ExitStack() as stack:
+            first = stack.enter_context(pyhive(gateway.host, gateway.port))
+            cursors = [first, *(first._connection.cursor() for _ in range(each - 1))]
+            asked = [(cursor, number * each + place + 1) for place, cursor in enumerate(cursors)]
+            for cursor, literal in asked:
+                cursor.execute(text(view, GROUPS, literal), async_=True)
+            found = []
+            for cursor, literal in asked:
+                wait_until(lambda: _over(cursor), 120, "an answer")  # noqa: B023
+                found.append((literal, shown(cursor.fetchall())))
+                cursor.close()
+            return found
+
+    with ThreadPoolExecutor(sessions) as pool:
+        found = [each for some in pool.map(answers, range(sessions)) for each in some]
+    assert len(found) == 500
+    assert [literal for literal, answer in found if answer != expected(literal)] == []
+    assert counted(seen) - before == 500
+
+
+def _over(cursor: Any) -> bool:
+    state = cursor.poll().operationState
+    assert state not in (ttypes.TOperationState.ERROR_STATE, ttypes.TOperationState.CANCELED_STATE)
+    return bool(state == ttypes.TOperationState.FINISHED_STATE)
+
+
+def test_what_the_engine_prevents_costs_the_gateway_nothing(seen: Seen) -> None:
+    """After all of this nothing is under way."""
+    wait: Callable[[], bool] = lambda: seen.metric("operations") <= 1  # noqa: E731
+    wait_until(wait, 60, "the operations to end")

@@ -210,7 +210,7 @@ async def test_a_view_that_asks_for_it_is_loaded_and_no_other() -> None:
         assert [made.rows(each) for each in "abcd"] == [100, None, None, None]
         assert made.told("a") == Residence(Held.LOADED, Wish.VIEW, "", 1, 100, 1_000, made.now_ms())
         assert [made.told(each) for each in "bc"] == [None, None]
-        assert [made.residency.wanted_anyway(each) for each in "abcd"] == [True, False, False, True]
+        assert made.told("d") is not None
         found = made.residency.resident("a", 1)
         assert found is not None
         assert found.columns == (MemoryColumn("day", "string"), MemoryColumn("n", "bigint"))
@@ -328,7 +328,7 @@ async def test_a_dropped_view_leaves_memory() -> None:
             made.catalog.remove(made.catalog.entry(view_id))
         await made.settled()
         assert made.engine.tables == {}
-        assert not made.residency.wanted_anyway("a")
+        assert made.residency.bytes == 0
 
 
 async def test_what_is_too_large_is_not_loaded_until_there_is_a_smaller_version() -> None:
@@ -466,7 +466,7 @@ async def test_a_view_that_is_read_often_is_loaded_without_asking() -> None:
         made.add("a", properties={})
         made.add("b", properties=REFUSED)
         for number in range(10):
-            assert not made.residency.wanted_anyway("a"), number
+            assert made.told("a") is None, number
             for view_id in "ab":
                 made.catalog.entry(view_id).reads.count(How.NAMED, "ada", made.now_ms(), 0)
             await made.settled(worker.SURVEY_SECONDS)

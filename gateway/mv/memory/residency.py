@@ -66,8 +66,8 @@ REST = 4.0
 """A view is not loaded again before it has rested for so many times the duration of its last load: one that is
 refreshed all the time costs Spark little."""
 FIRST_ANSWERS_SECONDS = 1.0
-"""How long after its publication a further version is loaded: Spark then answers those who have waited for it, and a load
-beside them would make them wait longer."""
+"""How long after its publication a further version is loaded: Spark then answers those who have waited for it, whom a
+load would make wait longer."""
 STILL_OFTEN = 0.5
 """The share of the reads that let a view into memory with which it stays there."""
 
@@ -148,11 +148,6 @@ class Residency:
             return table
         place = self._places.get(view_id)
         return place.held if place is not None and place.holds(version) else None
-
-    def wanted_anyway(self, view_id: str) -> bool:
-        """Whether the view is to be in memory: if its rows are not there now, they may be soon."""
-        place = self._places.get(view_id)
-        return place is not None and place.wish is not None
 
     def used(self, view_id: str) -> None:
         """The view, or base table, in memory has answered a query."""
@@ -480,7 +475,7 @@ class Residency:
             return Residence(Held.WAITING, place.wish, "what it shows is unknown until Spark was asked")
         if crowded:
             return Residence(Held.NOT_LOADED, place.wish, "memory.bytes leaves no room for it")
-        return Residence(Held.WAITING, place.wish, "others are loaded before it, or it has just been loaded or refreshed")
+        return Residence(Held.WAITING, place.wish, "others come before it, or it has just been loaded or refreshed")
 
 
 def _earlier(place: _WantedView) -> EarlierTable | None:
