@@ -23,7 +23,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class _Call:
         self.cursor: duckdb.DuckDBPyConnection | None = None
         self.parts: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         """Of a load. None is the end."""
+        self.work: Future[None] | None = None
 
     def fail(self, problem: _CallFailed) -> None:
         """Interrupts the engine, if it works for this call."""
@@ -154,7 +155,7 @@ class EngineProcess:
             case FrameKind.LAST if call is not None:
                 call.parts.put(None)
             case FrameKind.STOP_CALL if call is not None:
-                call.fail(_CallFailed("stopped", "by the gateway"))
+                self._stop(call)
 
     def _begin(
         self,
@@ -164,16 +165,26 @@ class EngineProcess:
         content: bytes,
     ) -> None:
         call = self._calls[number] = _Call(number)
-        pool.submit(self._answer, call, work, content)
+        call.work = pool.submit(self._answer, call, work, content)
+
+    def _stop(self, call: _Call) -> None:
+        """Ends a call: at once if it has not begun, because those before it may take long."""
+        stopped = _CallFailed("stopped", "by the gateway")
+        if call.work is not None and call.work.cancel():
+            self._end(call, FrameKind.FAILED, _said(stopped))
+        else:
+            call.fail(stopped)
 
     def _answer(self, call: _Call, work: Callable[[_Call, dict[str, Any]], dict[str, Any]], content: bytes) -> None:
         try:
-            answer = described(call.number, FrameKind.DONE, work(call, json.loads(content)))
+            kind, answer = FrameKind.DONE, work(call, json.loads(content))
         except BaseException as error:  # Whatever it is: the gateway waits for an answer.
-            reason, detail = _reason(call.problem or error)
-            answer = described(call.number, FrameKind.FAILED, {"reason": reason, "detail": detail})
+            kind, answer = FrameKind.FAILED, _said(call.problem or error)
+        self._end(call, kind, answer)
+
+    def _end(self, call: _Call, kind: FrameKind, answer: dict[str, Any]) -> None:
         del self._calls[call.number]
-        self._send(answer)
+        self._send(described(call.number, kind, answer))
 
     def _send(self, data: bytes) -> None:
         with self._writing:
@@ -336,17 +347,21 @@ def _check(types: list[str], cursor: duckdb.DuckDBPyConnection) -> None:
         raise _CallFailed("failed", f"the columns are {found}, not {wanted}")
 
 
-def _reason(error: BaseException) -> tuple[str, str]:
+def _said(error: BaseException) -> dict[str, Any]:
+    """What the gateway is told of an error: the fields of MemoryUnavailable."""
+    reason, detail = "failed", str(error)
     match error:
         case _CallFailed():
-            return error.reason, str(error)
+            reason = error.reason
         case duckdb.OutOfMemoryException() | MemoryError():
-            return "memory", str(error)
+            reason = "memory"
         case duckdb.InterruptException():
-            return "stopped", str(error)
+            reason = "stopped"
         case duckdb.Error():
-            return "failed", str(error)
-    return "failed", repr(error)
+            pass
+        case _:
+            detail = repr(error)
+    return {"reason": reason, "detail": detail}
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ import importlib.util
 import itertools
 import json
 import logging
-import math
 import socket
 import subprocess
 import sys
@@ -34,12 +33,12 @@ STOP_SECONDS = 5.0
 """How long an interrupted call may take to end. Then the process hangs, and is replaced."""
 STEADY_SECONDS = 60.0
 """A process that has lived as long was sound: the next one is started at once."""
-WAITING_MAX = 64
+WAITING_MAX = 1_000
 """The most queries that wait for a thread. Spark answers those beyond it."""
+WAIT_SECONDS = 1.0
+"""How long a query waits for a thread before Spark answers it: hundreds of usual ones take a second."""
 PARTS_AHEAD = 2
 """The parts of a load that are under way to the process."""
-LONG_SHARE = 0.5
-"""A query that gets no answer took too long itself if it ran for this share of its time. Otherwise it waited."""
 PART_SECONDS = 60.0
 """How long the process may take for a part of a load, and to end one."""
 READ_BYTES = 1 << 20
@@ -260,8 +259,8 @@ class _PendingCall:
         self.pages: list[bytes] = []
         self.ahead = 0
         """Parts that the process has not yet taken."""
-        self.taken = 0.0
-        """When the process last took a part, or began a query, by the monotonic clock; 0: never."""
+        self.taken = False
+        """Whether the process has taken a part, or has begun the query."""
         self.moved = asyncio.Event()
         """A part has been taken, or the call has ended."""
         self.outcome: dict[str, Any] | MemoryUnavailable | None = None
@@ -275,7 +274,7 @@ class _PendingCall:
                     self.pages.append(content)
             case FrameKind.TAKEN:
                 self.ahead -= 1
-                self.taken = time.monotonic()
+                self.taken = True
                 self.moved.set()
             case FrameKind.DONE:
                 self.end(json.loads(content))
@@ -294,6 +293,16 @@ class _PendingCall:
         if isinstance(self.outcome, MemoryUnavailable):
             raise self.outcome
         return self.outcome
+
+    async def begin(self) -> None:
+        """Waits until the query runs. Raises MemoryUnavailable if others take too long."""
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not self.taken and self.outcome is None:
+                    self.moved.clear()
+                    await self.moved.wait()
+        except TimeoutError:
+            raise MemoryUnavailable("busy", f"it waited for others for {WAIT_SECONDS:g} seconds") from None
 
     async def room(self) -> None:
         """Waits until the process can take another part. Raises MemoryUnavailable if the call has failed."""
@@ -360,12 +369,12 @@ class _EngineLink:
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Makes a call; its answer, and the pages before it. Raises MemoryUnavailable."""
         async with self._call(kind, asked) as (_, pending):
+            if kind == FrameKind.RUN:
+                await pending.begin()
             try:
                 async with asyncio.timeout(seconds):
                     return await pending.finish(), pending.pages
             except TimeoutError:
-                if kind == FrameKind.RUN and time.monotonic() - (pending.taken or math.inf) < LONG_SHARE * seconds:
-                    raise MemoryUnavailable("busy", f"it waited for others for most of {seconds:g} seconds") from None
                 raise MemoryUnavailable("time", f"no answer in {seconds:g} seconds") from None
 
     async def loaded(self, asked: Mapping[str, Any], parts: AsyncIterator[bytes]) -> dict[str, Any]:

@@ -260,7 +260,7 @@ def test_clients_that_go_in_the_middle_leave_nothing(view: Database, seen: Seen)
 
 
 def test_500_queries_at_once(view: Database, seen: Seen) -> None:
-    """Those beyond the engine's queue go to Spark."""
+    """Those that would wait for a second or more go to Spark."""
     loaded(view, "v")
     learned(view, GROUPS)
     gateway, before, sessions, each = view.gateway, counted(seen), 20, 25

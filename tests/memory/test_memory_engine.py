@@ -382,29 +382,63 @@ async def test_a_query_is_given_up_in_time() -> None:
         wait_until(lambda: psutil.Process(pid).cpu_percent(0.2) < 50, what="the engine to be idle")
 
 
-async def test_a_query_that_waits_for_others_has_not_taken_too_long_itself() -> None:
+async def test_queries_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their callers ask Spark. Nothing is ended for that."""
+    monkeypatch.setattr(memory_engine, "WAIT_SECONDS", 0.1)
     async with serving() as engine:
-        long = [asyncio.create_task(ask(engine, LONG, seconds=2)) for _ in range(2)]
+        pid = engine.pid
+        long = [asyncio.create_task(ask(engine, LONG, seconds=1_000)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(MemoryUnavailable, match=r"^busy: it waited for others for most of 0\.5 seconds"):
-            await ask(engine, "SELECT 1::BIGINT", seconds=0.5)
-        ended = await asyncio.gather(*long, return_exceptions=True)
-        assert [getattr(each, "reason", each) for each in ended] == ["time", "time"]
+        refused = await asyncio.gather(*(ask(engine, "SELECT 1::BIGINT") for _ in range(20)), return_exceptions=True)
+        assert {str(each) for each in refused} == {"busy: it waited for others for 0.1 seconds"}
+        for each in long:
+            each.cancel()
+        await asyncio.gather(*long, return_exceptions=True)
+        monkeypatch.undo()
         assert await ask(engine, "SELECT 1::BIGINT") == [(1,)]
+        assert engine.pid == pid
 
 
-async def test_queries_beyond_the_queue_are_refused_at_once() -> None:
-    """500 at once: those that fit are answered, the others are not."""
+async def test_a_caller_that_leaves_the_queue_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not begun ends at once, whatever runs before it: the process is not taken for one that hangs."""
+    monkeypatch.setattr(memory_engine, "STOP_SECONDS", 0.5)
+    async with serving() as engine:
+        pid = engine.pid
+        long = [asyncio.create_task(ask(engine, LONG, seconds=1_000)) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting = [asyncio.create_task(ask(engine, "SELECT 1::BIGINT")) for _ in range(20)]
+        await asyncio.sleep(0)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        process = engine._process
+        assert process is not None
+        await asyncio.to_thread(wait_until, lambda: process.queries == 2, 30, "the end of what waits")
+        for each in long:
+            each.cancel()
+        await asyncio.gather(*long, return_exceptions=True)
+        assert await ask(engine, "SELECT 1::BIGINT") == [(1,)]
+        assert engine.pid == pid
+
+
+async def test_500_queries_at_once_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_engine, "WAIT_SECONDS", 60.0)
+    async with serving() as engine:
+        answers = await asyncio.gather(*(ask(engine, "SELECT count(*) FROM range(1000)") for _ in range(500)))
+        assert answers == [[(1000,)]] * 500
+
+
+async def test_queries_beyond_the_queue_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_engine, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(memory_engine, "WAITING_MAX", 10)
     async with serving() as engine:
         answers = await asyncio.gather(
-            *(ask(engine, "SELECT count(*) FROM range(1000)") for _ in range(500)), return_exceptions=True
+            *(ask(engine, "SELECT count(*) FROM range(1000)") for _ in range(50)), return_exceptions=True
         )
         refused = [each for each in answers if isinstance(each, MemoryUnavailable)]
         assert {each.reason for each in refused} == {"busy"}
-        assert [each for each in answers if not isinstance(each, MemoryUnavailable)] == [[(1000,)]] * (
-            2 + memory_engine.WAITING_MAX
-        )
-        assert engine.counters.queries == 2 + memory_engine.WAITING_MAX
+        assert [each for each in answers if not isinstance(each, MemoryUnavailable)] == [[(1000,)]] * 12
+        assert engine.counters.queries == 12
         assert await ask(engine, "SELECT 1::BIGINT") == [(1,)]
 
 
