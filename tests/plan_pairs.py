@@ -535,7 +535,6 @@ PAIRS = (
         "31: a self-join",
         "SELECT a.x FROM t a JOIN t b ON a.k = b.k",
         "SELECT a.x FROM t a JOIN t b ON a.k = b.k",
-        "joins a table with itself",
     ),
     Pair(
         "a subquery",

@@ -34,8 +34,8 @@ TPCH = {
                count(*) AS lines
         FROM lineitem GROUP BY ALL""",
     "ordered": f"""
-        SELECT l_orderkey, l_suppkey, l_shipdate, l_returnflag, o_custkey, o_orderdate, o_shippriority, {_DISCOUNTED},
-               sum(l_quantity) AS quantity
+        SELECT l_orderkey, l_partkey, l_suppkey, l_shipdate, l_returnflag, o_custkey, o_orderdate, o_shippriority,
+               o_totalprice, {_DISCOUNTED}, sum(l_quantity) AS quantity
         FROM lineitem JOIN orders ON l_orderkey = o_orderkey GROUP BY ALL""",
     "parts": f"""
         SELECT l_partkey, l_suppkey, l_shipdate, l_quantity, l_shipmode, l_shipinstruct, {_DISCOUNTED},

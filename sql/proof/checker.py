@@ -14,6 +14,7 @@ from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
 from sql.proof.lossless import Joined, KeysOf, knowing
 from sql.proof.merging import merge, merge_expanded, without_outer_join
+from sql.proof.occurrences import apart, renamed
 from sql.proof.parts import PartialRows, whole
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
 from sql.proof.terms import (
@@ -77,6 +78,13 @@ class ProvedRows:
     @property
     def core(self) -> Term:
         return core(self.relations, self.where)
+
+    def renamed(self, names: Mapping[Term, Term]) -> ProvedRows:
+        """The same rows of relations with other names."""
+        relations = tuple(names.get(each, each) for each in self.relations)
+        where = frozenset(renamed(each, names) for each in self.where)
+        output = tuple((each, renamed(term, names)) for each, term in self.output)
+        return ProvedRows(relations, where, output, tuple(renamed(each, names) for each in self.order))
 
     def settled(self) -> ProvedRows:
         """The same rows: see `Joined.settled`."""
@@ -308,9 +316,11 @@ def _join(node: Node) -> ProvedRows:
     kind = _text(node.fields["joinType"]).removesuffix("$")
     condition = node.fields["condition"]
     if kind in {"Inner", "Cross"}:
+        names = apart(left.relations, right.relations)
+        if names is None:
+            raise NotUnderstood("it joins groups with themselves")
+        right = right.renamed(names)
         relations = left.relations + right.relations
-        if len(set(relations)) < len(relations):
-            raise NotUnderstood("it joins a table with itself")
         output = left.output + right.output
         where = conditions(_expression(condition, dict(output))) if isinstance(condition, Node) else frozenset()
         return ProvedRows(relations, left.where | right.where | where, output)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sql.proof.equalities import Equalities, is_equality
-from sql.proof.identities import compose, replaced
+from sql.proof.identities import compose, core, replaced
+from sql.proof.occurrences import assignments, renamed
 from sql.proof.terms import Term, columns_of, in_order, step
 from sql.table_keys import NO_KEYS, TableKeys
 
@@ -46,7 +47,24 @@ class Joined:
     values: tuple[Term, ...]
 
     def settled(self) -> Joined:
-        """The same with one column for all that the conditions make equal, and without joins that change nothing."""
+        """The same with one column for all that the conditions make equal, and without joins that change nothing.
+        Raises NotUnderstood."""
+        ways = [self._named(names)._settled() for names in assignments(self.relations)]
+        if not ways:
+            return self._settled()
+        found = min(ways, key=_identity)
+        # Where one occurrence is left out, the others have other numbers.
+        return found.settled() if len(found.relations) < len(self.relations) else found
+
+    def _named(self, names: Mapping[Term, Term]) -> Joined:
+        """The same with other names of the occurrences of tables."""
+        return Joined(
+            tuple(names.get(each, each) for each in self.relations),
+            frozenset(renamed(each, names) for each in self.where),
+            tuple(renamed(each, names) for each in self.values),
+        )
+
+    def _settled(self) -> Joined:
         found = self
         while True:
             step()
@@ -137,6 +155,12 @@ class Joined:
         its = {replaced(each, change) for each in self.where}
         values = tuple(replaced(each, change) for each in self.values)
         return Joined(relations, frozenset(its.union(where.args, conditions)), values)
+
+
+def _identity(joined: Joined) -> tuple[bytes, list[bytes], list[bytes]]:
+    """What tells rows and values apart: first without the order of the values."""
+    values = [each.digest for each in joined.values]
+    return core(joined.relations, joined.where).digest, sorted(values), values
 
 
 def _always_finds(compared: Mapping[str, Term], table: Term) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from sql.proof.cases import CASES, INTEGERS, is_zero, measured, narrowed, with_results, zero
 from sql.proof.identities import ONE, compose, core, filtered, replaced
+from sql.proof.occurrences import apart, renamed
 from sql.proof.terms import ONLY_VALUE, Term, column, columns_of, conditions, null, within
 from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, has_identity, is_collated
 from sql.query.aggregates import digits_of, digits_of_sum, sum_is_certain
@@ -36,9 +37,14 @@ def merge(
     if source.op != "grouped" or not source.args[1].args:
         return None
     inner_relations, inner_where = source.args[0].args
-    together = (*(each for each in relations if each != source), *inner_relations.args)
-    if len(set(together)) < len(together):
+    others = tuple(each for each in relations if each != source)
+    names = apart(inner_relations.args, others)
+    if names is None:
         return None
+    # A table may be below the groups and beside them.
+    together = (*(names.get(each, each) for each in others), *inner_relations.args)
+    where, keys = (frozenset(renamed(each, names) for each in terms) for terms in (where, keys))
+    output = tuple((each, renamed(term, names)) for each, term in output)
     merging = _Merging(source, keys)
     try:
         conjuncts = {part for each in where for part in conditions(merging.by_key(each))}

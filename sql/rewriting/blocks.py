@@ -7,9 +7,9 @@ Tests: `test_matching`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, permutations, product
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from sql.query.trees import alias_columns, is_star, items_of, join_label, other_
 from sql.reading.parsing import Doubt
 from sql.rewriting.forms import call_of, conjuncts_of, form, mapped, rebuilt
 from sql.rewriting.labels import label_of
-from sql.rewriting.subqueries import with_closed_subqueries
+from sql.rewriting.subqueries import closed, with_closed_subqueries
 
 ColumnsOf = Callable[[TableName], Sequence[str] | None]
 """The columns of a base table; None: unknown."""
@@ -32,6 +32,8 @@ SELECTS_MAX = 40
 """In one query, a CTE counted each time that it is named: each is compared with the views."""
 INLINED_NODES_MAX = 20_000
 """The nodes that CTEs add to a query: ten that name the one before twice would double it ten times."""
+ASSIGNMENTS_MAX = 6
+"""Ways in which occurrences of a table are tried for those of a view."""
 _KNOWN_CLAUSES = frozenset(
     {
         "expressions",
@@ -50,6 +52,7 @@ _KNOWN_CLAUSES = frozenset(
     }
 )
 _INNER, _LEFT, _RIGHT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER"), ("RIGHT", "RIGHT OUTER")
+_KEEPING = ("LEFT SEMI", "SEMI", "LEFT ANTI", "ANTI")
 _SEVERAL_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 GROUPING = frozenset({"grouping", "grouping_id"})
 """Functions that tell the sets of GROUP BY apart."""
@@ -102,6 +105,44 @@ class Block:
     """By its form, each column that a condition a = b makes equal to others: the forms of all these."""
     columns: frozenset[str] = frozenset()
     """The forms of the columns that it uses."""
+
+    def assignments(self, wanted: Collection[str]) -> Iterator[Block]:
+        """The block, and the same with other names of the tables that it reads several times, as far as relations of
+        the wanted names are among them: each stands for every occurrence once."""
+        groups: dict[str, list[str]] = {}
+        for key in self.relations:
+            groups.setdefault(key.partition("#")[0], []).append(key)
+        several = [its for its in groups.values() if len(its) > 1 and not set(its).isdisjoint(wanted)]
+        orders = product(*(permutations(its) for its in several))
+        for chosen in islice(orders, ASSIGNMENTS_MAX):
+            names = dict(zip(chain.from_iterable(several), chain.from_iterable(chosen), strict=True))
+            yield self if all(old == new for old, new in names.items()) else self._renamed(names)
+
+    def _renamed(self, names: Mapping[str, str]) -> Block:
+        def named(node: exp.Expr) -> exp.Expr | None:
+            is_other = isinstance(node, exp.Column) and node.table in names
+            return column_of(names[node.table], node.name) if is_other and isinstance(node, exp.Column) else None
+
+        def change(node: exp.Expr) -> exp.Expr:
+            return mapped(node, named)
+
+        relations = (
+            replace(each, key=names.get(key, key), on=None if each.on is None else tuple(map(change, each.on)))
+            for key, each in self.relations.items()
+        )
+        sets = None if self.sets is None else change(self.sets)
+        made = replace(
+            self,
+            relations={each.key: each for each in relations},
+            conjuncts=list(map(change, self.conjuncts)),
+            outputs=[replace(each, value=change(each.value)) for each in self.outputs],
+            keys=None if self.keys is None else list(map(change, self.keys)),
+            sets=sets if isinstance(sets, exp.Group) else None,
+            having=list(map(change, self.having)),
+            order=list(map(change, self.order)),
+        )
+        made.equal, made.columns = _equal_columns(made.conjuncts), frozenset(_columns(made))
+        return made
 
     @property
     def is_distinct(self) -> bool:
@@ -218,6 +259,8 @@ class BlockReader:
 
     def _join(self, join: exp.Join, block: Block, left: _Scope) -> _Scope:
         label = join_label(join)
+        if label in _KEEPING:
+            return self._kept(join, block, left, is_anti=label.endswith("ANTI"))
         if label not in _INNER + _LEFT + _RIGHT or join.args.get("match_condition"):
             raise Doubt(f"it has a join of the kind {label}")
         before = len(block.conjuncts)
@@ -243,6 +286,16 @@ class BlockReader:
         else:
             block.conjuncts += conditions
         return scope
+
+    def _kept(self, join: exp.Join, block: Block, left: _Scope, *, is_anti: bool) -> _Scope:
+        """A semi or anti join: EXISTS, or its negation."""
+        if not isinstance(join.this, exp.Table) or join.args.get("using"):
+            raise Doubt("it has a semi join with more than a table, or with USING")
+        where = exp.Where(this=join.args.get("on") or exp.Boolean(this=True))
+        query = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=join.this), where=where)
+        exists = exp.Exists(this=closed(query, self._namespace, self._columns_of))
+        block.conjuncts.append(_resolved(exp.Not(this=exists) if is_anti else exists, left))
+        return left
 
     # --- relations
 

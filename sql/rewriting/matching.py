@@ -287,15 +287,27 @@ def _of_blocks(blocks: _Blocks, view: Candidate) -> tuple[_Parts, str]:
     parts: _Parts = {}
     farthest = Mismatch(-1, "the query does not read the view's tables")
     for select, block in blocks.selects:
+        made = Mismatch(TABLES_STEP, block) if isinstance(block, str) else _any_over(block, view)
+        if not isinstance(made, Mismatch):
+            parts[id(select)] = made
+        elif made.step > farthest.step:
+            farthest = made
+    return parts, str(farthest)
+
+
+def _any_over(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]] | Mismatch:
+    """What takes the place of a block, for the first way in which its occurrences of tables can be the view's."""
+    farthest = Mismatch(-1, "")
+    for each in block.assignments(view.block.relations):
         try:
-            needed = view if isinstance(block, str) else narrowed(block, view)
-            if (found := _rejection(block, needed)) is None and not isinstance(block, str):
-                parts[id(select)] = _over(block, needed)
+            needed = narrowed(each, view)
+            if (found := rejection(each, needed)) is None:
+                return _over(each, needed)
         except Mismatch as mismatch:
             found = mismatch
-        if found is not None and found.step > farthest.step:
+        if found.step > farthest.step:
             farthest = found
-    return parts, str(farthest)
+    return farthest
 
 
 def _over(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
@@ -309,10 +321,6 @@ def _over(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
             return compensated(block, view)
         except Mismatch:
             raise mismatch from None
-
-
-def _rejection(block: Block | str, view: Candidate) -> Mismatch | None:
-    return Mismatch(TABLES_STEP, block) if isinstance(block, str) else rejection(block, view)
 
 
 def _of_whole(blocks: _Blocks, view: Whole) -> tuple[_Parts, str]:

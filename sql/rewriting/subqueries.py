@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.query.resolution import Column, Scope, relation
-from sql.rewriting.dialect import printed
+from sql.reading.parsing import Doubt
+from sql.rewriting.dialect import identifier, printed
 from sql.rewriting.forms import OPENED, mapped
 
 _Columns = Callable[[TableName], Sequence[str] | None]
@@ -29,7 +30,7 @@ def with_closed_subqueries(select: exp.Select, namespace: Namespace, columns_of:
         if isinstance(node, exp.Join):
             on = node.args.get("on")
             return exp.Join(**{**node.args, "on": None if on is None else mapped(on, change)})
-        return _closed(node, namespace, columns_of) if isinstance(node, exp.Query) else None
+        return closed(node, namespace, columns_of) if isinstance(node, exp.Query) else None
 
     if sum(1 for _ in select.find_all(exp.Select)) == 1:
         return select
@@ -38,19 +39,28 @@ def with_closed_subqueries(select: exp.Select, namespace: Namespace, columns_of:
     return made
 
 
-def _closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.Expr:
+def closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.Expr:
+    """A query within an expression, with words in the place of its own columns. Of one SELECT, the tables have aliases
+    by their places, so that equal ones have equal forms."""
     scope = _scope(query, namespace, columns_of)
+    places = {} if scope is None else {id(each): f"e_{n}" for n, each in enumerate(query.find_all(exp.Table))}
 
     def change(node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             name = TableName.resolve(tuple(part.name for part in node.parts), namespace)
             alias = node.args.get("alias") or exp.TableAlias(this=node.this)
+            if (place := places.get(id(node))) is not None:
+                alias = exp.TableAlias(this=identifier(place))
             kept = {place: value for place, value in node.args.items() if place not in ("this", "db", "catalog")}
             kept["joins"] = [mapped(each, change) for each in kept.get("joins") or ()]
             return exp.Table(**{**kept, "this": exp.Var(this=name.quoted), "alias": alias})
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            own = scope is None or bool(scope.resolve([part.name for part in node.parts])[0])
-            return exp.Var(this=printed(node)) if own else None
+            found, fields = ([], []) if scope is None else scope.resolve([part.name for part in node.parts])
+            if len(found) > 1:
+                raise Doubt("a query within an expression uses a name with several meanings")
+            if found:
+                return exp.Var(this=".".join((found[0], *(printed(identifier(each)) for each in fields))))
+            return exp.Var(this=printed(node)) if scope is None else None
         return None
 
     made = mapped(query, change)
@@ -59,17 +69,19 @@ def _closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.
     return made
 
 
-def _scope(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> Scope[bool] | None:
-    """What its own tables are known to mean; None if it reads more than tables, and every name counts as its own."""
+def _scope(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> Scope[str] | None:
+    """Its own columns, as they are written behind the aliases of their tables; None if it reads more than tables of
+    known columns, and every name counts as its own."""
     tables = list(query.find_all(exp.Table))
     if sum(1 for _ in query.find_all(exp.Select)) != 1 or not tables:
         return None
-    scope: Scope[bool] | None = None
-    for table in tables:
+    scope: Scope[str] | None = None
+    for place, table in enumerate(tables):
         parts = tuple(part.name for part in table.parts)
         qualifiers = [(table.alias,)] if table.alias else [parts[place:] for place in range(len(parts))]
         columns = columns_of(TableName.resolve(parts, namespace))
-        unlisted = (lambda name: True) if columns is None else None
-        its = relation([Column(each, True) for each in columns or ()], qualifiers, unlisted=unlisted)
+        if columns is None:
+            return None
+        its = relation([Column(each, f"e_{place}.{printed(identifier(each.lower()))}") for each in columns], qualifiers)
         scope = Scope.of(its) if scope is None else scope.beside(Scope.of(its))
     return scope

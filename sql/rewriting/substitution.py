@@ -65,7 +65,7 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
 def _optional(block: Block, view: Candidate) -> BlockRelation | None:
     """The right side of the block's LEFT JOIN, if the view has rows of that table."""
     (key, *more), relations = view.block.relations, view.block.relations
-    is_rows = not more and view.keys is None and relations[key].on is None and f"{key}#2" not in block.relations
+    is_rows = not more and view.keys is None and relations[key].on is None
     mine = block.relations[key]
     return mine if is_rows and mine.on is not None and mine.table is not None else None
 
@@ -98,8 +98,8 @@ def _other_relations(block: Block, view: Candidate) -> list[BlockRelation]:
     """What the block reads besides the view's relations."""
     mine, theirs = block.relations, view.block.relations
     for key, relation in theirs.items():
-        if f"{key}#2" in mine or f"{key}#2" in theirs or relation.table is None:
-            raise Mismatch(TABLES_STEP, f"{key} is read twice")
+        if relation.table is None:
+            raise Mismatch(TABLES_STEP, "the view reads a derived table")
         if _join_form(relation) != _join_form(mine[key]) and not _keeps_more(relation, mine[key], block):
             raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
     return [relation for key, relation in mine.items() if key not in theirs]
@@ -351,7 +351,9 @@ class _Writer:
                 on = joined([self._over.value(each) for each in other.on])
                 joins.append(exp.Join(this=other.node, side="LEFT", on=on))
                 continue
+            # Spark allows no query that depends on the row in ON.
             own = [each for each in left if _aliases_in(each) <= seen and other.alias in _aliases_in(each)]
+            own = [each for each in own if each.find(exp.Query) is None]
             left = [each for each in left if not any(each is one for one in own)]
             joins.append(exp.Join(this=other.node, kind="INNER" if own else "CROSS", on=joined(own)))
         return joins, left

@@ -47,10 +47,30 @@
 -- views of views
 /*view*/ SELECT day, shop, customer, sum(amount) AS amount, count(*) AS n, max(amount) AS most FROM sales GROUP BY day, shop, customer;
 /*view*/ SELECT shop, customer, sum(amount) AS amount, sum(n) AS n, max(most) AS most FROM view_11 GROUP BY shop, customer;
+/*view*/ SELECT v.shop, h.city, sum(v.amount) AS amount, sum(v.n) AS n FROM view_12 v JOIN shops h ON h.shop = v.shop GROUP BY v.shop, h.city;
 /*used*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop;
 /*above*/ SELECT shop, sum(amount) AS amount FROM sales GROUP BY shop;
 /*above*/ SELECT shop, customer, count(*) AS n, max(amount) AS m FROM sales WHERE shop > 3 GROUP BY shop, customer;
+/*above*/ SELECT h.city, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop GROUP BY h.city;
+/*used*/ SELECT customer, sum(amount) AS a FROM view_11 WHERE shop = 3 GROUP BY customer;
 /*used*/ SELECT day, sum(amount) AS amount FROM sales GROUP BY day;
 /*used*/ SELECT shop, sum(amount) AS a FROM sales WHERE day >= DATE '2023-10-03' GROUP BY shop;
 /*not*/ SELECT shop, count(DISTINCT pieces) AS c FROM sales GROUP BY shop;
 /*not*/ SELECT h.kind, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop AND s.pieces = h.kind GROUP BY h.kind;
+
+-- tables joined with themselves
+/*view*/ SELECT id, shop, day, amount FROM sales WHERE pieces > 2;
+/*used*/ SELECT a.id, b.amount FROM sales a JOIN sales b ON a.shop = b.shop AND a.day = b.day WHERE b.pieces > 2;
+/*used*/ SELECT a.id, b.amount FROM sales a JOIN sales b ON a.shop = b.shop AND a.day = b.day WHERE a.pieces > 2;
+/*used*/ SELECT a.shop, sum(b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop LEFT JOIN sales c ON c.id = a.id WHERE b.pieces > 2 GROUP BY a.shop;
+/*not*/ SELECT a.id, b.amount FROM sales a JOIN sales b ON a.shop = b.shop AND a.customer = b.customer WHERE a.pieces > 2;
+/*view*/ SELECT a.id AS one, b.id AS other, a.amount - b.amount AS d, a.shop FROM sales a JOIN sales b ON a.shop = b.shop AND a.day < b.day;
+/*used*/ SELECT x.id, y.id AS z, x.amount - y.amount AS d FROM sales x JOIN sales y ON x.shop = y.shop AND x.day < y.day WHERE x.shop > 3;
+/*used*/ SELECT y.id, x.id AS z FROM sales x JOIN sales y ON x.shop = y.shop AND x.day > y.day;
+/*used*/ SELECT h.city, x.id FROM sales x JOIN sales y ON x.shop = y.shop AND x.day < y.day JOIN shops h ON h.shop = y.shop;
+/*not*/ SELECT x.id, y.id AS z FROM sales x JOIN sales y ON x.shop = y.shop AND x.day <= y.day;
+/*not*/ SELECT x.id, y.amount FROM sales x JOIN sales y ON x.shop = y.shop AND x.day < y.day;
+/*view*/ SELECT s.shop, sum(s.amount) AS amount, count(*) AS n FROM sales s GROUP BY s.shop;
+/*used*/ SELECT a.id, sum(b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop GROUP BY a.id;
+/*used*/ SELECT g.city, h.city AS other, sum(s.amount) AS s FROM sales s JOIN shops g ON g.shop = s.shop JOIN shops h ON h.shop = s.shop WHERE h.kind > 3 GROUP BY g.city, h.city;
+/*not*/ SELECT a.shop, sum(a.amount + b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop GROUP BY a.shop;

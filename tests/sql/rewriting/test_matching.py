@@ -36,9 +36,27 @@ RULES = [
         "AND l_shipdate > (SELECT max(l_shipdate) FROM lineitem WHERE l_quantity > 7)",
         "daily",
         "SELECT coalesce(sum(daily.lines), 0) AS n FROM daily AS daily WHERE daily.flag IN (SELECT n_name FROM "
-        "nation) AND EXISTS(SELECT 1 FROM `spark_catalog`.`shop`.`nation` AS n "
-        "WHERE n.n_name = daily.flag) AND daily.ship > (SELECT max(l_shipdate) FROM "
+        "nation) AND EXISTS(SELECT 1 FROM `spark_catalog`.`shop`.`nation` AS e_0 "
+        "WHERE e_0.n_name = daily.flag) AND daily.ship > (SELECT max(l_shipdate) FROM "
         "lineitem WHERE l_quantity > 7)",
+    ),
+    # A table joined with itself: the occurrence that the view has the rows of.
+    (
+        "SELECT b.o_custkey, sum(b.o_totalprice) AS t FROM orders a JOIN orders b ON a.o_orderkey = b.o_custkey"
+        " WHERE b.o_orderdate >= DATE '2024-01-01' GROUP BY b.o_custkey",
+        "recent",
+        "SELECT recent.o_custkey, CAST(sum(recent.total) AS DECIMAL(25, 2)) AS t FROM recent AS recent INNER JOIN"
+        " orders AS a ON a.o_orderkey = recent.o_custkey WHERE recent.o_orderdate >= CAST('2024-01-01' AS DATE)"
+        " GROUP BY recent.o_custkey",
+    ),
+    # Semi joins are EXISTS.
+    (
+        "SELECT count(*) AS n FROM lineitem l LEFT SEMI JOIN nation n ON l.l_returnflag = n.n_name"
+        " LEFT ANTI JOIN nation m ON m.n_regionkey = 3",
+        "daily",
+        "SELECT coalesce(sum(daily.lines), 0) AS n FROM daily AS daily WHERE EXISTS(SELECT 1 FROM"
+        " `spark_catalog`.`shop`.`nation` AS e_0 WHERE daily.flag = e_0.n_name) AND NOT EXISTS(SELECT 1 FROM nation"
+        " AS m WHERE m.n_regionkey = 3)",
     ),
     # A query within an expression that a view answers as well.
     (
@@ -264,7 +282,7 @@ MISSES = [
     (
         "SELECT a.l_returnflag AS f FROM lineitem a JOIN lineitem b ON a.l_shipdate = b.l_shipdate",
         "daily",
-        "read twice",
+        "the query wants single rows",
     ),
     # Not understood.
     ("SELECT l_returnflag IN ('A') FROM lineitem GROUP BY 1", "daily", "has no alias"),

@@ -10,10 +10,10 @@ from record_pairs import recorded
 
 PROVED = {
     "calcite": 51,
-    "doris": 51,
+    "doris": 57,
     "hive": 47,
-    "starrocks": 54,
-    "together": 20,
+    "starrocks": 55,
+    "together": 30,
 }
 """Of the pairs whose view is expected to be used. A number that falls is a loss; one that rises is raised here."""
 
