@@ -159,7 +159,8 @@ class OutlineDraft:
         for key in layers.keys:
             _check_key(key.text, types.of(value_text(key.text)))
         body = _offsets(self._written, layers.body)
-        groups = Groups(body, layers.keys, "", False, (), None, (), {}, {}, layers=layers.edits)
+        where = self._condition(layers.body)
+        groups = Groups(body, layers.keys, "", False, (), None, (), {}, {}, condition=where, layers=layers.edits)
         return replace(self._plain, kind=Kind.GROUPS, groups=groups)
 
     def _distinct_outline(self, distinct: tuple[int, int]) -> Outline:
@@ -201,7 +202,13 @@ class OutlineDraft:
         body = _offsets(self._written, draft.body)
         text = grouping.text if grouping is not None else ""
         sets = grouping is not None and not grouping.plain
-        return Groups(body, keys, text, sets, draft.items, draft.having, (), {}, {})
+        where = self._condition(draft.body)
+        return Groups(body, keys, text, sets, draft.items, draft.having, (), {}, {}, condition=where)
+
+    def _condition(self, body: Span) -> int | None:
+        written = self._written
+        place = next((place for place in written.outer(body) if written.word(place) == "where"), None)
+        return None if place is None else written.pieces[place + 1].start
 
     def _stored_keys(self, draft: GroupsDraft) -> Iterator[StoredKey]:
         for number, key in enumerate(draft.grouping.keys if draft.grouping is not None else ()):

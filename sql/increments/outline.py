@@ -69,6 +69,8 @@ class Groups:
     finals: Mapping[Aggregate, str]
     distinct: tuple[int, int] | None = None
     """The offsets of the word DISTINCT: the keys are the view's columns."""
+    condition: int | None = None
+    """The offset of what follows WHERE, if the body has one."""
     layers: tuple[Edit, ...] | None = None
     """If all rows with a key's values, not one, are computed together, as by a window: what adds the hidden keys to the
     definition. There are no items then."""

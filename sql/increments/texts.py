@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from sql.increments.named_keys import NamedKeys
 from sql.increments.outline import GROUPING, SHOWN, Groups, Outline
 from sql.increments.states import COUNT, AggregateState
 from sql.increments.templates import Aggregate, Template, is_key, rendered
@@ -50,12 +51,12 @@ def described(outline: Outline, sources: Mapping[int, str]) -> str:
     return f"{text} HAVING {_written(groups, groups.having)}" if groups.having is not None else text
 
 
-def complete(outline: Outline, sources: Mapping[int, str] = _NONE) -> str:
+def complete(outline: Outline, sources: Mapping[int, str] = _NONE, only: NamedKeys | None = None) -> str:
     """GROUPS: the definition's items, then the hidden columns. With HAVING, all groups; if they do not fulfil it, items
-    other than keys are NULL. `sources`: as in `ChangeTerm`."""
+    other than keys are NULL. `sources`: as in `ChangeTerm`. `only`: the rows may be left out that have other keys."""
     groups = _groups(outline)
     if groups.layers is not None:
-        part, edits = outline.branches[0], (*_edits(outline, sources), *groups.layers)
+        part, edits = outline.branches[0], (*_edits(outline, sources), *groups.layers, *_restricted(groups, only))
         names = _LISTED(map(quote, (*outline.columns, *outline.hidden)))
         return f"SELECT * FROM ({outline.spliced(part.start, part.end, edits)}) AS `freshgate_rows`({names})"
     if groups.distinct is not None:
@@ -67,7 +68,7 @@ def complete(outline: Outline, sources: Mapping[int, str] = _NONE) -> str:
     ]
     hidden = [f"{text} AS {quote(name)}" for name, text in _hidden_texts(groups) if name not in groups.visible]
     shown = [f"coalesce({having}, false) AS {quote(SHOWN)}"] if having else []
-    return _over_body(outline, [*visible, *hidden, *shown], sources)
+    return _over_body(outline, [*visible, *hidden, *shown], sources, _restricted(groups, only))
 
 
 def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
@@ -112,15 +113,30 @@ def touched(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
     return f"SELECT DISTINCT * FROM ({texts}) AS `freshgate_keys`"
 
 
-def regrouped(outline: Outline, stored: str, terms: Sequence[ChangeTerm], sources: Mapping[int, str]) -> str:
+def few_touched(outline: Outline, terms: Sequence[ChangeTerm], most: int) -> str:
+    """Rows of the keys as strings, then their types, of the touched groups; no more than one beyond `most`."""
+    names = [quote(key.name(number)) for number, key in enumerate(_groups(outline).keys)]
+    items = [*(f"CAST({name} AS STRING)" for name in names), *(f"typeof({name})" for name in names)]
+    return f"SELECT {_LISTED(items)} FROM ({touched(outline, terms)}) LIMIT {most + 1}"
+
+
+def regrouped(
+    outline: Outline,
+    stored: str,
+    terms: Sequence[ChangeTerm],
+    sources: Mapping[int, str],
+    named: NamedKeys | None = None,
+) -> str:
     """GROUPS: the view's columns and the hidden ones, of which only groups that the terms touch are computed from all
-    rows of the base tables, and the others are as they are stored. `sources`: the new states of all places."""
-    groups, keys = _groups(outline), touched(outline, terms)
+    rows of the base tables, and the others are as they are stored. `sources`: the new states of all places. `named`:
+    the keys of these groups, if they are known."""
+    groups = _groups(outline)
+    keys = touched(outline, terms) if named is None else named.rows
     columns = [key.column for key in groups.keys]
     listed = _LISTED(map(quote, (*outline.columns, *outline.hidden)))
     names = [key.name(number) for number, key in enumerate(groups.keys)]
     others = _half_joined(f"SELECT {listed} FROM ({stored}) AS `freshgate_stored`", keys, columns, "ANTI", names)
-    again = _half_joined(complete(outline, sources), keys, columns, "SEMI", names)
+    again = _half_joined(complete(outline, sources, named), keys, columns, "SEMI", names)
     return f"({others}) UNION ALL ({again})"
 
 
@@ -220,9 +236,22 @@ def _hidden_texts(groups: Groups) -> Iterator[tuple[str, str]]:
         yield state.column, state.text
 
 
-def _over_body(outline: Outline, items: Sequence[str], sources: Mapping[int, str]) -> str:
+def _restricted(groups: Groups, only: NamedKeys | None) -> Sequence[Edit]:
+    """What restricts the body to rows with some of the keys: constants, by which Spark leaves out files."""
+    if only is None:
+        return ()
+    conditions = " AND ".join(f"({only.condition(number, key.text)})" for number, key in enumerate(groups.keys))
+    end, where = groups.body[1], groups.condition
+    if where is None:
+        return [Edit(end, end, f" WHERE {conditions}")]
+    return [Edit(where, where, "("), Edit(end, end, f") AND {conditions}")]
+
+
+def _over_body(
+    outline: Outline, items: Sequence[str], sources: Mapping[int, str], restricted: Sequence[Edit] = ()
+) -> str:
     groups = _groups(outline)
-    body = outline.spliced(*groups.body, _edits(outline, sources))
+    body = outline.spliced(*groups.body, [*_edits(outline, sources), *restricted])
     grouping = f" GROUP BY {groups.grouping}" if groups.grouping else ""
     return f"SELECT {_LISTED(items)} {body}{grouping}"
 

@@ -35,6 +35,7 @@ from sql.increments import texts
 from sql.increments.agreement import disagreement, is_within_keys, keyed, marked
 from sql.increments.analysis import Kind, Outline, analyse
 from sql.increments.expansion import SparkView, query_of
+from sql.increments.named_keys import NamedKeys, named_keys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName
@@ -47,6 +48,8 @@ FROM_BYTES = 64 * 2**20
 """Of base tables from which on AUTO considers refreshes by rows: for smaller tables a complete refresh is as fast."""
 AGAIN_MAX = 100_000
 """How many groups are computed again at most. Spark sends their keys to each of its tasks."""
+NAMED_MAX = 200
+"""How many of these groups are named by constants, so that Spark skips files of the base tables."""
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
@@ -368,10 +371,10 @@ class Increments:
             return None
         summands = tuple(_pinned(outline, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
-        again = await _counted(outline, summands, session) if _regroups(outline, summands) else 0
+        again, named = await _touched(outline, summands, session) if _regroups(outline, summands) else (0, None)
         if outline.kind is Kind.ROWS and _removes(summands):
             await self._check_comparable(view)
-        rows, appends = _rows(view, outline, analysed.hidden, summands, now)
+        rows, appends = _rows(view, outline, analysed.hidden, summands, now, named)
         whole = 0 if view.views else self._bytes_of(tables.values())
         return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again)
 
@@ -503,15 +506,21 @@ def _regroups(outline: Outline, summands: Sequence[ChangeTerm]) -> bool:
     return groups is not None and (not groups.states or (_removes(summands) and not outline.subtracts))
 
 
-async def _counted(outline: Outline, summands: Sequence[ChangeTerm], session: SqlSession) -> int:
-    """The number of touched groups."""
+async def _touched(
+    outline: Outline, summands: Sequence[ChangeTerm], session: SqlSession
+) -> tuple[int, NamedKeys | None]:
+    """The number of touched groups, and their keys if these are few."""
     if not outline.regroups:
         raise NotIncremental(Reason.ROWS_REMOVED, "removed rows cannot be subtracted from its aggregates")
+    keys = len(outline.groups.keys) if outline.groups is not None else 0
+    few = (await session.run(texts.few_touched(outline, summands, NAMED_MAX))).rows
+    if len(few) <= NAMED_MAX:
+        return len(few), named_keys(few, keys)
     counted = f"SELECT count(*) FROM ({texts.touched(outline, summands)})"
     found = int((await session.run(counted)).rows[0][0])
     if found > AGAIN_MAX:
         raise NotIncremental(Reason.DEARER, f"{found} groups have changed and would have to be computed again")
-    return found
+    return found, None
 
 
 def _rows(
@@ -520,13 +529,15 @@ def _rows(
     hidden: Mapping[str, str],
     summands: Sequence[ChangeTerm],
     now: Mapping[TableName, str],
+    named: NamedKeys | None,
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
-    belongs to one version. `now`: the queries for the rows of the base tables."""
+    belongs to one version. `now`: the queries for the rows of the base tables. `named`: the keys of the touched
+    groups, if they are few."""
     shown, stored = view.current.shown, _stored(view, hidden)
     if _regroups(outline, summands):
         sources = {place.number: now[place.table] for place in outline.places}
-        return RowsQuery(texts.regrouped(outline, stored, summands, sources), tuple(hidden)), False
+        return RowsQuery(texts.regrouped(outline, stored, summands, sources, named), tuple(hidden)), False
     if outline.kind is Kind.GROUPS:
         return RowsQuery(texts.merged(outline, stored, summands), tuple(hidden)), False
     if _removes(summands):

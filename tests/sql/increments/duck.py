@@ -16,6 +16,7 @@ import duckdb
 from sql.increments import texts
 from sql.increments.analysis import analyse
 from sql.increments.expansion import SparkView
+from sql.increments.named_keys import named_keys
 from sql.increments.outline import Kind, Outline
 from sql.increments.reasons import NotIncremental
 from sql.increments.terms import ChangeTerm, terms
@@ -24,6 +25,8 @@ from sql.names import Namespace, TableName
 TABLES = {"t": ("a", "b", "v", "w", "f"), "u": ("a", "c", "v")}
 _SQL_TYPES = {"a": "INTEGER", "b": "VARCHAR", "c": "VARCHAR", "v": "INTEGER", "w": "DECIMAL(8,2)", "f": "DOUBLE"}
 _TYPES = {"a": "int", "b": "string", "c": "string", "v": "int", "w": "decimal(8,2)", "f": "double"}
+_KINDS = {"INTEGER": "int", "VARCHAR": "string", "BIGINT": "bigint"}
+"""Types of DuckDB by Spark's names."""
 _SUMS = {"int": "bigint", "double": "double", "decimal(8,2)": "decimal(18,2)"}
 _AVERAGES = {"int": "double", "double": "double", "decimal(8,2)": "decimal(12,6)"}
 VIEWS = {
@@ -248,7 +251,11 @@ class _Groups:
             return
         if not groups.states or (removes and not self._outline.subtracts):
             stored, keys = self._stored(self._outline), self._definition.keys
-            self._duck.store(texts.regrouped(self._outline, stored, change, {}), keys)
+            few = self._duck.query(texts.few_touched(self._outline, change, 2))
+            kinds = [tuple(_KINDS.get(each, each) for each in row[len(row) // 2 :]) for row in few]
+            told = [(*row[: len(row) // 2], *kind) for row, kind in zip(few, kinds, strict=True)]
+            named = named_keys(told, len(groups.keys)) if len(told) <= 2 else None
+            self._duck.store(texts.regrouped(self._outline, stored, change, {}, named), keys)
             return
         self._removed |= removes
         self._duck.store(texts.merged(self._outline, self._stored(self._outline), change), self._definition.keys)

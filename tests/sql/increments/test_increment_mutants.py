@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sql.increments import texts
+from sql.increments.named_keys import NamedKeys
 from sql.increments.outline import Outline
 from sql.increments.scopes import Place, Touch
 from sql.increments.states import States
@@ -232,6 +233,26 @@ def test_rows_that_change_are_all(monkeypatch: pytest.MonkeyPatch) -> None:
         Touch, "rows", _changed(Touch.rows, lambda text: text.replace(" ON p.a = q.a", " ON p.a = q.a AND p.a > 1"))
     )
     found(OUTER)
+
+
+def test_a_named_key_of_null_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    condition = NamedKeys.condition
+
+    def without_null(keys: NamedKeys, number: int, text: str) -> str:
+        return condition(keys, number, text).replace(f"({text}) IS NULL", "false")
+
+    monkeypatch.setattr(NamedKeys, "condition", without_null)
+    found(st.just(EXTREME))
+
+
+def test_only_the_first_named_key_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    condition = NamedKeys.condition
+    monkeypatch.setattr(
+        NamedKeys,
+        "condition",
+        lambda keys, number, text: condition(replace(keys, values=keys.values[:1]), number, text),
+    )
+    found(st.just(EXTREME))
 
 
 FULL = st.just(Definition("SELECT p.a AS c0, q.c AS c1 FROM t AS p FULL JOIN u AS q ON p.a = q.a", ("c0", "c1")))
