@@ -835,6 +835,7 @@ def own_statements(
             Security.INVOKER if settings.access.security == "invoker" else None,
             _runs_as_owner(settings),
             settings.storage.iceberg_catalog,
+            settings.storage.iceberg_view_metadata,
         ),
     )
     creation = Creation(

@@ -536,6 +536,12 @@ class Storage:
         "Its cache-enabled must be false. Empty: USING ICEBERG is refused.",
         _catalog_name,
     )
+    iceberg_view_metadata: bool = _setting(
+        False,
+        "Whether views that are created USING ICEBERG from now on have what the draft of Iceberg's specification of "
+        "materialized views asks for: a view in the catalog beside the table, if the catalog keeps views, and "
+        "refresh-state in the summaries of snapshots.",
+    )
     locations: tuple[str, ...] = _setting(
         (),
         "Directories that may contain the LOCATION of a materialized view, written as in the clause: /data/views or "

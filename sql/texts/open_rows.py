@@ -6,8 +6,9 @@ Tests: `test_open_rows`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sql.names import TableName, quote
 from sql.texts.literals import safe_literal, string_token
@@ -18,6 +19,8 @@ ROWS_SUFFIX = "__rows"
 """What follows a view's id in the name of its table of rows."""
 TAG = "freshgate-version"
 """What a commit says of itself: the version of the view whose rows it has written."""
+STATE, STORAGE_TABLE = "refresh-state", "storage-table"
+"""What the draft calls the property of snapshots with the states of base tables, and that of the view."""
 PROPERTY = "spark.sql.iceberg.snapshot-property."
 """Settings that begin with this are noted in the snapshots that the session makes."""
 CENTURY_MS = 100 * 365 * 86_400_000
@@ -41,6 +44,9 @@ class OpenRows:
 
     format: str
     table: TableName
+    described: bool = False
+    """Whether it has what the draft of Iceberg's specification of materialized views asks for: a view beside the table,
+    and the states of the base tables in the summaries of snapshots."""
 
     def at(self, snapshot: str) -> str:
         """The rows as a commit left them, for FROM. Without a snapshot, a view that has never been built: no rows."""
@@ -62,13 +68,29 @@ class OpenRows:
     def create_database(self) -> str:
         return f"CREATE DATABASE IF NOT EXISTS {quote(self.table.catalog)}.{quote(self.table.database)}"
 
+    @property
+    def view(self) -> TableName:
+        """Where the definition is, as a view of the catalog."""
+        return replace(self.table, table=self.table.table.removesuffix(ROWS_SUFFIX))
+
+    def create_view(self, query: str, columns: Iterable[str]) -> str:
+        """Creates the view, for a session in which the query means what it does for the materialized view."""
+        named = string_token(f"{self.table.database}.{self.table.table}")
+        return (
+            f"CREATE OR REPLACE VIEW {self.view.quoted} ({', '.join(map(quote, columns))}) "
+            f"TBLPROPERTIES ('{STORAGE_TABLE}' = {named}) AS {query}"
+        )
+
+    def drop_view(self) -> str:
+        return f"DROP VIEW IF EXISTS {self.view.quoted}"
+
     def drop(self) -> str:
         """Drops the table with its files, which some catalogs keep otherwise."""
         return f"DROP TABLE IF EXISTS {self.table.quoted} PURGE"
 
-    def settings(self, version: int) -> dict[str, str]:
-        """The settings of a session that writes a version."""
-        return {**STATIC, PROPERTY + TAG: str(version)}
+    def settings(self, version: int, state: str = "") -> dict[str, str]:
+        """The settings of a session that writes a version. `state`: as `refresh_state`; empty if it is not known."""
+        return {**STATIC, PROPERTY + TAG: str(version), **({PROPERTY + STATE: state} if state else {})}
 
     def insert(self, columns: Iterable[str], relation: str, order: str, *, appends: bool) -> str:
         """Writes rows of a relation: instead of all that are there, or in addition to them."""
@@ -131,6 +153,32 @@ class OpenRows:
 _TOTALS = (
     "CAST(summary['total-records'] AS BIGINT) AS n, CAST(coalesce(summary['total-files-size'], '0') AS BIGINT) AS bytes"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """The state of an Iceberg table that a refresh reads, or an earlier one."""
+
+    table: TableName
+    uuid: str
+    snapshot: int
+
+
+def refresh_state(sources: Iterable[SourceState], started_ms: int) -> str:
+    """The record of the draft, as JSON. The view has one version while its rows have this table."""
+    states = [
+        {
+            "type": "table",
+            "catalog": each.table.catalog,
+            "namespace": each.table.database.split("."),
+            "name": each.table.table,
+            "uuid": each.uuid,
+            "snapshot-id": each.snapshot,
+        }
+        for each in sources
+    ]
+    record = {"view-version-id": 1, "source-states": states, "refresh-start-timestamp-ms": started_ms}
+    return json.dumps(record, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

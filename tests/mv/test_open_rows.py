@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -21,7 +22,7 @@ from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
 from sql.names import Namespace, TableName
 from sql.texts import maintenance
-from sql.texts.open_rows import OpenRows, read_commits, written_last
+from sql.texts.open_rows import PROPERTY, OpenRows, read_commits, written_last
 from sql.texts.storage_layout import Shown, StorageLayout
 
 CREATE = "CREATE MATERIALIZED VIEW s.m {}USING ICEBERG AS SELECT a FROM s.t"
@@ -49,6 +50,9 @@ class Lake(Warehouse):
         self.late = False
         """Whether the one that fails is carried out all the same."""
         self.mode = ""
+        self.keeps_views = True
+        self.views: list[str] = []
+        """What happened to the view beside the table."""
 
     def commit(self, operation: str, tag: int | None) -> None:
         self.made += 1
@@ -69,6 +73,11 @@ class Lake(Warehouse):
         self.note(sql)
         if sql.endswith("cache-enabled`"):
             return Answer([("", self.cached)])
+        if found := re.match(r"(CREATE OR REPLACE|DROP) VIEW (IF EXISTS )?`shared`", sql):
+            if found[1] != "DROP" and not self.keeps_views:
+                raise StatementFailed("the catalog keeps no views", "0A000")
+            self.views.append(found[1])
+            return Answer()
         if "`shared`" not in sql or sql.startswith(("CREATE VIEW", "ALTER VIEW")):
             return super().answer(sql, namespace)
         if sql.startswith("SELECT snapshot_id, parent_id"):
@@ -110,10 +119,11 @@ class Lake(Warehouse):
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, *, described: bool = False) -> None:
         self.lake = Lake()
         settings = Settings()
-        self.house = House(self.lake, replace(settings, storage=replace(settings.storage, iceberg_catalog="shared")))
+        storage = replace(settings.storage, iceberg_catalog="shared", iceberg_view_metadata=described)
+        self.house = House(self.lake, replace(settings, storage=storage))
         tasks = self.house.refreshes.tasks
         tasks._limits = replace(tasks._limits, retries=0)
 
@@ -254,6 +264,63 @@ async def test_the_table_goes_with_the_view(stage: Stage) -> None:
     assert not [
         name for name in stage.lake.things if name.database == "freshgate_storage" and "epoch" not in name.table
     ]
+
+
+async def test_the_draft_of_iceberg_is_kept_if_asked_for() -> None:
+    """A view beside the table, which goes with it, also if the catalog keeps no views when it is created."""
+    for can in (True, False):
+        stage = Stage(described=True)
+        stage.lake.keeps_views = can
+        await stage.house.run(CREATE.format(""))
+        assert await stage.look() == ""
+        assert stage.lake.views == (["CREATE OR REPLACE"] if can else [])
+        found = stored.read_layout(stored.write_view(stage.view)).open
+        assert found is not None
+        assert found.described
+        await stage.house.run("DROP MATERIALIZED VIEW s.m")
+        assert stage.lake.views == (["CREATE OR REPLACE", "DROP"] if can else ["DROP"])
+
+
+class States:
+    """Base tables with these current snapshots."""
+
+    def __init__(self, **snapshots: str) -> None:
+        self.snapshots = snapshots
+
+    async def run(self, sql: str) -> Answer:
+        name = next(name for name in self.snapshots if f"`{name}`" in sql or f"/{name}/" in sql)
+        if sql.startswith("SHOW TBLPROPERTIES"):
+            return Answer([("current-snapshot-id", self.snapshots[name])])
+        if "metadata_log_entries" in sql:
+            return Answer([(f"file:/i/{name}/v1.json",)])
+        return Answer([(f"uuid of {name}", "0", "0")])
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "known"),
+    [({"a": "7", "b": "8"}, True), ({"a": "7", "b": "none"}, False), ({"a": "no property"}, False)],
+)
+async def test_the_draft_is_told_the_states_of_base_tables(snapshots: dict[str, str], known: bool) -> None:
+    stage = Stage()
+    await stage.house.run(CREATE.format(""))
+    view = replace(stage.view, tables=frozenset(TableName("x.y", name, "lake") for name in snapshots))
+    said = await open_tables.refresh_state(States(**snapshots).run, view, 12)
+    if not known:
+        assert said == ""
+        return
+    record = json.loads(said)
+    assert [record["view-version-id"], record["refresh-start-timestamp-ms"]] == [1, 12]
+    assert record["source-states"][1] == {
+        "type": "table",
+        "catalog": "lake",
+        "namespace": ["x", "y"],
+        "name": "b",
+        "uuid": "uuid of b",
+        "snapshot-id": 8,
+    }
+    at = replace(view, tables=frozenset({TableName("x", "a", "lake", "VERSION AS OF 3")}))
+    assert await open_tables.refresh_state(States(**snapshots).run, at, 12) == ""
+    assert PROPERTY + "refresh-state" in ROWS.settings(3, said)
 
 
 @staged

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from gateway.errors import StatementFailed
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.model.view import Kept, MaterializedView, Version
 from gateway.mv.ports import Rows
-from sql.texts.open_rows import Commit, OpenRows, read_commits, written_last
+from sql.texts import iceberg_texts
+from sql.texts.open_rows import Commit, OpenRows, SourceState, read_commits, written_last
+from sql.texts.open_rows import refresh_state as written_state
 from sql.texts.storage_layout import Shown
 
 log = logging.getLogger(__name__)
@@ -21,6 +24,32 @@ Run = Callable[[str], Awaitable[Rows]]
 async def commits(run: Run, rows: OpenRows) -> dict[str, Commit]:
     """All commits of the table, by snapshot."""
     return read_commits((await run(rows.commits())).rows)
+
+
+async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> str:
+    """The states of the base tables before a refresh reads them, for a description in Iceberg's terms; empty if it
+    reads anything else than Iceberg tables, or a state is not known. Never raises what Spark raises."""
+    if view.views or any(table.aspect for table in view.tables):
+        return ""
+    found = []
+    try:
+        for table in sorted(view.tables):
+            position = (await run(iceberg_texts.snapshot(table))).rows[0][1]
+            files = (await run(iceberg_texts.metadata_files(table))).rows
+            (ids,) = (await run(iceberg_texts.ids(files[-1][0]))).rows
+            found.append(SourceState(table, str(ids[0]), int(position)))
+    except (StatementFailed, ValueError, IndexError) as error:
+        log.debug("%s: the states of its base tables are not known: %s", view.name, error)
+        return ""
+    return written_state(found, started_ms)
+
+
+async def describe(run: Run, rows: OpenRows, query: str, columns: Iterable[str]) -> None:
+    """Creates the view beside the table, if the catalog keeps views."""
+    try:
+        await run(rows.create_view(query, columns))
+    except StatementFailed as error:
+        log.warning("%s has no view beside it: %s", rows.table, error)
 
 
 def of_version(found: dict[str, Commit], version: int) -> Commit | None:

@@ -311,6 +311,8 @@ def _written_layout(layout: StorageLayout) -> dict[str, Any]:
             del record[optional]
     if (rows := record.pop("open")) is not None:
         record["open"] = [rows["format"], *rows["table"].values()]
+        if rows["described"]:
+            record["described"] = True
     return record
 
 
@@ -386,7 +388,7 @@ def _read_layout(record: dict[str, Any]) -> StorageLayout:
     record["further"] = tuple(map(_read_layout, record.get("further", ())))
     if rows := record.pop("open", None):
         file_format, *table = rows
-        record["open"] = OpenRows(file_format, TableName(*table))
+        record["open"] = OpenRows(file_format, TableName(*table), record.pop("described", False))
     return StorageLayout(**record)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
+from gateway.mv.formats import open_tables
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import SqlSession
@@ -89,7 +91,10 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
     """Runs the plan's statements, and yields each when it is done. Raises what Spark raises."""
     progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
     rows = plan.view.layout.open
-    settings = rows.settings(plan.version) if rows is not None else {}
+    settings = {}
+    if rows is not None:
+        known = rows.described and await open_tables.refresh_state(session.run, plan.view, time.time_ns() // 1_000_000)
+        settings = rows.settings(plan.version, known or "")
     async with with_settings(session, settings, maintenance.STAGED):
         async for step in _run(plan, progress, session):
             yield step

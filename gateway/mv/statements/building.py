@@ -12,6 +12,7 @@ from functools import partial
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.formats import open_tables
 from gateway.mv.freshness.drift import next_contents
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
@@ -88,6 +89,8 @@ class Building:
         if (rows := view.layout.open) is not None:
             await self._metastore.run(rows.create_database())
             await self._metastore.run(rows.create(view.definition, view.comment))
+            if rows.described:
+                await open_tables.describe(caller.session.run, rows, view.query, view.columns)
         if not view.built:
             entry.record()
             report(f"The first refresh will build materialized view {view.name}")

@@ -113,6 +113,8 @@ class NewViews:
     """Whether those with SECURITY DEFINER are refreshed in the names of their owners."""
     open_catalog: str = ""
     """The catalog for rows in tables of Iceberg; empty: there is none."""
+    open_described: bool = False
+    """Whether these tables have what Iceberg's draft of materialized views asks for."""
 
 
 class Drafting:
@@ -139,6 +141,7 @@ class Drafting:
         self._security = defaults.security or (Security.DEFINER if defaults.runs_as_owner else None)
         self._runs_as_owner = defaults.runs_as_owner
         self._open_catalog = defaults.open_catalog
+        self._open_described = defaults.open_described
         self._defaults = {view_properties.REWRITE: "true"} if defaults.rewrite_enabled else {}
         self._now_ms = now_ms
 
@@ -232,7 +235,7 @@ class Drafting:
                 sqlstate="55000",
             )
         table = TableName(view.storage.database, view.storage.table + open_rows.ROWS_SUFFIX, self._open_catalog)
-        rows = open_rows.OpenRows(view.clauses.file_format or "", table)
+        rows = open_rows.OpenRows(view.clauses.file_format or "", table, self._open_described)
         return replace(view, layout=replace(UNPARTITIONED, open=rows))
 
     async def _partitioned(self, view: MaterializedView, definition: Relation, caller: Caller) -> MaterializedView:

@@ -51,6 +51,8 @@ class Removal:
         await self._metastore.run(maintenance.drop_view(leftover.definition))
         # Before the storage table, which tells of them.
         if (rows := stored.open_rows(properties)) is not None:
+            if rows.described:
+                await self._metastore.run(rows.drop_view())
             await self._metastore.run(rows.drop())
         await self._metastore.run(maintenance.drop_table(leftover.storage))
         return True
