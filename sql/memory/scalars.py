@@ -24,6 +24,8 @@ from sql.query.aggregates import DIGITS_MAX, Digits, digits_of
 
 FULL_DIGITS = 39
 """To so many digits behind the point Spark divides decimals before it rounds to their type (Decimal./)."""
+REPEATED_MAX = 4_000
+"""Characters of a text that is written many times."""
 _BITS_MIN = 32
 """Of the numbers that can be shifted."""
 DOUBLE_DIGITS = 15
@@ -89,8 +91,13 @@ class EngineScope:
     """What is computed from the same rows beforehand; None where nothing can be."""
 
     def kept(self, text: Text) -> Text:
-        """The name of a value that is computed beforehand, so that it can be written many times; or else its text."""
-        return text if self.below is None else self.below.kept(text)
+        """The name of a value that is computed beforehand, so that it can be written many times; or else its text.
+        Raises NotListed if that is too long for it."""
+        if self.below is not None:
+            return self.below.kept(text)
+        if len(str(text)) > REPEATED_MAX:
+            raise NotListed("it computes a time from a computed time, in a join or a group")
+        return text
 
     def needs(self, node: Node, fact: Fact) -> None:
         """Notes what must hold of all values of an expression, or of those of a function that keeps it. Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
@@ -10,7 +11,8 @@ from zoneinfo import ZoneInfo
 import duckdb
 import pytest
 
-from sql.memory.engine_texts import NotListed, Text
+from sql.memory.engine_texts import NotListed, Text, listed
+from sql.memory.scalars import EngineScope, ValuesBelow
 from sql.memory.zone_questions import EARLY, LAST, LATE, USUAL, ZoneSurvey, check, check_answer, search, survey
 from sql.memory.zone_rules import DAY, MICROS, UTC_RULES, IrregularZone, OffsetSteps, ZoneRules
 from sql.memory.zone_texts import ZoneTexts
@@ -160,6 +162,25 @@ def test_utc_needs_no_text() -> None:
     assert UTC_RULES.within(0, 1) is UTC_RULES
 
 
+def test_values_that_are_written_often_are_computed_once() -> None:
+    below = ValuesBelow(iter(("v1", "v2", "v3")).__next__)
+    scope = EngineScope({}, zone=rules("Europe/Berlin"), below=below)
+    texts = ZoneTexts(scope.zone, scope.kept)
+    month = Text(("date_trunc('month', t)",))
+    found = [texts.day_begin(month), texts.day_begin(month), texts.local(Text(("t",)))]
+    assert [str(each) for each in found] == ["v2", "v2", "v3"]
+    rows = str(below.source(Text(("SELECT t FROM r",))))
+    assert rows.count("date_trunc") == 1
+    assert rows.endswith("FROM (SELECT *, date_trunc('month', t) AS v1 FROM (SELECT t FROM r)))")
+
+
+def test_a_long_text_is_not_written_often() -> None:
+    long = ZoneTexts(rules("Europe/Berlin"), lambda text: text).local(Text(("t",)))
+    texts = ZoneTexts(rules("Europe/Berlin"), EngineScope({}).kept)
+    with pytest.raises(NotListed, match="a time from a computed time"):
+        texts.local(listed([long, long, long], "+"))
+
+
 def test_rules_for_some_years_are_the_same() -> None:
     whole = rules("America/Sao_Paulo")
     ((_, change, *_), (start, *_)) = whole.by_instant.starts, whole.by_instant.starts
@@ -171,6 +192,37 @@ def test_rules_for_some_years_are_the_same() -> None:
         assert near.by_local.at(each) == whole.by_local.at(each)
         assert near.by_midnight.at(each - each % DAY) == whole.by_midnight.at(each - each % DAY)
     assert not whole.within(start - 90 * DAY, start - 80 * DAY).is_known
+
+
+@pytest.mark.parametrize(
+    ("zone", "wrong"),
+    [
+        ("Europe/Berlin", "later offset"),
+        ("Australia/Lord_Howe", "later offset"),
+        ("America/Toronto", "days as other times"),
+        ("Europe/Berlin", "a second late"),
+        ("Pacific/Apia", "a second late"),
+    ],
+)
+def test_wrong_rules_are_seen(zone: str, wrong: str) -> None:
+    """The comparisons above differ."""
+    known, times = rules(zone), list(moments(zone))
+    by_local, by_midnight, by_instant = known.by_local, known.by_midnight, known.by_instant
+    if wrong == "later offset":
+        starts = [start + min(before, after) for start, before, after in known.changes]
+        by_local = replace(by_local, starts=(by_local.starts[0], *starts))
+    elif wrong == "a second late":
+        by_instant = replace(by_instant, starts=(by_instant.starts[0], *(each + 1 for each in by_instant.starts[1:])))
+    else:
+        by_midnight = by_local
+    planted = ZoneTexts(ZoneRules(zone, by_instant, by_local, by_midnight), lambda text: text)
+    midnights = [each - each % DAY for each in times]
+    found = [
+        answers(planted.local, times) == answers(clocks(zone).local, times),
+        answers(planted.instant, times) == answers(clocks(zone).instant, times),
+        answers(planted.day_begin, midnights) == answers(clocks(zone).day_begin, midnights),
+    ]
+    assert found == [wrong != "a second late", wrong != "later offset", wrong != "days as other times"]
 
 
 # --- questions -----------------------------------------------------------------------------------------------------
