@@ -13,7 +13,7 @@ from typing import TypeAlias
 from sql.proof.differences import difference
 from sql.proof.identities import compose, core, needed, replaced
 from sql.proof.lossless import Joined, KeysOf, knowing
-from sql.proof.merging import merge, merge_expanded, without_outer_join
+from sql.proof.merging import merge, merge_expanded, merge_optional, without_outer_join
 from sql.proof.occurrences import apart, renamed
 from sql.proof.parts import PartialRows, whole
 from sql.proof.plan import Node, Plan, Scalar, Value, nodes_of
@@ -409,7 +409,7 @@ def _grouped(
     relations, where, keys = found.relations, found.where, frozenset(found.values[: len(by)])
     output = tuple((each, term) for (each, _), term in zip(output, found.values[len(by) :], strict=True))
     for source in relations:
-        for lemma in (merge, merge_expanded, without_outer_join):
+        for lemma in (merge, merge_expanded, merge_optional, without_outer_join):
             if (groups := lemma(source, relations, where, keys, output)) is not None:
                 return _grouped(*groups)
     source = Term("grouped", (core(relations, where), Term("keys", in_order(keys))))

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sql.proof.cases import CASES, INTEGERS, is_zero, measured, narrowed, with_results, zero
+from sql.proof.equalities import Equalities
 from sql.proof.identities import ONE, compose, core, filtered, replaced
 from sql.proof.occurrences import apart, renamed
-from sql.proof.terms import ONLY_VALUE, Term, column, columns_of, conditions, null, within
+from sql.proof.terms import ONLY_VALUE, Term, column, columns_of, conditions, in_order, null, within
 from sql.proof.understood_classes import DUPLICATES_IGNORED, MERGED_BY_ITSELF, has_identity, is_collated
 from sql.query.aggregates import digits_of, digits_of_sum, sum_is_certain
 
@@ -73,6 +74,30 @@ def merge_expanded(
             if len(set(together)) == len(together):
                 try:
                     return _Expanded.over(source, groups, keys, together, inner_where).merged(relations, where, output)
+                except _Unmergeable:
+                    continue
+    return None
+
+
+def merge_optional(
+    source: Term, relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: Output
+) -> Groups | None:
+    """The same groups of a LEFT JOIN of the rows below, where `source`, one of the relations, is a LEFT JOIN of groups;
+    None if that is not certain.
+
+    Each row of the right side meets every row of a group, or none, because ON uses the group's keys only.
+    """
+    if source.op != "LeftOuter":
+        return None
+    (inner_relations, inner_where), on = source.args[0].args, source.args[2]
+    for groups in inner_relations.args:
+        if groups.op == "grouped" and groups.args[1].args:
+            together = (*(each for each in inner_relations.args if each != groups), *groups.args[0].args[0].args)
+            # What stands beside the LEFT JOIN must not be taken for its left side.
+            if len(set(together)) == len(together) and set(together).isdisjoint(relations):
+                try:
+                    optional = _Optional.over(source, groups, keys, together, inner_where, on)
+                    return optional.merged(relations, where, keys, output)
                 except _Unmergeable:
                     continue
     return None
@@ -263,6 +288,78 @@ class _Expanded:
         if each.args[0] != self.source or len(set(each.args[1].args)) > 1:
             raise _Unmergeable
         return each.args[1].args[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Optional:
+    """A LEFT JOIN of groups, and that of the rows below."""
+
+    source: Term
+    below: Term
+    merging: _Merging
+    equal: Equalities
+    """Of the rows below."""
+
+    @classmethod
+    def over(
+        cls, source: Term, groups: Term, keys: frozenset[Term], relations: tuple[Term, ...], where: Term, on: Term
+    ) -> _Optional:
+        merging = _Merging(groups, frozenset(_without_side(each, source) for each in keys))
+        conjuncts = {part for each in where.args for part in conditions(merging.by_key(each))}
+        equal = Equalities(conjuncts.union(groups.args[0].args[1].args))
+
+        def kept(term: Term) -> Term:
+            """A condition of ON."""
+            if term.op == "column" and term.args[0].op == "side":
+                side = term.args[1]
+                if side.op != "left":
+                    return term
+                value = equal.settled(merging.by_key(side.args[0]))
+                return column(term.args[0], Term("left", (value,), type=value.type))
+            if not term.args or term.op in {"column", "core"}:
+                return term
+            return compose(term.op, tuple(map(kept, term.args)), term.detail, term.type)
+
+        left = core(relations, equal.where())
+        made = Term("LeftOuter", (left, source.args[1], Term("on", in_order(map(kept, on.args)))))
+        return cls(source, made, merging, equal)
+
+    def merged(
+        self, relations: tuple[Term, ...], where: frozenset[Term], keys: frozenset[Term], output: Output
+    ) -> Groups:
+        return (
+            (*(each for each in relations if each != self.source), self.below),
+            frozenset(part for each in where for part in conditions(self._by_key(each))),
+            frozenset(map(self._by_key, keys)),
+            tuple((each, self._above(self.merging.merged(_without_side(term, self.source)))) for each, term in output),
+        )
+
+    def _by_key(self, term: Term) -> Term:
+        return self._above(self.merging.by_key(_without_side(term, self.source)))
+
+    def _above(self, term: Term) -> Term:
+        """A term over both sides, over the LEFT JOIN of the rows below."""
+
+        def change(each: Term) -> Term:
+            if each.args[0] == self.source:
+                return column(self.below, each.args[1])
+            if each.args[0] in self.below.args[0].args[0].args:
+                # It may be equal to a literal, which is the same on both sides of the join.
+                settled = self.equal.settled(each)
+                left = Term("left", (settled,), type=each.type)
+                return column(self.below, left) if settled.op == "column" else settled
+            return each
+
+        return replaced(term, change)
+
+
+def _without_side(term: Term, source: Term) -> Term:
+    """A term with the columns of the left side of a LEFT JOIN as they are below."""
+
+    def change(each: Term) -> Term:
+        return each.args[1].args[0] if each.args[0] == source and each.args[1].op == "left" else each
+
+    return replaced(term, change)
 
 
 def _sum(call: Term, merged: Term) -> Term:

@@ -17,11 +17,13 @@ from plan_mutants import changes, mutant
 from record_pairs import recorded
 
 from gateway.mv.rewriting.proving import filled
-from sql.proof import checker, identities, lossless, parts
+from sql.proof import checker, identities, lossless, merging, parts
 from sql.proof.checker import Proved, can_be_stored, prove
 from sql.proof.equalities import Equalities
+from sql.proof.identities import compose, core, replaced
+from sql.proof.merging import Groups, merge_optional
 from sql.proof.plan import Plan
-from sql.proof.terms import Term
+from sql.proof.terms import Term, column
 from sql.rewriting.shape import shape_of
 from sql.table_keys import TableKeys
 
@@ -180,3 +182,52 @@ def test_views_that_answer_can_be_stored(name: str) -> None:
     for each in (outcome for its, outcome in proved() if its == name):
         for view in each.proposals[0].views:
             assert can_be_stored(plans(name)[f"SELECT * FROM {view.table}"]) == Proved()
+
+
+# --- a LEFT JOIN of groups -----------------------------------------------------------------------------
+
+FACTS, PLACES = Term("table", type="facts"), Term("table", type="places")
+
+
+def _field(table: Term, name: str) -> Term:
+    return column(table, Term("field", detail=(name,), type="int"))
+
+
+def _groups_left_join(compared: Term) -> tuple[Term, Term]:
+    """Groups of facts by k with a sum of x, and their LEFT JOIN with places where `compared` = places.p."""
+    groups = Term("grouped", (core((FACTS,), ()), Term("keys", (_field(FACTS, "k"),))))
+    sides = (Term("left", (column(groups, compared),), type="int"), Term("right", (_field(PLACES, "p"),), type="int"))
+    on = compose("EqualTo", tuple(column(Term("side"), each) for each in sides), ("left=#", "right=#"), "boolean")
+    return groups, Term("LeftOuter", (core((groups,), ()), core((PLACES,), ()), Term("on", (on,))))
+
+
+SUM = Term("AggregateExpression", (Term("Sum", (_field(FACTS, "x"),), type="bigint"),), ("filter=none",), "bigint")
+
+
+def _merged(compared: Term, summed: Term, *beside: Term) -> Groups | None:
+    """Groups by the place of the LEFT JOIN, perhaps joined with more: what becomes of a sum of a column."""
+    groups, joined = _groups_left_join(compared)
+    name = Term("left", (column(groups, SUM),), type="bigint") if summed == SUM else summed
+    total = Term("AggregateExpression", (Term("Sum", (column(joined, name),), type="bigint"),), SUM.detail, "bigint")
+    key = column(joined, Term("right", (_field(PLACES, "q"),), type="int"))
+    return merge_optional(joined, (joined, *beside), frozenset(), frozenset({key}), (("1", total),))
+
+
+def test_groups_below_a_left_join_are_merged() -> None:
+    found = _merged(_field(FACTS, "k"), SUM)
+    assert found is not None
+    (source,), _, _, ((_, total),) = found
+    assert source.args[0] == core((FACTS,), ())
+    assert total.args[0].args[0] == column(source, Term("left", (_field(FACTS, "x"),), type="int"))
+
+
+def test_groups_below_a_left_join_are_not_merged_where_rows_would_meet_others() -> None:
+    right = Term("right", (_field(PLACES, "x"),), type="bigint")
+    assert _merged(SUM, SUM) is None, "ON uses a measure"
+    assert _merged(_field(FACTS, "k"), right) is None, "each row of the right side counts once for each row of a group"
+    assert _merged(_field(FACTS, "k"), SUM, FACTS) is None, "the table is beside the join, too"
+
+
+def test_a_left_join_of_groups_on_a_measure_is_merged_by_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging._Merging, "by_key", lambda self, term: replaced(term, lambda each: each.args[1]))
+    assert _merged(SUM, SUM) is not None

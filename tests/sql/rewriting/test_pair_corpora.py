@@ -13,7 +13,7 @@ PROVED = {
     "doris": 57,
     "hive": 47,
     "starrocks": 55,
-    "together": 30,
+    "together": 31,
 }
 """Of the pairs whose view is expected to be used. A number that falls is a loss; one that rises is raised here."""
 
