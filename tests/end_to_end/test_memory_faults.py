@@ -39,6 +39,7 @@ LAG_SECONDS = 2.0
 @pytest.fixture(scope="module")
 def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     limits: dict[str, Any] = {"memory.bytes": BYTES, "memory.query_seconds": QUERY_SECONDS, "memory.canary": 20}
+    limits["staleness.probe_interval"] = 5.0
     # A process that is killed again and again is started again without a pause.
     settings: dict[str, Any] = {"constants": {"gateway.memory.memory_engine.STEADY_SECONDS": 0.0}, **limits}
     directory = tmp_path_factory.mktemp("memory_faults")
@@ -296,3 +297,31 @@ def test_what_the_engine_prevents_costs_the_gateway_nothing(seen: Seen) -> None:
     """After all of this nothing is under way."""
     wait: Callable[[], bool] = lambda: seen.metric("operations") <= 1  # noqa: E731
     wait_until(wait, 60, "the operations to end")
+
+
+def test_a_base_table_is_read_from_memory_in_the_state_that_spark_would_read(view: Database, engine: Engine) -> None:
+    """Whoever has written it, and whether or not its rows can be loaded."""
+    view.run("CREATE TABLE c USING parquet AS SELECT id, concat('s', id % 2) AS segment FROM range(7)")
+    join = (
+        "SELECT segment, count(*) AS n, sum(one) FROM {name}.v JOIN {name}.c ON v.k = c.id WHERE v.id < {id} "
+        "GROUP BY segment ORDER BY 1"
+    )
+    learned(view, join)
+    answered = text(view, join, 70)
+    assert rows(view.cursor, answered) == [("s0", 40, 40), ("s1", 30, 30)]
+    with pyhive(engine.host, engine.port) as other:
+        rows(other, f"INSERT INTO {view.name}.c VALUES (1, 's9')")
+    past_the_gateway = [("s0", 40, 40), ("s1", 30, 30), ("s9", 10, 10)]
+    wait_until(lambda: rows(view.cursor, answered) == past_the_gateway, 30, "the next look at the table")
+    learned(view, join)
+    view.run("INSERT INTO c VALUES (2, 's9')")
+    assert rows(view.cursor, answered) == [("s0", 40, 40), ("s1", 30, 30), ("s9", 20, 20)]
+    learned(view, join)
+    assert rows(view.cursor, answered) == [("s0", 40, 40), ("s1", 30, 30), ("s9", 20, 20)]
+    # The engine is never given a text that Spark does not tell exactly: the load fails.
+    view.run("INSERT INTO c VALUES (2, CAST(X'FF' AS STRING))")
+    for _ in range(3):
+        assert not from_memory(view.cursor, answered)
+        assert [n for _, n, _ in rows(view.cursor, answered)] == [40, 30, 20, 10]
+    view.run("INSERT OVERWRITE c VALUES (2, 's2')")
+    assert rows(view.cursor, answered) == [("s2", 10, 10)]
