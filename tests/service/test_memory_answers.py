@@ -545,6 +545,20 @@ async def test_a_temporary_view_hides_a_table() -> None:
     assert memory.learned == 0
 
 
+async def test_a_table_with_another_column_is_looked_at_again() -> None:
+    """ADD COLUMNS keeps all rows, but `SELECT *` shows another column."""
+    memory, _ = await with_table()
+    touched = list[TableName]()
+    memory.site.catalog.news.touched.add(touched.extend)
+    assert memory.site.catalog.watch(TableName("s", "c"))
+    client = await memory.site.client()
+    await (await client.execute("ALTER TABLE s.c ADD COLUMNS (extra INT)")).poll()
+    assert TableName("s", "c") in touched
+    del touched[:]
+    await (await client.execute("ALTER TABLE s.other ADD COLUMNS (extra INT)")).poll()
+    assert TableName("s", "c") not in touched
+
+
 async def test_in_a_transaction_no_table_is_read_from_memory() -> None:
     memory, _ = await with_table()
     client = await memory.site.client()

@@ -209,6 +209,8 @@ class Underway:
 
     def _redefine(self, effect: TablesRedefined, _: End | None = None) -> None:
         self._to.schemas.forget(effect.tables)
+        # Also by ADD COLUMNS, which keeps all rows: a base table in memory has other columns then.
+        self._to.catalog.news.touched.tell(effect.tables)
 
     def _forget_meanings(self, effect: MeaningsChanged, _: End | None = None) -> None:
         self._to.schemas.forget_named(effect.named)
