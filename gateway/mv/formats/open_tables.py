@@ -17,6 +17,8 @@ from sql.texts.storage_layout import Shown
 
 log = logging.getLogger(__name__)
 
+NO_SUCH_ABILITY = "0A000"
+"""The SQLSTATE of what a catalog cannot do."""
 Run = Callable[[str], Awaitable[Rows]]
 """Runs a statement. Raises what Spark raises."""
 
@@ -50,6 +52,18 @@ async def describe(run: Run, rows: OpenRows, query: str, columns: Iterable[str])
         await run(rows.create_view(query, columns))
     except StatementFailed as error:
         log.warning("%s has no view beside it: %s", rows.table, error)
+
+
+async def forget(run: Run, rows: OpenRows) -> None:
+    """Drops the table, and the view beside it. Raises what Spark raises."""
+    if rows.described:
+        try:
+            await run(rows.drop_view())
+        except StatementFailed as error:
+            # Spark has no views in this catalog, as without Iceberg's extensions.
+            if error.sqlstate != NO_SUCH_ABILITY:
+                raise
+    await run(rows.drop())
 
 
 def of_version(found: dict[str, Commit], version: int) -> Commit | None:

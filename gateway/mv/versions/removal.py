@@ -51,9 +51,7 @@ class Removal:
         await self._metastore.run(maintenance.drop_view(leftover.definition))
         # Before the storage table, which tells of them.
         if (rows := stored.open_rows(properties)) is not None:
-            if rows.described:
-                await self._metastore.run(rows.drop_view())
-            await self._metastore.run(rows.drop())
+            await open_tables.forget(self._metastore.run, rows)
         await self._metastore.run(maintenance.drop_table(leftover.storage))
         return True
 
