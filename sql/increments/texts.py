@@ -34,6 +34,11 @@ def appended(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
     return texts[0] if len(texts) == 1 else " UNION ALL ".join(f"({text})" for text in texts)
 
 
+def gathered(query: str, hint: str) -> str:
+    """The same rows, distributed to tasks as the hint says."""
+    return f"SELECT /*+ {hint} */ * FROM ({query}) AS `freshgate_gathered`"
+
+
 def whole(outline: Outline, sources: Mapping[int, str]) -> str:
     """ROWS: the definition over these sources of all places."""
     texts = [_rows(outline, branch, sources) for branch in range(len(outline.branches))]

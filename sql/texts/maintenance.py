@@ -235,6 +235,8 @@ class RowsQuery:
 
     query: str
     hidden: tuple[str, ...] = ()
+    adds: bool = False
+    """Whether other tasks read the rows that were added than those that are there."""
 
 
 def insert_version(
@@ -281,7 +283,8 @@ def insert_version(
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # Without the hint, each of Spark's tasks would write its own file into each partition.
     places = _listed(layout.places)
-    hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({places}) */ "
+    alone = _is_one(selection) and not (isinstance(source, RowsQuery) and source.adds)
+    hint = "" if clustering or alone else f"/*+ REBALANCE({places}) */ "
     listed = layout.stored(columns)
     listed = f"{listed if listed != '*' else _listed(columns)}, {places}"
     guarded = ", ".join(f"{_guarded(part)} AS {quote(name)}" for name, part in layout.places.items())

@@ -16,7 +16,7 @@ from gateway.mv.formats.hive import CONVERSIONS
 from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis, Contents
-from gateway.mv.model.marks import Mark
+from gateway.mv.model.marks import Fold, Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import MaterializedView, Version, base_key
 from gateway.mv.observation.changes import Changes
@@ -25,7 +25,7 @@ from gateway.mv.observation.look import Look
 from gateway.mv.observation.observer import Observer
 from gateway.mv.ports import UNKNOWN_SETTINGS, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.increments import Increments
+from gateway.mv.refresh.increments import GATHERED_BYTES_MAX, Increments
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import Namespace, TableName
 from sql.texts.storage_layout import UNPARTITIONED
@@ -49,6 +49,9 @@ SHOWN = Relation(
 class FakeChanges:
     """Implements `Changes` for one table, to which rows are added."""
 
+    def __init__(self) -> None:
+        self.bytes = 0
+
     def known_size(self, table: object) -> int:
         return 0
 
@@ -63,7 +66,7 @@ class FakeChanges:
         return Mark("t", "2")
 
     async def since(self, table: object, look: Look, mark: Mark) -> Change:
-        return Change(Mark("t", "2"), "SELECT * FROM added", None, "SELECT * FROM before")
+        return Change(Mark("t", "2"), "SELECT * FROM added", None, "SELECT * FROM before", self.bytes)
 
     def rows(self, table: object, look: Look, mark: Mark) -> str:
         return f"SELECT * FROM t{mark.position}"
@@ -100,7 +103,8 @@ class Stage:
             properties={},
         )
         self.metastore.add(Relation(self.view.definition, RelationKind.VIEW, settings=UTC))
-        changes = cast(Changes, FakeChanges())
+        self.changes = FakeChanges()
+        changes = cast(Changes, self.changes)
         catalog = Catalog("s", cast(Any, None))
         catalog.show(catalog.reserve(self.view))
         self.habits = Habits()
@@ -160,6 +164,39 @@ async def test_a_view_stands_for_its_query() -> None:
     assert await stage.appended(base_key(TABLE)) == expected.format("SELECT * FROM added")
     assert len(stage.session.answers.heard) == before
     assert await stage.increments.is_small(stage.view, stage.inspection(SHOWN))
+
+
+JOINED = "SELECT v.b, v.a FROM o.v JOIN s.t ON v.a = t.k"
+
+
+@pytest.mark.parametrize(
+    ("query", "size", "adaptive", "hint"),
+    [
+        ("SELECT b, a FROM o.v", 10, "true", "COALESCE(1)"),
+        ("SELECT b, a FROM o.v", GATHERED_BYTES_MAX, "false", "COALESCE(1)"),
+        ("SELECT b, a FROM o.v", GATHERED_BYTES_MAX + 1, "true", ""),
+        ("SELECT b, a FROM o.v", 0, "true", ""),
+        (JOINED, 10, "true", "REBALANCE"),
+        (JOINED, 10, "false", ""),
+        (JOINED, GATHERED_BYTES_MAX + 1, "true", ""),
+    ],
+)
+async def test_few_rows_are_written_to_one_file(query: str, size: int, adaptive: str, hint: str) -> None:
+    stage = Stage(query)
+    stage.changes.bytes = size
+    stage.habits.defaults = {**CONVERTING, "spark.sql.adaptive.enabled": adaptive}
+    text = await stage.appended(base_key(TABLE))
+    assert text.startswith(f"SELECT /*+ {hint} */ * FROM (" if hint else ("SELECT `x`", "(SELECT"))
+
+
+@pytest.mark.parametrize(
+    ("size", "hint"), [(0, "REBALANCE"), (10, "COALESCE(1)"), (GATHERED_BYTES_MAX + 1, "REBALANCE")]
+)
+def test_many_versions_are_copied_to_few_files(size: int, hint: str) -> None:
+    stage = Stage()
+    stage.habits.defaults = {"spark.sql.adaptive.enabled": "true"}
+    view = replace(stage.view, current=replace(stage.view.current, files=Fold(1, 3, size) if size else None))
+    assert stage.increments.copied(view).rows.query.startswith(f"SELECT /*+ {hint} */ * FROM (SELECT `b`, `a` FROM ")
 
 
 async def test_another_text_of_the_view_is_analysed_anew() -> None:

@@ -99,6 +99,14 @@ def test_the_storage_table_is_created_empty_from_the_definition() -> None:
     )
 
 
+@pytest.mark.parametrize(("adds", "gathered"), [(False, False), (True, True)])
+def test_rows_that_are_added_to_a_partition_are_gathered_with_its_own(adds: bool, gathered: bool) -> None:
+    """Otherwise it would have more files after each refresh."""
+    rows, one = maintenance.RowsQuery("SELECT 1", adds=adds), Selection(frozenset({"x"}), all_but=False)
+    text = maintenance.insert_version(STORAGE, rows, 9, None, ["a", "b"], BY_DAY, one)
+    assert ("/*+ REBALANCE(`freshgate_partition`) */" in text) == gathered
+
+
 @pytest.mark.parametrize(
     ("text", "reads", "writes"),
     [

@@ -50,9 +50,12 @@ AGAIN_MAX = 100_000
 """How many groups are computed again at most. Spark sends their keys to each of its tasks."""
 NAMED_MAX = 200
 """How many of these groups are named by constants, so that Spark skips files of the base tables."""
+GATHERED_BYTES_MAX = 4 * 2**20
+"""Up to how many bytes of files are written as one file. Spark lets a task read so many bytes of small files anyway."""
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
+ADAPTIVE = "spark.sql.adaptive.enabled"
 REFUSED = "42"
 """The class of SQLSTATEs for statements that Spark cannot analyze."""
 VANISHED = frozenset({PATH_NOT_FOUND, "42KD9", "42P01"})
@@ -375,8 +378,22 @@ class Increments:
         if outline.kind is Kind.ROWS and _removes(summands):
             await self._check_comparable(view)
         rows, appends = _rows(view, outline, analysed.hidden, summands, now, named)
+        read = [size] if appends else [size, _stored_bytes(view)]
+        if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
+            rows = self._gathered(view, rows, by_one=len(outline.places) == 1)
         whole = 0 if view.views else self._bytes_of(tables.values())
         return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again)
+
+    def _gathered(self, view: MaterializedView, rows: RowsQuery, *, by_one: bool) -> RowsQuery:
+        """The query, such that few rows become one file: otherwise each task that reads writes one. `by_one`: one task
+        does all. If it must not, Spark gathers the rows of many."""
+        if view.layout.partitioned:
+            return rows
+        if by_one:
+            return replace(rows, query=texts.gathered(rows.query, "COALESCE(1)"))
+        if self._is_on(ADAPTIVE) and view.clauses.clustering is None:
+            return replace(rows, query=texts.gathered(rows.query, "REBALANCE"))
+        return rows
 
     async def _check_comparable(self, view: MaterializedView) -> None:
         """Raises NotIncremental unless removed rows can be found among the stored ones."""
@@ -392,7 +409,8 @@ class Increments:
 
     def copied(self, view: MaterializedView) -> Exact:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""
-        return Exact(RowsQuery(_stored(view, ())))
+        few = 0 < _stored_bytes(view) <= GATHERED_BYTES_MAX
+        return Exact(self._gathered(view, RowsQuery(_stored(view, ())), by_one=few))
 
     def _basis(self, view: MaterializedView, outline: Outline) -> Basis:
         """What the current version contains, from which rows of this outline can continue."""
@@ -496,6 +514,11 @@ def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
     return maintenance.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
 
 
+def _stored_bytes(view: MaterializedView) -> int:
+    """The bytes of the files that the current version shows; 0 if that is unknown."""
+    return view.current.files.sum if view.current.files is not None else 0
+
+
 def _removes(summands: Iterable[ChangeTerm]) -> bool:
     return any(term.removes for term in summands)
 
@@ -547,4 +570,4 @@ def _rows(
     added = texts.appended(outline, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return RowsQuery(added), True
-    return RowsQuery(f"({stored}) UNION ALL ({added})"), False
+    return RowsQuery(f"({stored}) UNION ALL ({added})", adds=True), False
