@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import (
+    changed_definitions,
     classification,
     contention,
     dashboards,
@@ -64,6 +65,7 @@ MEASURES: Mapping[str, Measure] = {
     "doors": doors.figures,
     "dashboards": dashboards.figures,
     "incremental": row_refreshes.figures,
+    "changed-definitions": changed_definitions.figures,
     "repeated": repeated.figures,
     "from-memory": from_memory.figures,
     "page": page.figures,
