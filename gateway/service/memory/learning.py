@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 from gateway.errors import FreshgateError
@@ -159,7 +160,7 @@ class Learner:
         key, now = (view.id, view.current.number), time.monotonic()
         if now - self._whole.get(key, float("-inf")) < WHOLE_SECONDS:
             return
-        plan = await self._own_plan(all_of(view.name.quoted))
+        plan = await self._own_plan(all_of(view.name.quoted), view)
         if not is_whole(plan, source_of(view, columns), relation(view.storage)):
             raise NotListed("the gateway's account is not shown all rows of the view as they are")
         self._whole[key] = now
@@ -167,13 +168,14 @@ class Learner:
         if len(self._whole) > WHOLE_MAX:
             self._whole.popitem(last=False)
 
-    async def _own_plan(self, query: str) -> Plan:
-        """The plan of a query of the gateway's account."""
-        async with (
-            self._service.session(fresh=not self._plans.in_place) as own,
-            self._plans.of(own) as name,
-        ):
-            return await self._plans.optimized(name, query)
+    async def _own_plan(self, query: str, view: MaterializedView | None = None) -> Plan:
+        """The plan of a query of the gateway's account; of a view, with the settings of its refreshes."""
+        async with AsyncExitStack() as ends:
+            own = await ends.enter_async_context(self._service.session(fresh=not self._plans.in_place))
+            if view is not None:
+                # A plan's text is read only in a session with the settings that the view was published with.
+                await ends.enter_async_context(self._surroundings.computing(view, own))
+            return await self._plans.optimized(await ends.enter_async_context(self._plans.of(own)), query)
 
     async def _source_of_table(self, table_id: str, name: TableName, columns: tuple[MemoryColumn, ...]) -> ViewSource:
         """A base table in plans and in the engine. Raises NotListed if the gateway's account, which has read its rows,
