@@ -61,6 +61,8 @@ class Act:
     """Whether the view has a schedule, so that reads do not refresh it."""
     describes: bool = False
     """Whether the statement changes the description of the view, not its rows."""
+    says: str = ""
+    """A part of the statement's log if there is no fault."""
 
 
 def _one_row(view: str) -> dict[str, int | None]:
@@ -98,6 +100,14 @@ ACTS = (
         lambda v: {v: 1},
         lambda v: {v: 2},
     ),
+    Act(
+        "inherit",
+        (MORE, BY_ROWS + "SELECT a FROM {v}_t WHERE a > 1"),
+        "CREATE OR REPLACE MATERIALIZED VIEW {v} REFRESH INCREMENTAL FALLBACK AS SELECT a FROM {v}_t WHERE a > 0",
+        lambda v: {v: 1},
+        lambda v: {v: 2},
+        says="and those that it does not have from the base tables",
+    ),
     Act("rename", (CREATE,), "ALTER MATERIALIZED VIEW {v} RENAME TO {v}_r", lambda v: {v: 1}, lambda v: {f"{v}_r": 1}),
     Act(
         "swap",
@@ -112,6 +122,18 @@ ACTS = (
         "ALTER MATERIALIZED VIEW {v} REPLACE WITH MATERIALIZED VIEW {v}_s PROPERTIES ('swap' = 'false')",
         lambda v: {v: 1, f"{v}_s": 2},
         lambda v: {v: 2, f"{v}_s": None},
+    ),
+    Act(
+        "swaps",
+        (
+            CREATE,
+            "CREATE MATERIALIZED VIEW {v}_s AS SELECT a, a AS b FROM {v}_t UNION ALL SELECT 5, 5 FROM {v}_t",
+            "CREATE MATERIALIZED VIEW {v}_r AS SELECT count(*) AS n FROM {v}_t",
+            "CREATE MATERIALIZED VIEW {v}_q AS SELECT a FROM {v}_t LATERAL VIEW explode(array(1, 2, 3)) e AS b",
+        ),
+        "ALTER MATERIALIZED VIEWS SWAP ({v} WITH {v}_s, {v}_r WITH {v}_q)",
+        lambda v: {v: 1, f"{v}_s": 2, f"{v}_r": 1, f"{v}_q": 3},
+        lambda v: {v: 2, f"{v}_s": 1, f"{v}_r": 3, f"{v}_q": 1},
     ),
     Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row, describes=True),
     Act(
@@ -164,7 +186,7 @@ class Point:
 
 def subject_of(text: str) -> str | None:
     """Returns the view (v and a number) that a statement mentions by its name, storage or base table."""
-    found = re.search(r"\b(?:f\d+__)?(v\d+)(?:_t|_r|_s)?(?:__\w+)?\b", text)
+    found = re.search(r"\b(?:f\d+__)?(v\d+)(?:_[tqrs])?(?:__\w+)?\b", text)
     return found[1] if found else None
 
 
@@ -266,6 +288,10 @@ class FaultySite:
         before = self.describe(point.view) if act.describes else None
         self.proxy.plan({})
         assert self.run(point) is None
+        if act.says:
+            with self.connected() as cursor:
+                found = rows(cursor, f'SELECT Route FROM tasks("type"="mv") WHERE MvName = \'{point.view}\'')
+            assert any(act.says in str(route) for (route,) in found), found
         count = self.proxy.counts[point.view]
         if before is not None:
             self.descriptions[act.name] = {before, self.describe(point.view)}
