@@ -186,6 +186,28 @@ def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
         lake.expect("INCREMENTAL", made)
 
 
+def test_windows_full_joins_and_subqueries_of_iceberg(lake: Lake) -> None:
+    """Also deletes of the table whose added rows can take rows away."""
+    name = table(lake, "iceberg")
+    other = f"{ICEBERG}.{lake.name}.o"
+    lake.run(f"CREATE TABLE {other} (item STRING, name STRING) USING iceberg")
+    lake.run(f"INSERT INTO {other} VALUES ('i1', 'one'), ('i9', 'nine'), (NULL, 'none')")
+    made = {
+        "last": "SELECT id, qty FROM (SELECT *, row_number() OVER (PARTITION BY item ORDER BY id DESC) AS n"
+        f" FROM {name}) WHERE n = 1",
+        "best": "SELECT item, qty, sum(price) AS p, rank() OVER (PARTITION BY item ORDER BY sum(price)) AS r"
+        f" FROM {name} GROUP BY item, qty",
+        "both": f"SELECT t.id, o.name FROM {name} AS t FULL JOIN {other} AS o ON t.item = o.item",
+        "within": f"SELECT id FROM {name} WHERE qty > 1 AND item IN (SELECT item FROM {other})",
+    }
+    for view, definition in made.items():
+        lake.view(view, definition)
+    lake.run(insert(name, 100, 3), f"INSERT INTO {other} VALUES ('i2', 'two'), ('i9', 'again')")
+    lake.expect("INCREMENTAL", made)
+    lake.run(f"DELETE FROM {name} WHERE id = 101", f"DELETE FROM {other} WHERE item = 'i1' OR name = 'again'")
+    lake.expect("INCREMENTAL", made)
+
+
 def append_file(lake: Lake, name: str, query: str, scratch: Path) -> None:
     """Appends a file as it is. Delta does so with that of a DataFrame which lacks columns of the table."""
     rows(lake.direct, f"INSERT OVERWRITE DIRECTORY '{scratch}' USING parquet {query}")

@@ -374,7 +374,12 @@ class Increments:
             return None
         summands = tuple(_pinned(outline, term, now) for term in summands)
         size = sum(change.bytes for change in changes.values())
-        again, named = await _touched(outline, summands, session) if _regroups(outline, summands) else (0, None)
+        again, named = 0, None
+        if _regroups(outline, summands):
+            # A session keeps what it has read of Iceberg's tables, and would not find the new snapshots.
+            for table in sorted(tables[base] for base in changed if base not in view.views):
+                await session.run(maintenance.refresh_listing(table))
+            again, named = await _touched(outline, summands, session)
         if outline.kind is Kind.ROWS and _removes(summands):
             await self._check_comparable(view)
         rows, appends = _rows(view, outline, analysed.hidden, summands, now, named)
