@@ -87,7 +87,7 @@ def from_memory(cursor: Any, sql: str) -> bool:
 
 def learned(database: Database, query: str) -> None:
     """Waits until the engine answers queries of this shape."""
-    wait_until(lambda: from_memory(database.cursor, text(database, query, 3)), 120, f"{query} to be learned")
+    wait_until(lambda: from_memory(database.cursor, text(database, query, 13)), 120, f"{query} to be learned")
 
 
 def engine_pid(seen: Seen) -> int | None:

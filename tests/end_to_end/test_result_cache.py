@@ -36,7 +36,8 @@ def view(database: Database) -> Database:
     database.run(
         "CREATE TABLE t USING parquet AS SELECT id, IF(id % 3 = 0, NULL, concat('n', id)) AS name, id / 7.0D AS x, "
         "CAST(id AS DECIMAL(10,2)) AS d, id % 2 = 0 AS even, DATE'2026-01-01' + CAST(id AS INT) AS day, "
-        "array(id, id + 1) AS both, CAST(concat('b', id) AS BINARY) AS b FROM range(40)",
+        "array(id, id + 1) AS both, CAST(concat('b', id) AS BINARY) AS b, "
+        "timestamp_seconds(1696084200 + 900 * id) AS at FROM range(40)",
         "CREATE MATERIALIZED VIEW v AS SELECT * FROM t",
     )
     return database
@@ -96,18 +97,22 @@ def from_rows(cursor: Any, sql: str) -> bool:
 
 def test_the_same_bytes_from_rows_in_memory(view: Database, engine: Engine) -> None:
     """However they are fetched, for other literals than those of the query that was learned, and for the rows of each
-    version only."""
-    columns = "id, name, x, d, even, day"
+    version only, in a time zone whose clocks are changed meanwhile."""
+    columns = "id, name, x, d, even, day, at"
     query = f"SELECT {columns} FROM {view.name}.small WHERE id < {{}} ORDER BY id"
     groups = f"SELECT even, count(*) AS n, max(day) FROM {view.name}.small WHERE id > {{}} GROUP BY even ORDER BY 1"
-    view.run(f"CREATE MATERIALIZED VIEW small IN MEMORY AS SELECT {columns} FROM t")
+    hours = f"SELECT date_trunc('HOUR', at), max(hour(at)) FROM {view.name}.small WHERE id < {{}} GROUP BY 1 ORDER BY 1"
+    zone = "SET TIME ZONE 'Australia/Lord_Howe'"
+    view.run(zone, f"CREATE MATERIALIZED VIEW small IN MEMORY AS SELECT {columns} FROM t")
     state = f"SELECT memory FROM freshgate.materialized_views WHERE database_name = '{view.name}' AND name = 'small'"
     wait_until(lambda: view.rows(state) == [("LOADED",)], 60, "the rows to be in memory")
     host, port = view.gateway.host, view.gateway.port
     number = itertools.count(40)
     with pyhive(host, port) as cursor, pyhive(engine.host, engine.port) as direct:
         rows(cursor, "SET freshgate.result_cache = off")
-        for text in (query, groups):
+        for each in (cursor, direct):
+            rows(each, zone)
+        for text in (query, groups, hours):
             wait_until(lambda: from_rows(cursor, text.format(next(number))), 60, "the shape to be learned")  # noqa: B023
             for literal in (10, 27, 33):
                 assert from_rows(cursor, text.format(literal))

@@ -148,7 +148,8 @@ class Client:
         underway = gateway.effects.begin(session, as_sent(way))
         if isinstance(way, RefreshFirst):
             await self._refreshed(gateway, way, underway, report)
-        if sent.read is not None and (answer := gateway.answers.get(underway.send.repeatable)) is not None:
+        answer = None if sent.read is None else await self._known(gateway, underway)
+        if sent.read is not None and answer is not None:
             self._world.tell(self.name, f"{sent.text} is answered from memory")
             underway.abandon(End.SUCCEEDED)
             first, storage, rows = answer
@@ -159,6 +160,12 @@ class Client:
         except asyncio.CancelledError:  # The client goes when its statement has ended and its rows are not all read.
             underway.abandon()
             raise
+
+    async def _known(self, gateway: Gateway, underway: Underway) -> tuple[Read, str, dict[Any, Any]] | None:
+        """As `Executions._known`."""
+        if (source := underway.send.repeatable) is None or not await gateway.router.answers_hold():
+            return None
+        return gateway.answers.get(source)
 
     async def _refreshed(self, gateway: Gateway, first: RefreshFirst, underway: Underway, report: Lines) -> None:
         try:
