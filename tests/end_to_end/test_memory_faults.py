@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,9 +27,11 @@ QUERY_SECONDS = 2.0
 BYTES = 32 << 20
 GROUPS = "SELECT k, count(*) AS n, sum(d) AS d, max(name) AS name FROM {name}.v WHERE id < {id} GROUP BY k ORDER BY k"
 CROSS = (
-    "SELECT sum((a.id * b.k + c.id) % 7) FROM {name}.v a, {name}.v b, {name}.v c "
+    "SELECT sum(length(concat(a.name, b.name, c.name)) + a.k) FROM {name}.v a, {name}.v b, {name}.v c "
     "WHERE a.id < {id} AND b.id < {id} AND c.id < {id}"
 )
+CROWDED = re.compile("memory.bytes leaves no room|tried again: memory")
+"""Why a view is not in memory beside others: there is no room for it, or the engine found none while it was loaded."""
 WIDE = (
     "SELECT max(n) FROM (SELECT a.id AS x, b.id AS y, count(*) AS n FROM {name}.v a JOIN {name}.v b ON a.one = b.one "
     "WHERE a.id < {id} GROUP BY a.id, b.id)"
@@ -202,7 +205,7 @@ def test_the_process_is_killed_in_a_load(view: Database, seen: Seen) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "number", "reason"),
-    [(WIDE, 600, "engine: memory: "), (CROSS, 700, "engine: time: ")],
+    [(WIDE, 600, "engine: memory: "), (CROSS, 600, "engine: time: ")],
     ids=["memory", "time"],
 )
 def test_a_query_that_the_engine_cannot_answer_is_seen_before_anybody_waits(
@@ -237,13 +240,15 @@ def test_views_that_do_not_fit_together(view: Database, seen: Seen) -> None:
     table = f"freshgate.materialized_views WHERE database_name = '{view.name}' AND name LIKE 'f_'"
 
     def settled() -> bool:
-        return {str(each[0]) for each in view.rows(f"SELECT memory FROM {table}")} == {"LOADED", "NOT_LOADED"}
+        found = view.rows(f"SELECT memory, coalesce(memory_reason, '') FROM {table}")
+        crowded = [why for state, why in found if state != "LOADED" and CROWDED.search(str(why))]
+        return bool(crowded) and any(state == "LOADED" for state, _ in found)
 
     wait_until(settled, 120, "a part of the views to be in memory")
     for name in names:
         assert view.rows(f"SELECT count(*) FROM {view.name}.{name} WHERE id < 77") == [(77,)]
     told = [rows(view.cursor, f"EXPLAIN REWRITE SELECT count(*) FROM {view.name}.{name}")[0] for name in names]
-    assert any("memory.bytes leaves no room" in str(each[2]) for each in told), told
+    assert any(CROWDED.search(str(each[2])) for each in told), told
     assert seen.metric("memory_bytes") <= BYTES
     view.run(*[f"DROP MATERIALIZED VIEW {name}" for name in names])
 
