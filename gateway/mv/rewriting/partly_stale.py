@@ -194,7 +194,7 @@ def _unsuitable(view: MaterializedView) -> str:
     if view_properties.partition_window(view.properties) is not None or view.triggers != view.tables:
         return "the view is not fresh, and by its properties it does not hold or notice everything"
     if any(part.function for part in view.layout.parts):
-        return "the view is not fresh, and it is partitioned by a transform of Iceberg"
+        return "the view is not fresh, and it is partitioned by a transform"
     if strange := next((part.kind for part in view.layout.parts if _EXACT.fullmatch(part.kind) is None), ""):
         return f"the view is not fresh, and it is partitioned by a column of the type {strange}"
     return ""

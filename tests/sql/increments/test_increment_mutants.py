@@ -304,8 +304,8 @@ def test_a_window_that_is_computed_within_a_part_of_its_rows(monkeypatch: pytest
 
 
 def test_only_the_added_rows_of_a_window_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_terms(outline: Outline, stored: str, terms: Sequence[ChangeTerm], sources: Mapping[int, str]) -> str:
-        return regrouped(outline, stored, terms, terms[0].sources)
+    def of_terms(outline: Outline, stored: str, terms: Sequence[ChangeTerm], _: object, named: NamedKeys | None) -> str:
+        return regrouped(outline, stored, terms, terms[0].sources, named)
 
     regrouped = texts.regrouped
     monkeypatch.setattr(texts, "regrouped", of_terms)
