@@ -112,11 +112,13 @@ def read(text: str, type_text: str, zone: ZoneRules) -> str | None:
 
 
 def negative(value: str, type_text: str) -> str | None:
-    """What a plan writes for the same number with a sign; None for anything but a number."""
+    """What a plan writes for the same number with a sign; None for anything but a number, and for the DOUBLE zero: an
+    integer or a decimal that is cast to it has lost its sign before, and -0.0D has not."""
     if type_text in INTEGERS or digits_of(type_text) is not None:
-        return None if Decimal(value) == 0 else f"-{value}"
+        return value if Decimal(value) == 0 else f"-{value}"
     if type_text == "double":
-        return _bits(-struct.unpack(">d", int(value, 16).to_bytes(8))[0])
+        number = struct.unpack(">d", int(value, 16).to_bytes(8))[0]
+        return _bits(-number) if number else None
     return None
 
 

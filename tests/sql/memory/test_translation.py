@@ -17,12 +17,14 @@ from record_memory import recorded_queries
 from gateway.service.memory.comparing import difference
 from sql.memory import engine_aggregates, scalars, translation, windows
 from sql.memory.casts import cast
+from sql.memory.engine_literals import negative, read
 from sql.memory.engine_texts import NotListed, sql
+from sql.memory.settled import Settling
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
 from sql.memory.translation import ViewSource, is_whole, reading_of, translated
 from sql.memory.zone_rules import UTC_RULES
 from sql.proof import plan_json
-from sql.proof.plan import Node, Plan
+from sql.proof.plan import Node, Plan, Scalar
 from sql.rewriting.shape import shape_of
 
 recorded_queries = cache(recorded_queries)
@@ -305,3 +307,18 @@ def differs(engine: duckdb.DuckDBPyConnection, query: str) -> bool:
     except (NotListed, duckdb.Error):
         return False
     return difference(found, rows, recorded_queries()[query].rows) is not None
+
+
+@pytest.mark.parametrize("type_text", ["int", "decimal(3,1)"])
+def test_a_zero_with_a_sign_is_no_negative_zero(type_text: str) -> None:
+    """An exact number loses it before it is cast to DOUBLE."""
+    zero = Node("Literal", {"value": Scalar("String", "0" if type_text == "int" else "0.0")}, type_text)
+    hole = Node("Hole", {"number": Scalar("Integer", "0"), "negative": Scalar("Boolean", "false")}, type_text)
+    settling = Settling(("0",), UTC_RULES)
+    for child in (zero, hole):
+        cast = Node("Cast", {"child": Node("UnaryMinus", {"child": child}, type_text)}, "double")
+        found = settling.settled(cast)
+        assert isinstance(found, Node)
+        assert found.kind == "Cast", "The engine computes it."
+    assert negative(read("0", "double", UTC_RULES) or "", "double") is None
+    assert negative("3ff0000000000000", "double") == "bff0000000000000"
