@@ -116,6 +116,34 @@ def check_page_of_door(port: int, addresses: list[str]) -> None:
     assert [each["role"] for each in gateways] == ["LEADER", "DOOR"]
 
 
+EXCHANGED = {"several.large": [(1,)], "several.least": [(2,), (3,), (4,)]}
+"""The rows of the views that `change_and_exchange` leaves."""
+
+
+def change_and_exchange(here: Any, there: Any) -> None:
+    """Changes the definition of a view, and exchanges its name with another one's, through a gateway that does not
+    lead."""
+    changed = "CREATE OR REPLACE MATERIALIZED VIEW several.large AS SELECT amount FROM several.sales WHERE amount"
+    rows(there, f"{changed} > 3")
+    rows(there, f"{changed} > 1")
+    assert any("stored rows of version 1" in line for line in there.fetch_logs())
+    rows(there, "CREATE MATERIALIZED VIEW several.least AS SELECT min(amount) FROM several.sales")
+    rows(there, "ALTER MATERIALIZED VIEWS SWAP (several.large WITH several.least)")
+    for cursor in (here, there):
+        assert {view: sorted(rows(cursor, f"SELECT * FROM {view}")) for view in EXCHANGED} == EXCHANGED
+
+
+def drop_several(cursor: Any) -> None:
+    """The gateway is the third that leads since the views were exchanged."""
+    assert {view: sorted(rows(cursor, f"SELECT * FROM {view}")) for view in EXCHANGED} == {
+        **EXCHANGED,
+        "several.least": [*EXCHANGED["several.least"], (5,)],
+    }
+    for view in ("several.totals", *EXCHANGED):
+        rows(cursor, f"DROP MATERIALIZED VIEW {view}")
+    rows(cursor, "DROP DATABASE several CASCADE")
+
+
 def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     leader = pair.gateway("leader", **{"page.port": free_port()})
     metrics, page = free_port(), free_port()
@@ -133,6 +161,7 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
             writer, reader = (here, there) if amount % 2 else (there, here)
             rows(writer, f"INSERT INTO several.sales VALUES ('north', {amount})")
             assert rows(reader, "SELECT * FROM several.totals") == [("north", sum(range(amount + 1)))]
+        change_and_exchange(here, there)
         handle = there._connection._transport._trans.handle
         ours = [line for line in pair.lines("leader") if line.get("user") == "ada"]
         assert {line["client"] for line in ours} == {":".join(map(str, handle.getsockname()))}
@@ -172,8 +201,7 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     expected.append(("south", 5))
     wait_until(lambda: read(back, "SELECT * FROM several.totals") == expected, TAKEOVER_SECONDS, "the handover")
     with pyhive(back.host, back.port, user="ada") as cursor:
-        rows(cursor, "DROP MATERIALIZED VIEW several.totals")
-        rows(cursor, "DROP DATABASE several CASCADE")
+        drop_several(cursor)
 
 
 @pytest.mark.parametrize(
