@@ -5,7 +5,7 @@ its input, whatever it is doing: its memory belongs to its parent. Nothing is wr
 memory, without a directory for temporary files, and the engine can open no file except the pipe through which a load
 feeds it.
 
-The thread that reads the frames never waits for anything else. Queries run in a pool of threads, changes of tables in
+The thread that reads the frames never waits for a call. Queries run in a pool of threads, changes of tables in
 others.
 
 Tests: `test_memory_engine`.
