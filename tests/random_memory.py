@@ -21,10 +21,14 @@ COLUMNS = {
     "boolean": ("b",),
 }
 NUMBERS = ("int", "bigint", "smallint", "tinyint", "decimal")
-CHOICES = "coalesce({0}, {1})", "CASE WHEN {2} THEN {0} ELSE {1} END", "if({2}, {0}, {1})", "nullif({0}, {1})"
+CHOICES = (
+    *("coalesce({0}, {1})", "CASE WHEN {2} THEN {0} ELSE {1} END", "if({2}, {0}, {1})", "nullif({0}, {1})"),
+    *("CASE WHEN {2} THEN {0} WHEN b THEN {1} END", "nvl2({0}, {0}, {1})", "CASE {0} WHEN {1} THEN {1} ELSE {0} END"),
+)
 PARTS = (
     *("year({2})", "month({2})", "quarter({2})", "dayofweek({2})", "weekofyear({2})", "datediff({2}, {4})"),
     *("length({3})", "hour({5})", "minute({5})", "second({5})", "dayofyear(CAST({5} AS DATE))"),
+    *("dayofmonth({2})", "weekday({2})", "hour(tn)", "second(tn)", "CAST(s AS INT)", "CAST(t AS INT) * s"),
 )
 STRINGS = (
     *(
@@ -36,15 +40,33 @@ STRINGS = (
         "left({0}, 1)",
     ),
     *("CAST({2} AS STRING)", "CAST({3} AS STRING)", "CAST({4} AS STRING)", "date_format({4}, 'yyyy-MM-dd HH:mm:ss')"),
+    *("upper(shop)", "lower(shop)", "ltrim({0})", "rtrim({0})", "substring({0}, -4, 3)", "substring({0}, 0, 2)"),
+    *("date_format({4}, 'd MMM yy, h:m:s a')", "date_format({3}, 'EEEE dd MMMM y')", "date_format({4}, 'E H.DDD')"),
+    *("from_unixtime({2} * 1000000, 'yyyy MM dd')", "CAST(tn AS STRING)", "CAST(b AS STRING)", "{0} || {1}"),
+    *("CAST(amount AS STRING)", "CAST(rate AS STRING)", "CAST(orders AS STRING)", "substring({0}, 2)"),
 )
 DATES = (
     *("trunc({0}, 'MM')", "trunc({0}, 'WEEK')", "date_add({0}, {1})", "add_months({0}, {1})", "last_day({0})"),
-    "CAST({2} AS DATE)",
+    *("CAST({2} AS DATE)", "date_sub({0}, s)", "trunc({0}, 'YEAR')", "trunc({0}, 'QUARTER')", "CAST(tn AS DATE)"),
 )
 TIMES = (
     *("date_trunc('HOUR', {0})", "date_trunc('WEEK', {0})", "date_trunc('MONTH', {1})", "CAST({1} AS TIMESTAMP)"),
     *("date_trunc('MINUTE', {0})", "date_trunc('DAY', {0})", "CAST(tn AS TIMESTAMP)", "date_trunc('DAY', tn)"),
-    "CAST(CAST({0} AS TIMESTAMP_NTZ) AS TIMESTAMP)",
+    *("CAST(CAST({0} AS TIMESTAMP_NTZ) AS TIMESTAMP)", "date_trunc('QUARTER', {0})", "date_trunc('YEAR', {1})"),
+    *("date_trunc('SECOND', {0})", "CAST(concat({1}, ' 00:00:00') AS TIMESTAMP)", "CAST({1} AS TIMESTAMP)"),
+)
+DECIMALS = (
+    *("({0}) / nullif({1}, 0)", "round({0}, 1)", "round({0})", "({0}) * 3", "({0}) * 1.25"),
+    *("CAST({0} AS DECIMAL(20, 1))", "CAST({0} AS DECIMAL(38, 12))", "CAST({6} AS DECIMAL(12, 2))", "({0}) * rate"),
+    *("CASE WHEN b THEN {0} ELSE 0 END", "({0}) / nullif(n, 0)", "CAST({6} AS DECIMAL(5, 0)) / 7", "rate / 3"),
+)
+CALLS = (
+    *("sum({})", "avg({})", "min({})", "max({})", "count({})", "count(DISTINCT {})", "sum(DISTINCT {})"),
+    *("avg(DISTINCT {})", "sum(CASE WHEN b THEN {} ELSE 0 END)"),
+)
+DOUBLES = (
+    *("({0}) + ({1})", "({0}) - ({1})", "({0}) * 0.5D", "CAST({2} AS DOUBLE)", "({2}) / nullif({3}, 0)"),
+    *("CAST(f AS DOUBLE)", "CAST(amount AS DOUBLE)", "CAST(orders AS DOUBLE)", "CAST(amount AS DOUBLE) / 7"),
 )
 GROUPED = ("int", "smallint", "string", "date", "boolean", "decimal")
 
@@ -65,7 +87,18 @@ class Maker:
     def query(self) -> str:
         """A query: a selection, groups, or one of these within another one."""
         make = self.chance.choice(
-            (self._selection, self._groups, self._groups, self._nested, self._joined, self._windows, self._changes)
+            (
+                *(self._selection, self._groups, self._groups, self._nested, self._joined, self._windows),
+                *(
+                    self._changes,
+                    self._sets,
+                    self._union,
+                    self._among,
+                    self._ranked,
+                    self._first_rows,
+                    self._determined,
+                ),
+            )
         )
         return make()
 
@@ -96,6 +129,86 @@ class Maker:
         sides = [f"(SELECT shop, {each} AS v FROM {TABLE}{self._where()} GROUP BY shop)" for each in values]
         return f"SELECT a.shop, a.v, b.shop AS other, b.v AS w FROM {sides[0]} a {kind} {sides[1]} b ON a.shop = b.shop"
 
+    def _sets(self) -> str:
+        """Several groupings."""
+        keys = self.chance.sample(("shop", "b", "n % 3", "year(day)", "s"), self.chance.randint(2, 3))
+        among = ", ".join(keys)
+        grouping = self.chance.choice(
+            (f"ROLLUP ({among})", f"CUBE ({among})", f"GROUPING SETS (({among}), ({keys[1]}), ())")
+        )
+        items = [*keys, f"grouping({keys[0]})", *(self._aggregate() for _ in range(self.chance.randint(1, 3)))]
+        if self.chance.random() < 0.3:
+            items.append(f"grouping_id({among})")
+        return f"SELECT {_named(items)} FROM {TABLE}{self._where()} GROUP BY {grouping}"
+
+    def _union(self) -> str:
+        kinds = [self._type() for _ in range(self.chance.randint(1, 3))]
+        branches = [
+            f"SELECT {_named([self.value(kind, 1) for kind in kinds])} FROM {TABLE}{self._where()}"
+            for _ in range(self.chance.randint(2, 3))
+        ]
+        return self.chance.choice((" UNION ALL ", " UNION ", " UNION ALL ")).join(branches)
+
+    def _among(self) -> str:
+        """Rows that are chosen by a subquery."""
+        items = [self.value(self._type(), 1) for _ in range(2)]
+        key = self.chance.choice(("shop", "n", "day", "s", "b"))
+        test = self.chance.choice(
+            (
+                f"{key} IN (SELECT {key} FROM {TABLE}{self._where()})",
+                f"EXISTS (SELECT 1 FROM {TABLE} i WHERE i.{key} = o.{key} AND {self._condition(1)})",
+                f"NOT EXISTS (SELECT 1 FROM {TABLE} i WHERE i.{key} = o.{key} AND i.n > {self.chance.randint(-9, 9)})",
+                f"n > (SELECT {self.chance.choice(('min', 'avg', 'max'))}(n) FROM {TABLE}{self._where()})",
+                f"amount = (SELECT max(amount) FROM {TABLE}{self._where()})",
+            )
+        )
+        return f"SELECT {_named(['shop', *items])} FROM {TABLE} o WHERE {test}"
+
+    def _ranked(self) -> str:
+        """Rows of the first ranks."""
+        rank, order = self.chance.choice(("rank()", "dense_rank()", "row_number()")), self.chance.choice(GROUPED)
+        part = self.chance.choice(("", "PARTITION BY shop ", "PARTITION BY b, s "))
+        inner = (
+            f"SELECT *, {rank} OVER ({part}ORDER BY {self._column(order)} DESC) AS place FROM {TABLE}{self._where()}"
+        )
+        items = [self.value(self._type(), 1) for _ in range(2)]
+        return f"SELECT place, {_named(items)} FROM ({inner}) WHERE place <= {self.chance.randint(1, 4)}"
+
+    def _first_rows(self) -> str:
+        """The first rows in an order, or different ones."""
+        kinds = self.chance.sample(GROUPED, 3)
+        items = [self.value(kind, 1) for kind in kinds]
+        if self.chance.random() < 0.3:
+            return f"SELECT DISTINCT {_named(items)} FROM {TABLE}{self._where()}"
+        order = ", ".join(f"c{n}{self.chance.choice(('', ' DESC', ' NULLS LAST'))}" for n in range(3))
+        first = f"LIMIT {self.chance.randint(0, 9)}{self.chance.choice(('', ' OFFSET 2'))}"
+        return f"SELECT {_named(items)} FROM {TABLE}{self._where()} ORDER BY {order} {first}"
+
+    def _determined(self) -> str:
+        """Aggregates of truth, of what a key determines, and of windows over groups."""
+        items = self.chance.sample(
+            (
+                *(
+                    "first(upper(shop))",
+                    "any_value(shop)",
+                    "bool_or(b)",
+                    "bool_and(b)",
+                    "count_if(b)",
+                    "max(b)",
+                    "min(tn)",
+                ),
+                *("min(d)", "max(d)", "max(CAST(f AS DOUBLE))", "sum(n & 3)", "sum(n | 4)", "sum(n div 4)", "max(ts)"),
+                *("sum(sum(amount)) OVER ()", "rank() OVER (ORDER BY sum(n) DESC)", "sum(n) / sum(sum(n)) OVER ()"),
+                *(
+                    "count(DISTINCT n)",
+                    "count(DISTINCT day)",
+                    f"sum(amount) * 100.0 / (SELECT sum(amount) FROM {TABLE})",
+                ),
+            ),
+            4,
+        )
+        return f"SELECT {_named(['shop', *items])} FROM {TABLE}{self._where()} GROUP BY shop"
+
     def _windows(self) -> str:
         """Windows whose frames do not depend on the order of equal rows."""
         items = [f"{self._framed()} OVER ({self._window()})" for _ in range(self.chance.randint(1, 4))]
@@ -104,7 +217,10 @@ class Maker:
     def _framed(self) -> str:
         kind = self.chance.choice(NUMBERS)
         function = self.chance.choice(
-            ("sum({})", "avg({})", "min({})", "max({})", "count({})", "rank()", "cume_dist()")
+            (
+                *("sum({})", "avg({})", "min({})", "max({})", "count({})"),
+                *("rank()", "dense_rank()", "percent_rank()", "cume_dist()"),
+            )
         )
         return function.format(self.value(kind, 1))
 
@@ -139,7 +255,7 @@ class Maker:
     def _aggregate(self) -> str:
         kind = self.chance.choice(NUMBERS)
         value = self.value(kind, self.chance.randint(0, 2))
-        function = self.chance.choice(("sum({})", "avg({})", "min({})", "max({})", "count({})", "count(DISTINCT {})"))
+        function = self.chance.choice(CALLS)
         if self.chance.random() < 0.15:
             return f"sum({value}) / nullif(count({value}), 0)"
         if self.chance.random() < 0.15:
@@ -181,21 +297,21 @@ class Maker:
 
     def _number(self, kind: str, depth: int) -> str:
         left, right = self.value(kind, depth - 1), self.value(kind, depth - 1)
-        forms = ["{0} + {1}", "{0} - {1}", "-({0})", "abs({0})", "greatest({0}, {1})", "least({0}, {1})"]
+        forms = ["{0} + {1}", "{0} - {1}", "-({0})", "+({0})", "abs({0})", "greatest({0}, {1})", "least({0}, {1})"]
         if kind == "decimal":
-            forms += ["({0}) / nullif({1}, 0)", "round({0}, 1)", "round({0})", "({0}) * 3", "({0}) * 1.25"]
+            forms += DECIMALS
         else:
-            forms += ["({0}) % nullif({1}, 0)", "({0}) * ({1})"]
+            forms += ["({0}) % nullif({1}, 0)", "({0}) * ({1})", "({0}) & ({1})", "({0}) | ({1})"]
         if kind == "int":
             forms += PARTS
         if kind == "bigint":
-            forms += ["unix_timestamp({5})", "unix_timestamp({2})"]
+            forms += ["unix_timestamp({5})", "unix_timestamp({2})", "({0}) div nullif({1}, 0)", "CAST({6} AS BIGINT)"]
         form = self.chance.choice(forms)
-        texts = [self.value(each, depth - 1) for each in ("date", "string", "date", "timestamp")]
+        texts = [self.value(each, depth - 1) for each in ("date", "string", "date", "timestamp", "int")]
         return "(" + form.format(left, right, *texts) + ")"
 
     def _double(self, depth: int) -> str:
-        form = self.chance.choice(("({0}) + ({1})", "({0}) * 0.5D", "CAST({2} AS DOUBLE)", "({2}) / nullif({3}, 0)"))
+        form = self.chance.choice(DOUBLES)
         numbers = [self.value("int", depth - 1) for _ in range(2)]
         return "(" + form.format(self.value("double", depth - 1), self.value("double", depth - 1), *numbers) + ")"
 
@@ -223,6 +339,9 @@ class Maker:
         forms += [f"({self._condition(depth - 1)} OR {self._condition(depth - 1)})"]
         pattern = self.chance.choice(("x%", "%b", "%y%", "a_", "_", "%!_%", "!%"))
         forms += [f"{self.value('string', depth - 1)} LIKE '{pattern}' ESCAPE '!'"]
+        test = self.chance.choice(("startswith", "endswith", "contains"))
+        forms += [f"{test}({self.value('string', depth - 1)}, {self.value('string', 0)})", "shop LIKE '%\\\\_z'"]
+        forms += [f"n IN ({self._literal('int')}, NULL)", "f < 1", "tn > TIMESTAMP_NTZ'2024-03-01 00:00:00'"]
         return f"({self.chance.choice(forms)})"
 
 
