@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -12,6 +12,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from record_plans import recorded
+from staging import staged_by
 from warehouse import House, Person, Report, Warehouse
 
 from gateway.errors import StatementFailed
@@ -110,18 +111,7 @@ class Stage:
         return self.house.catalog.freshness(self.house.entry("s.m").view.id)
 
 
-def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
-    async def run() -> None:
-        stage = Stage()
-        await stage.house.run(CREATE)
-        await work(stage)
-        await stage.house.refreshes.tasks.stop_all()
-
-    def test() -> None:
-        asyncio.run(run())
-
-    test.__name__ = work.__name__  # type: ignore[attr-defined]
-    return test
+staged = staged_by(Stage, lambda stage: stage.house.run(CREATE))
 
 
 @staged

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 
 import pytest
 from fake_spark import Answer
+from staging import staged_by
 from warehouse import House, Warehouse
 
 from gateway.errors import DefinitionRefused, NoSuchView, NotAllowed, StatementFailed
@@ -65,18 +65,7 @@ class Stage:
         )
 
 
-def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
-    async def run() -> None:
-        stage = Stage()
-        await stage.make()
-        await work(stage)
-        await stage.house.refreshes.tasks.stop_all()
-
-    def test() -> None:
-        asyncio.run(run())
-
-    test.__name__ = work.__name__  # type: ignore[attr-defined]
-    return test
+staged = staged_by(Stage, Stage.make)
 
 
 @staged

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import pytest
 from fake_spark import Answer, named
+from staging import staged_by
 from warehouse import House, Report, Rows, Thing, Warehouse
 
 from gateway.errors import FreshgateError, StatementFailed
@@ -102,18 +102,7 @@ class Stage:
         await self.house.refreshes.tasks.make_fresh(self.view.id, Cause(TriggerMode.READ, "ada"), Report())
 
 
-def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
-    async def run() -> None:
-        stage = Stage()
-        await stage.house.run(CREATE)
-        await work(stage)
-        await stage.house.refreshes.tasks.stop_all()
-
-    def test() -> None:
-        asyncio.run(run())
-
-    test.__name__ = work.__name__  # type: ignore[attr-defined]
-    return test
+staged = staged_by(Stage, lambda stage: stage.house.run(CREATE))
 
 
 @staged
