@@ -18,6 +18,7 @@ from benchmarks import (
     changed_definitions,
     classification,
     contention,
+    crowds,
     dashboards,
     doors,
     fetch,
@@ -68,6 +69,7 @@ MEASURES: Mapping[str, Measure] = {
     "changed-definitions": changed_definitions.figures,
     "repeated": repeated.figures,
     "from-memory": from_memory.figures,
+    "crowd": crowds.figures,
     "page": page.figures,
 }
 """Measured in this order: the first measure needs an empty catalog, and the later ones create views."""

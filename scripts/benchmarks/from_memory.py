@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from clients import log_of, pyhive, rows
 from processes import Gateway, wait_until
 
 from benchmarks import dashboards, tpch
-from benchmarks.contention import SESSIONS, percentile
-from benchmarks.figures import Figure, Turns, in_turn, shown, timed
+from benchmarks.figures import Figure, Turns, in_turn, timed
 from benchmarks.stand import DRIVER_MEMORY, Stand
 
 RATIO = 0.05
 """Target of a dashboard, against its base tables."""
-CROWD_RATIO = 0.1
-"""Target of the 99th percentile of many sessions, against the same queries of the same views at Spark."""
 LOAD_SECONDS = 2.0
 SAME = 1.05
 RUNS = 9
@@ -32,42 +29,52 @@ LOADED_SECONDS = 120.0
 BESIDE = 8
 """Sessions that read while something else is timed."""
 QUERIES = (
-    "SELECT year(l_shipdate) AS y, sum(revenue) AS r FROM {0}.daily_lines WHERE lines > {1} GROUP BY 1 ORDER BY 1",
-    "SELECT l_shipmode, sum(lines) AS n FROM {0}.daily_lines WHERE quantity > {1} GROUP BY 1 ORDER BY 2 DESC",
-    "SELECT trunc(o_orderdate, 'MM') AS m, sum(orders) AS n FROM {0}.segment_days WHERE total > {1} GROUP BY 1",
-    "SELECT n_name, sum(revenue) AS r FROM {0}.nation_days WHERE revenue > {1} GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
+    "SELECT year(l_shipdate) AS {2}y, sum(revenue) AS r FROM {0}.daily_lines WHERE lines > {1} GROUP BY 1 ORDER BY 1",
+    "SELECT l_shipmode, sum(lines) AS {2}n FROM {0}.daily_lines WHERE quantity > {1} GROUP BY 1 ORDER BY 2 DESC",
+    "SELECT trunc(o_orderdate, 'MM') AS {2}m, sum(orders) AS n FROM {0}.segment_days WHERE total > {1} GROUP BY 1",
+    "SELECT n_name, sum(revenue) AS {2}r FROM {0}.nation_days WHERE revenue > {1} GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
 )
+"""Of a database, with a number, and with the beginning of a column's name."""
 OFF = "SET freshgate.memory = off"
 
 
 def figures(stand: Stand) -> Iterator[Figure]:
     """Ends the bench if a query is not answered from memory, or with other rows."""
-    settings: dict[str, Any] = {
-        "data_dir": stand.directory / "from-memory",
-        "engine.spark.driver.memory": DRIVER_MEMORY,
-        "result_cache.bytes": 0,
-        "memory.view_bytes": 1 << 28,
-    }
-    gateway = Gateway(stand.directory / "from-memory.log", **settings)
-    try:
+    with served(stand, "from-memory") as gateway:
         with pyhive(gateway.host, gateway.port) as base, pyhive(gateway.host, gateway.port) as view:
-            tpch.load(lambda sql: rows(base, sql), stand.scale, stand.directory / "from-memory-tpch")
-            for name, query in dashboards.VIEWS.items():
-                rows(base, f"CREATE MATERIALIZED VIEW {tpch.DATABASE}.{name} ENABLE QUERY REWRITE IN MEMORY AS {query}")
-                _wait_for_rows(view, name)
             rows(base, "SET freshgate.rewrite = off")
             for name, query in dashboards.DASHBOARDS.items():
                 yield from _dashboard(stand, base, view, name, query)
-        yield from _crowd(stand, gateway)
         yield from _beside(stand, gateway)
         yield _after_a_refresh(stand, gateway)
         yield from _loads(stand, gateway)
+
+
+@contextmanager
+def served(stand: Stand, name: str, **more: Any) -> Iterator[Gateway]:
+    """A gateway of its own with the views of the dashboards in memory. `more`: further settings."""
+    settings: dict[str, Any] = {
+        "data_dir": stand.directory / name,
+        "engine.spark.driver.memory": DRIVER_MEMORY,
+        "result_cache.bytes": 0,
+        "memory.view_bytes": 1 << 28,
+        **more,
+    }
+    gateway = Gateway(stand.directory / f"{name}.log", **settings)
+    try:
+        with pyhive(gateway.host, gateway.port) as cursor:
+            tpch.load(lambda sql: rows(cursor, sql), stand.scale, stand.directory / f"{name}-tpch")
+            for view, query in dashboards.VIEWS.items():
+                created = f"CREATE MATERIALIZED VIEW {tpch.DATABASE}.{view} ENABLE QUERY REWRITE IN MEMORY"
+                rows(cursor, f"{created} AS {query}")
+                _wait_for_rows(cursor, view)
+        yield gateway
     finally:
         gateway.stop()
 
 
 def _dashboard(stand: Stand, base: Any, view: Any, name: str, query: str) -> Iterator[Figure]:
-    if not _is_answered(view, query):
+    if not is_answered(view, query):
         print(f"bench: {name} is not answered from memory: {rows(view, f'EXPLAIN REWRITE {query}')}")
         return
     if sorted(map(str, rows(base, query))) != sorted(map(str, rows(view, query))):
@@ -76,7 +83,7 @@ def _dashboard(stand: Stand, base: Any, view: Any, name: str, query: str) -> Ite
     yield turns.ratio("dashboards from memory", f"{name}, TPC-H scale {stand.scale:g}", RATIO)
 
 
-def _is_answered(cursor: Any, query: str) -> bool:
+def is_answered(cursor: Any, query: str) -> bool:
     """Whether a query is answered from memory, once it was learned."""
     try:
         wait_until(lambda: _from_memory(cursor, query), dashboards.PROOF_SECONDS, "an answer from memory")
@@ -100,48 +107,7 @@ def _wait_for_rows(cursor: Any, name: str) -> None:
 def _questions(session: int) -> Iterator[str]:
     """What a session asks: nobody else asks the same. All numbers have as many digits, and so one shape."""
     for number, query in enumerate(QUERIES):
-        yield query.format(tpch.DATABASE, 1000 + session * len(QUERIES) + number)
-
-
-def _crowd(stand: Stand, gateway: Gateway) -> Iterator[Figure]:
-    """All sessions open a dashboard at once, each with filters of its own; at Spark and from memory in turn."""
-    taken: dict[bool, list[float]] = {False: [], True: []}
-    with ExitStack() as stack:
-        sessions = {
-            memory: [stack.enter_context(pyhive(gateway.host, gateway.port)) for _ in range(SESSIONS)]
-            for memory in taken
-        }
-        for cursor in sessions[False]:
-            rows(cursor, OFF)
-        for query in _questions(2000):
-            if not _is_answered(sessions[True][0], query):
-                raise SystemExit(f"bench: not answered from memory: {query}")
-        for memory in (False, True, True, False):
-            taken[memory] += _opened(sessions[memory])
-    for name, percent in (("p50", 50), ("p99", 99)):
-        near, far = percentile(taken[False], percent), percentile(taken[True], percent)
-        yield Figure(
-            f"{SESSIONS} sessions ask different things",
-            f"{name} of one of {len(QUERIES)} queries, of the same views at Spark",
-            far / near,
-            "ratio",
-            CROWD_RATIO if percent == 99 else None,
-            shown(near, "ms"),
-            shown(far, "ms"),
-            len(taken[True]),
-        )
-
-
-def _opened(cursors: Sequence[Any]) -> list[float]:
-    """The seconds of each query of all sessions."""
-    barrier = threading.Barrier(len(cursors))
-
-    def work(number: int) -> list[float]:
-        barrier.wait()
-        return [timed(lambda query=query: rows(cursors[number], query)) for query in _questions(number)]  # type: ignore[misc]
-
-    with ThreadPoolExecutor(len(cursors)) as pool:
-        return [seconds for found in pool.map(work, range(len(cursors))) for seconds in found]
+        yield query.format(tpch.DATABASE, 1000 + session * len(QUERIES) + number, "")
 
 
 def _beside(stand: Stand, gateway: Gateway) -> Iterator[Figure]:
