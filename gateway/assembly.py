@@ -901,8 +901,9 @@ def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVe
     room = int(wanted.bytes * TABLES_SHARE)
     tables = None
     if wanted.table_queries:
-        held = TableLimits(wanted.table_queries, settings.staleness.probe_interval)
+        held = TableLimits(wanted.table_queries, wanted.table_probe_interval)
         tables = BaseTables(views.catalog, views.observer, loads, held)
+        residences.tables = tables.residences
     residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day, tables=tables)
     news = views.catalog.news
     news.published.add(residency.published)

@@ -803,8 +803,13 @@ class ViewsInMemory:
     )
     table_queries: int = _setting(
         3,
-        "A base table is held in memory, too, once so many queries have joined it with views in memory: then such "
-        "queries see a change that bypassed the gateway at most staleness.probe_interval later. 0: none is.",
+        "A base table is held in memory, too, once so many queries have joined it with views in memory. 0: none is.",
+        _at_least(0),
+    )
+    table_probe_interval: float = _setting(
+        0.0,
+        "Seconds that an observation of a base table in memory stays valid for queries that join it with views: they "
+        "see a change that bypassed the gateway at most this much later. 0: every such query observes, as Spark would.",
         _at_least(0),
     )
     threads: int = _setting(2, "Processor cores that one query of views in memory may use.", _between(1, 256))

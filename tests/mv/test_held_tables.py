@@ -179,6 +179,24 @@ async def test_a_table_is_held_once_enough_queries_have_joined_it() -> None:
         assert made.spark.looks == [C], "Nothing was written between the looks before and after the load."
 
 
+async def test_what_is_held_is_told() -> None:
+    async with begun() as made:
+        assert made.tables.residences() == []
+        await made.joined()
+        await made.read()
+        ((name, told, answers),) = [(each.name, each.residence, each.answers) for each in made.tables.residences()]
+        assert (name, answers, told.held, told.rows, told.bytes) == (C, 1, "LOADED", 10, 100)
+        assert told.since == made.now_ms()
+        made.spark.put(C, 451)
+        made.now += PROBE + 1
+        assert await made.read() is None
+        assert [each.residence.held for each in made.tables.residences()] == ["WAITING"]
+        await made.settled(60)
+        ((told, answers),) = [(each.residence, each.answers) for each in made.tables.residences()]
+        assert (told.held, answers) == ("NOT_LOADED", 1)
+        assert "memory.view_rows is 450" in told.why
+
+
 async def test_what_was_written_past_the_gateway_is_seen_within_the_interval_and_loaded() -> None:
     async with begun() as made:
         await made.joined()
@@ -194,11 +212,13 @@ async def test_what_was_written_past_the_gateway_is_seen_within_the_interval_and
 async def test_with_no_interval_every_read_looks() -> None:
     async with begun(probe_seconds=0.0) as made:
         await made.joined()
-        made.now += 2
-        assert await made.read() == 10
+        for _ in range(3):
+            made.now += 0.001
+            assert await made.read() == 10
+        assert len(made.spark.looks) == 4, "One for the load, and one for each read."
         made.spark.put(C, 11)
-        made.now += 0.01
-        assert await made.read() is None
+        made.now += 0.001
+        assert await made.read() is None, "Written past the gateway just now, and seen by the next read."
 
 
 async def test_a_write_through_the_gateway_is_seen_when_it_has_ended() -> None:

@@ -1,7 +1,8 @@
 """Keeps the rows of small base tables in memory that queries join with views in memory.
 
-A table is held in a state that was observed, and its rows are used only as long as the last observation shows that
-state, which is as old as it may be for a read of a view of that table. `Residency` decides when there is room.
+A table is held in a state that was observed, and its rows are used only if an observation shows that state: one that
+began after the read, unless `memory.table_probe_interval` lets earlier ones count. `Residency` decides when there is
+room.
 
 Tests: `test_held_tables`.
 """
@@ -21,7 +22,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.formats.known_formats import format_of
 from gateway.mv.memory.room import Claim
 from gateway.mv.memory.table_loads import REPLACED, MemoryCounts, NotHeld, ResidentTable, TableLoads
-from gateway.mv.model.residence import Wish
+from gateway.mv.model.residence import Held, Residence, TableResidence, Wish
 from gateway.mv.model.snapshot import GONE, MISSING, MIXED, Snapshot, Unobserved
 from gateway.mv.observation.look import Look
 from gateway.mv.observation.observer import Observer
@@ -50,7 +51,7 @@ class TableLimits:
     queries: int
     """A table is held once so many queries have joined it with views in memory."""
     probe_seconds: float
-    """How long an observation stays valid."""
+    """How long an observation stays valid; 0: each read makes one, which those that wait at the same time share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,10 @@ class _WantedTable:
     id: str
     used_at: int
     held: ResidentTable | None = None
+    since: int = 0
+    """When these rows were loaded, in milliseconds since the epoch."""
+    answers: int = 0
+    """Queries that were answered from its rows."""
     state: TableState | None = None
     """That of the rows that are held, or were held last."""
     number: int = 0
@@ -150,6 +155,7 @@ class BaseTables:
         """A query was answered from it."""
         if (wanted := self.find(table_id)) is not None:
             wanted.used_at = self._now_ms()
+            wanted.answers += 1
 
     def loaded(self) -> Iterator[tuple[TableName, ResidentTable]]:
         """The tables whose rows are in memory."""
@@ -163,6 +169,22 @@ class BaseTables:
         if wanted.barred:
             return f"{table} is not in memory: {wanted.barred}"
         return f"{table} is not in memory in its present state: it is loaded in the background"
+
+    def residences(self) -> list[TableResidence]:
+        """What people are told of each table that is wanted, by name."""
+        found = sorted(self._tables.values(), key=lambda each: str(each.name))
+        return [TableResidence(each.name, self._residence(each), each.answers) for each in found]
+
+    def _residence(self, wanted: _WantedTable) -> Residence:
+        if (held := wanted.held) is not None and not wanted.outdated:
+            return Residence(Held.LOADED, Wish.READS, "", wanted.number, held.rows, held.bytes, wanted.since)
+        if wanted.loading is not None:
+            return Residence(Held.LOADING, Wish.READS, "its rows are being loaded")
+        if wanted.barred:
+            return Residence(Held.NOT_LOADED, Wish.READS, wanted.barred)
+        if wanted.outdated:
+            return Residence(Held.WAITING, Wish.READS, "it was written")
+        return Residence(Held.WAITING, Wish.READS, "others come before it, or loading it has failed")
 
     # --- observing ---------------------------------------------------------------------------------
 
@@ -358,6 +380,7 @@ class BaseTables:
         if known is not None and (known.relation, known.identity) != (state.relation, state.identity):
             wanted.id = self._new_id(wanted.name)
         wanted.held, wanted.state, wanted.outdated, wanted.number = loaded, state, False, wanted.loads
+        wanted.since = self._now_ms()
         wanted.bytes, wanted.failures, wanted.barred = loaded.bytes, 0, ""
         wanted.not_before = self._clock() + REST * seconds
         size = loaded.rows, loaded.bytes, seconds

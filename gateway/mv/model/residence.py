@@ -1,4 +1,4 @@
-"""Whether the rows of a view are held in memory, as far as people are told.
+"""Whether the rows of a view, or of a base table, are held in memory, as far as people are told.
 
 `mv.memory` decides and changes it; everything else only reads it. Tests: `test_residence`.
 """
@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gateway.mv.model.view import MaterializedView
 from sql.grammar import view_properties
+from sql.names import TableName
 from sql.statement import Security
 
 
@@ -49,6 +51,16 @@ class Residence:
     """When it was loaded, in milliseconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableResidence:
+    """What is known of a base table that is wanted in memory beside views."""
+
+    name: TableName
+    residence: Residence
+    answers: int
+    """The reads that were answered from its rows, since it came to be wanted."""
+
+
 NOT_LOOKED = "it was not looked at yet"
 PUBLISHED = "its current version was just published"
 INVOKER = "with SECURITY INVOKER, its readers may be shown different rows"
@@ -69,6 +81,8 @@ class Residences:
         self._known: dict[str, Residence] = {}
         self.answers = Counter[str]()
         """The reads that were answered from the rows of a view, by its id, since it came to be wanted in memory."""
+        self.tables: Callable[[], Iterable[TableResidence]] = lambda: ()
+        """The base tables that are wanted in memory, by name."""
 
     def set(self, view_id: str, residence: Residence | None) -> None:
         """`None`: the view is neither wanted in memory nor there."""
