@@ -369,7 +369,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     found = json.loads(json.dumps(json_of(BUSY, NOW)))
     assert list(found) == [
         *("attention", "views", "tasks", "next", "gateways", "storage_guard", "spark_servers", "limits_reached"),
-        *("audit_lines_lost", "reads", "statements", "refresh_costs"),
+        *("audit_lines_lost", "tables_in_memory", "reads", "statements", "refresh_costs"),
     ]
     assert [(each["what"], each["name"]) for each in found["attention"]] == [("DAMAGED", "gone"), ("FAILING", "weekly")]
     assert found["attention"][1] == {

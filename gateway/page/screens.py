@@ -106,7 +106,7 @@ class Screens:
             "servers": about.spark_servers,
             "limits": sources.limits_reached(who),
             "lost": about.audit_lines_lost,
-            "memory": _in_memory(survey.memory),
+            "memory": _in_memory(survey),
             "gateways": sources.members.all(),
         }
 
@@ -431,10 +431,13 @@ def _spent(history: History) -> dict[str, Any]:
     return {"spent_ms": spent, "refreshes": len(done), "since": done[0].started_at if done else 0}
 
 
-def _in_memory(wanted: Sequence[Residence]) -> str:
-    """How many of the views that are to be in memory are there; empty if there are none."""
-    loaded = [each for each in wanted if each.held is Held.LOADED]
-    return words.views_in_memory(len(loaded), len(wanted), sum(each.bytes or 0 for each in loaded)) if wanted else ""
+def _in_memory(survey: Survey) -> str:
+    """How many of the views that are to be in memory are there, and base tables; empty if there are none."""
+    if not (wanted := survey.memory):
+        return ""
+    loaded = [each.bytes or 0 for each in wanted if each.held is Held.LOADED]
+    tables = [each.residence.bytes or 0 for each in survey.tables if each.residence.held is Held.LOADED]
+    return words.views_in_memory(len(loaded), len(wanted), sum(loaded), tables)
 
 
 def _residence(memory: Residence) -> str:

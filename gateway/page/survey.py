@@ -20,7 +20,7 @@ from gateway.mv.freshness.troubles import DAMAGED, Trouble, severity, trouble_of
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
 from gateway.mv.model.read_counts import DAY_MS
-from gateway.mv.model.residence import Residence
+from gateway.mv.model.residence import Residence, TableResidence
 from gateway.service.answers import info
 from sql.names import TableName
 
@@ -75,6 +75,8 @@ class Survey:
     """Views by freshness."""
     memory: tuple[Residence, ...] = ()
     """Of the views that are to be in memory."""
+    tables: tuple[TableResidence, ...] = ()
+    """The base tables that are held beside them, or are to be."""
     taken: float = float("-inf")
 
 
@@ -125,7 +127,8 @@ class Surveyor:
         await turn.pause()
         counts = Counter(view.freshness for view in found)
         memory = tuple([view.memory for view in found if view.memory is not None])
-        self._last = Survey(tuple(found), tuple(troubles), counts, memory, began)
+        tables = tuple(self._catalog.residences.tables())
+        self._last = Survey(tuple(found), tuple(troubles), counts, memory, tables, began)
         return self._last
 
     def summary(self, entry: Entry, inquiry: Inquiry) -> ViewSummary:

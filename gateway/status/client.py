@@ -65,6 +65,10 @@ STATEMENT_COLUMNS = (
     *("waited_ms", "spark_ms", "from_memory", "answered_from", "not_answered_because", "views", "refreshed"),
     *("sqlstate", "error", "text"),
 )
+TABLE_COLUMNS = (
+    *("database_name", "name", "memory", "memory_reason", "memory_rows", "memory_bytes", "memory_since"),
+    "memory_answers",
+)
 STATEMENTS_MAX = 200
 """Of freshgate.statements, those that ended last."""
 INSTANTS = MOMENTS | {
@@ -334,11 +338,14 @@ class Client:
             # It is not sent to Spark.
             gateways = self._optional("SHOW GATEWAYS", SYNTAX_ERROR) or []
             activity = self._activity(database) if everything else NO_ACTIVITY
+            # They are held only beside views.
+            held = any(view.get("memory") for view in views)
+            tables = self._table("freshgate.tables_in_memory", TABLE_COLUMNS, database) if held else None
         except _FAILURES as error:
             raise _failed(self._target, error) from error
         if attention is not None:
             attention.sort(key=lambda row: row["place"])
-        return status_of(views, jobs, tasks, about[0], gateways, attention, activity)
+        return status_of(views, jobs, tasks, about[0], gateways, attention, activity, tables)
 
     def _activity(self, database: str | None) -> Activity:
         reads = self._table("freshgate.reads", READS_COLUMNS, database)

@@ -185,6 +185,8 @@ class Status:
     attention: tuple[Problem, ...] | None = None
     """What is wrong, the worst first; None: not reported."""
     activity: Activity = NO_ACTIVITY
+    tables_in_memory: Sequence[Row] | None = None
+    """Rows of freshgate.tables_in_memory; None: not reported."""
 
     @property
     def memory(self) -> tuple[InMemoryState, ...]:
@@ -211,10 +213,11 @@ def status_of(
     gateways: Iterable[Row] = (),
     attention: Iterable[Row] | None = None,
     activity: Activity = NO_ACTIVITY,
+    tables_in_memory: Sequence[Row] | None = None,
 ) -> Status:
     """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(), the
-    one of freshgate.gateway, those of SHOW GATEWAYS, and those of freshgate.attention. If the views have no
-    job_status, that of their jobs is used."""
+    one of freshgate.gateway, those of SHOW GATEWAYS, of freshgate.attention and of freshgate.tables_in_memory. If the
+    views have no job_status, that of their jobs is used."""
     job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
     shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
     running = [_task(row) for row in tasks]
@@ -229,6 +232,7 @@ def status_of(
         about.get("audit_lines_lost"),
         None if attention is None else tuple(map(_problem, attention)),
         activity,
+        tables_in_memory,
     )
 
 
@@ -265,6 +269,7 @@ def json_of(status: Status, now: datetime) -> dict[str, Any]:
         "spark_servers": status.servers,
         "limits_reached": status.limits_reached,
         "audit_lines_lost": status.audit_lines_lost,
+        "tables_in_memory": _rows_json(status.tables_in_memory),
         "reads": _rows_json(status.activity.reads),
         "statements": _rows_json(status.activity.statements),
         "refresh_costs": _rows_json(status.activity.refresh_costs),
@@ -403,7 +408,7 @@ def _rows_json(rows: Sequence[Row] | None) -> list[dict[str, Any]] | None:
 
 
 _KEYS = {"database_name": "database"}
-MOMENTS = frozenset({"start_time", "last_read_time"})
+MOMENTS = frozenset({"start_time", "last_read_time", "memory_since"})
 _LISTS = frozenset({"views", "refreshed", "user_names"})
 
 

@@ -7,7 +7,7 @@ Tests: `test_surfaces_in_step`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 FRESHNESS_ORDER = ("FRESH", "FRESH_WITHIN_GRACE", "STALE", "UNKNOWN", "DAMAGED")
 NO_VIEWS = "No materialized views"
@@ -43,9 +43,13 @@ def not_in_memory(state: str, why: str | None) -> str:
     return word + (f", because {why}" if why else "")
 
 
-def views_in_memory(loaded: int, wanted: int, size: int) -> str:
-    """How many of the views that are to be in memory are there, and the bytes of their rows."""
-    return f"In memory: {loaded:,} of {wanted:,} {'view' if wanted == 1 else 'views'}, {mebibytes(size)}"
+def views_in_memory(loaded: int, wanted: int, size: int, tables: Sequence[int] = ()) -> str:
+    """How many of the views that are to be in memory are there, and the bytes of their rows. `tables`: the bytes of the
+    base tables that are there."""
+    views = f"In memory: {loaded:,} of {wanted:,} {'view' if wanted == 1 else 'views'}, {mebibytes(size)}"
+    if not tables:
+        return views
+    return f"{views}; {len(tables):,} base {'table' if len(tables) == 1 else 'tables'}, {mebibytes(sum(tables))}"
 
 
 def mebibytes(number: int) -> str:

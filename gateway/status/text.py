@@ -192,7 +192,8 @@ def _about(status: Status) -> Iterator[str]:
         yield f"{words.LIMITS}: {plain(status.limits_reached)}"
     if wanted := status.memory:
         loaded = [each for each in wanted if each.state == LOADED]
-        yield words.views_in_memory(len(loaded), len(wanted), sum(each.bytes or 0 for each in loaded))
+        tables = [each["memory_bytes"] or 0 for each in status.tables_in_memory or () if each["memory"] == LOADED]
+        yield words.views_in_memory(len(loaded), len(wanted), sum(each.bytes or 0 for each in loaded), tables)
     if status.audit_lines_lost:
         yield f"{words.AUDIT}: {words.lost_lines(status.audit_lines_lost)}"
 

@@ -94,7 +94,7 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
 OWN = frozenset(
     {
         *("materialized_views", "rewrites", "suggested_views", "statements", "reads", "limits"),
-        *("attention", "refresh_costs", "gateway", "gateways"),
+        *("attention", "refresh_costs", "tables_in_memory", "gateway", "gateways"),
     }
 )
 """The relations freshgate.…"""

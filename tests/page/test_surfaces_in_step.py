@@ -13,7 +13,7 @@ from page_site import PageSite
 from gateway.access_list import AccessList, Principal
 from gateway.mv.freshness.troubles import KINDS
 from gateway.mv.model.damage import Damage
-from gateway.mv.model.residence import Held, Residence, Wish
+from gateway.mv.model.residence import Held, Residence, TableResidence, Wish
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.statements.rights import Rights
 from gateway.service.answers.attention import ATTENTION, Attention
@@ -177,12 +177,22 @@ async def test_what_is_in_memory_is_told_in_the_same_words() -> None:
     residences.set(views["healthy"].id, Residence(Held.LOADED, Wish.READS, "", 1, 1_234, 5 << 20, 6))
     residences.set(views["slow"].id, Residence(Held.NOT_LOADED, Wish.READS, "no room is left"))
     residences.answers[views["healthy"].id] = 42
-    said = words.views_in_memory(1, 2, 5 << 20)
+    tables = [
+        TableResidence(TableName("s", "customer"), Residence(Held.LOADED, Wish.READS, "", 1, 7, 3 << 20, 6), 12),
+        TableResidence(TableName("s", "huge"), Residence(Held.NOT_LOADED, Wish.READS, "it has too many rows"), 0),
+    ]
+    residences.tables = lambda: tables
+    said = "In memory: 1 of 2 views, 5.0 MiB; 1 base table, 3.0 MiB"
     rows = [
         {"database_name": "s", "name": "healthy", "memory": "LOADED", "memory_bytes": 5 << 20},
         {"database_name": "s", "name": "slow", "memory": "NOT_LOADED", "memory_reason": "no room is left"},
     ]
-    terminal, screen = shown_by_status(status_of(rows, [], [], GUARD, [], [])), await shown_by_page(page, "ada")
+    held = [
+        {"database_name": "s", "name": "customer", "memory": "LOADED", "memory_bytes": 3 << 20},
+        {"database_name": "s", "name": "huge", "memory": "NOT_LOADED", "memory_bytes": None},
+    ]
+    status = status_of(rows, [], [], GUARD, [], [], tables_in_memory=held)
+    terminal, screen = shown_by_status(status), await shown_by_page(page, "ada")
     places(terminal, said, "memory: not loaded, because no room is left")
     places(screen, said)
     healthy = await shown_by_page(page, "ada", "/views/s/healthy")

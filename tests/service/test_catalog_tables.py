@@ -45,6 +45,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read
         ("jobs", catalog_tables.JOBS),
         ("tasks", catalog_tables.TASKS),
         ("freshgate.materialized_views", catalog_tables.MATERIALIZED_VIEWS),
+        ("freshgate.tables_in_memory", catalog_tables.TABLES_IN_MEMORY),
         ("freshgate.rewrites", catalog_tables.REWRITES),
         ("freshgate.suggested_views", catalog_tables.SUGGESTED_VIEWS),
         ("freshgate.statements", activity_tables.STATEMENT_COLUMNS),

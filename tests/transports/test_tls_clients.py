@@ -79,7 +79,7 @@ def test_freshgate_status_works_over_tls(served: Gateway, certificates: Certific
     done = status(address, certificates)
     assert done.returncode == 0, done.stderr
     lists = {"attention", "views", "tasks", "next", "gateways", "reads", "statements", "refresh_costs"}
-    others = {"storage_guard", "spark_servers", "limits_reached", "audit_lines_lost"}
+    others = {"storage_guard", "spark_servers", "limits_reached", "audit_lines_lost", "tables_in_memory"}
     assert json.loads(done.stdout).keys() == lists | others
     refused = status(address, None)
     assert refused.returncode == 1

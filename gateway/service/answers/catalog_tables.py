@@ -1,6 +1,6 @@
 """The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
-tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.rewrites, freshgate.suggested_views,
-freshgate.gateway and freshgate.gateways.
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views, freshgate.tables_in_memory, freshgate.rewrites,
+freshgate.suggested_views, freshgate.gateway and freshgate.gateways.
 
 Each is spliced into the query as an inline table.
 """
@@ -19,7 +19,7 @@ from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.model.damage import Damage
-from gateway.mv.model.residence import Residence
+from gateway.mv.model.residence import Residence, TableResidence
 from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Progress
@@ -228,6 +228,10 @@ class CatalogTables:
             rows.append(_rewrite(asked, usage))
         return Table(REWRITES, rows)
 
+    def tables_in_memory(self) -> Table:
+        """freshgate.tables_in_memory: the base tables that are held beside views in memory, or are to be."""
+        return Table(TABLES_IN_MEMORY, list(map(_table_in_memory, self._catalog.residences.tables())))
+
     async def suggested_views(self, who: Principal) -> Table:
         """freshgate.suggested_views: for the user's own queries; for those of all users for an administrator."""
         found = await self._suggestions.of(None if self._rights.is_administrator(who) else who.name)
@@ -303,6 +307,11 @@ def _memory(residence: Residence | None, answers: int) -> tuple[Value, ...]:
         moment_text(residence.since) if residence.since is not None else None,
         answers,
     )
+
+
+def _table_in_memory(table: TableResidence) -> tuple[Value, ...]:
+    held, _, *others = _memory(table.residence, table.answers)
+    return (table.name.database, table.name.table, held, *others)
 
 
 def _damaged(damage: Damage) -> tuple[Value, ...]:
@@ -547,6 +556,14 @@ MATERIALIZED_VIEWS = (
     ("memory_answers", "BIGINT"),
     ("paused_because", "STRING"),
 )
+TABLES_IN_MEMORY = (
+    *strings("database_name", "name", "memory", "memory_reason"),
+    ("memory_rows", "BIGINT"),
+    ("memory_bytes", "BIGINT"),
+    ("memory_since", "TIMESTAMP"),
+    ("memory_answers", "BIGINT"),
+)
+"""A row for each base table that is wanted in memory, with the columns of MATERIALIZED_VIEWS."""
 ABOUT = (
     ("storage_database", "STRING"),
     ("storage_guard", "STRING"),

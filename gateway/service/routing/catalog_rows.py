@@ -71,6 +71,8 @@ class CatalogRows:
             return await self.tables.information_schema(database)
         if name == "rewrites":
             return self.tables.rewrites(session.who)
+        if name == "tables_in_memory":
+            return self.tables.tables_in_memory()
         if name == "suggested_views":
             return await self.tables.suggested_views(session.who)
         if name == "statements":
