@@ -175,8 +175,27 @@ class Executions:
         source, asked = underway.send.repeatable, None
         if changes is not None and source is not None and self._memory is not None:
             asked = self._asked(execution.session, source)
-        if asked is not None and (answer := await self._from_rows(execution, asked, report)) is not None:
+        if asked is None or self._memory is None:
+            return await self._recorded(execution, way, underway, key, report, changes, None, keeps=keeps)
+        if (answer := await self._from_rows(execution, asked, report)) is not None:
             return (answer, None) if keeps else (None, answer)
+        with self._memory.at_spark(asked):
+            return await self._recorded(execution, way, underway, key, report, changes, asked, keeps=keeps)
+
+    async def _recorded(
+        self,
+        execution: Execution,
+        way: Sent,
+        underway: Underway,
+        key: Hashable,
+        report: Report,
+        changes: int | None,
+        asked: MemoryRead | None,
+        *,
+        keeps: bool,
+    ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
+        """The same, by Spark. `asked`: the engine may learn from its answer."""
+        source = underway.send.repeatable
         began, side = time.monotonic(), await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
         same = execution.session.settings.changes == changes

@@ -20,6 +20,7 @@ from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, PlanUnavailable, R
 from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
 from gateway.service.memory.distrust import DistrustedAnswers
+from gateway.service.memory.first_queries import AT_SPARK
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits, WhySpark
 from gateway.service.routing.ways import RepeatableRead
@@ -189,6 +190,41 @@ async def test_the_first_query_of_a_shape_goes_to_spark_and_the_next_ones_do_not
     assert memory.asked[1:] == [f'SELECT n FROM "t1" WHERE n < CAST({n} AS BIGINT)' for n in (5, 7)]
     assert memory.reads == [memory.view] * 2
     assert (memory.answers.counts.answered, memory.learned) == (2, 1)
+
+
+async def test_a_crowd_waits_for_what_is_learned_from_the_first_ones() -> None:
+    memory = await stage()
+    clients = [await memory.site.client() for _ in range(20)]
+    texts = [READ.replace("5", str(number)) for number in range(10, 30)]
+    assert await asyncio.gather(*map(memory.read, clients, texts)) == [1] * 20
+    assert (memory.missed, memory.learned) == ({WhySpark.NEW: AT_SPARK}, 1)
+    assert memory.answers.counts.answered == 20 - AT_SPARK
+
+
+async def test_a_crowd_waits_once_for_what_is_not_listed() -> None:
+    memory = await stage()
+    memory.refusal = "percentile"
+    for numbers in (range(10, 30), range(30, 50)):
+        clients = [await memory.site.client() for _ in numbers]
+        texts = [READ.replace("5", str(number)) for number in numbers]
+        assert await asyncio.gather(*map(memory.read, clients, texts)) == [1] * 20
+    assert memory.answers.counts.answered == 0
+
+
+async def test_a_session_that_changes_meanwhile_asks_spark() -> None:
+    memory = await stage()
+    clients = [await memory.site.client() for _ in range(AT_SPARK + 1)]
+    *_, last = clients
+    original = memory.learn
+
+    async def learn(*arguments: Any) -> ShapeQuery:
+        last.session.settings.changes += 1
+        return await original(*arguments)
+
+    memory.learn = learn  # type: ignore[method-assign]
+    # Nothing is learned from its answer, which therefore is not recorded.
+    assert await asyncio.gather(*map(memory.read, clients)) == [1] * AT_SPARK + [None]
+    assert memory.answers.counts.answered == 0
 
 
 async def test_a_kept_answer_is_given_again_without_the_engine() -> None:

@@ -15,6 +15,7 @@ import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, Self
@@ -29,6 +30,7 @@ from gateway.mv.rewriting.verdicts import ShapeKey
 from gateway.service.clients.session import Session
 from gateway.service.memory.comparing import difference
 from gateway.service.memory.distrust import DistrustedAnswers
+from gateway.service.memory.first_queries import FirstQueries
 from gateway.service.memory.learned_shapes import LearnedShape, LearnedShapes, MemoryKey
 from gateway.service.memory.learning import Learner
 from gateway.service.results.recorded import Recorded
@@ -198,6 +200,7 @@ class MemoryAnswers:
         self.counts = AnswerCounts()
         self._shapes = LearnedShapes()
         self._learning: dict[MemoryKey, asyncio.Task[None]] = {}
+        self._first = FirstQueries()
         self._turn = asyncio.Lock()
         self._failed: OrderedDict[tuple[object, ...], str] = OrderedDict()
         """Why the engine could not answer a text or a shape, by that and the versions; the oldest first."""
@@ -235,6 +238,8 @@ class MemoryAnswers:
 
     async def _answer(self, asked: MemoryRead) -> Recorded | SparksRead:
         found = self.prepared(asked)
+        if isinstance(found, SparksRead) and found.why is WhySpark.NEW and await self._waited(asked, found):
+            found = self.prepared(asked)
         if isinstance(found, SparksRead):
             return found
         learned = found.learned
@@ -254,6 +259,17 @@ class MemoryAnswers:
             self._residents.used(view)
         self._compare_sometimes(asked, found.query, pages)
         return Recorded(learned.status, learned.metadata, pages, sum(page.bytes for page in pages))
+
+    async def _waited(self, asked: MemoryRead, found: SparksRead) -> bool:
+        """Waits for what is learned from equal queries that are at Spark already. Returns whether it has, and the text
+        still means the same."""
+        changes = asked.session.settings.changes
+        waited = not found.detail and await self._first.wait(_key(asked, shape_of(asked.read.text)))
+        return waited and asked.session.settings.changes == changes
+
+    def at_spark(self, asked: MemoryRead) -> AbstractContextManager[None]:
+        """Spark answers the read, while others of its shape may wait for what is learned from it."""
+        return self._first.at_spark(_key(asked, shape_of(asked.read.text)))
 
     def prepared(self, asked: MemoryRead) -> EngineRead | SparksRead:
         """What the engine would be asked now. Nothing is counted."""
@@ -365,7 +381,13 @@ class MemoryAnswers:
         if shape.trouble or fresh or key in self._learning or len(self._learning) >= LEARNING_MAX:
             return
         self._learning[key] = task = self._background.begin(self._learn(key, asked, shape, recorded, seconds))
-        task.add_done_callback(lambda _: self._learning.pop(key, None))
+        self._first.learns(key)
+        task.add_done_callback(lambda _: self._end_learning(key, shape))
+
+    def _end_learning(self, key: MemoryKey, shape: Shape) -> None:
+        self._learning.pop(key, None)
+        learned = self._shapes.find(key, shape.literals)
+        self._first.learned(key, anything=learned is not None and learned.query is not None)
 
     async def _learn(self, key: MemoryKey, asked: MemoryRead, shape: Shape, recorded: Recorded, seconds: float) -> None:
         async with self._turn:
@@ -464,6 +486,7 @@ class MemoryAnswers:
     def forget(self, named: Mentioned) -> None:
         """A statement may have changed what these names mean, or, if it may name anything, rights."""
         self._shapes.forget(named)
+        self._first.forget()
 
     def altered(self, view_id: str) -> None:
         """A view that must not be in memory is no longer a reason to distrust the engine."""
