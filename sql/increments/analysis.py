@@ -260,6 +260,7 @@ def analyse(
         groups, distinct = _grouping(written, parts, scopes, view_columns)
         for (select, _), scope in zip(parts, scopes, strict=True):
             _check_items(select, reader.outputs(select, scope), view_columns, named=named)
+            scope.note_direct()
         if groups is None and any(True for _ in written.aggregates()):
             raise refuse("it has an aggregate in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
     branches = tuple(Branch(*_offsets(written, span)) for _, span in parts)

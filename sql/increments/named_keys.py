@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sql.names import quote
 from sql.texts.literals import safe_literal
 
-_CONSTANT = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+NAMED_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 """Types whose values have one string each, from which they can be cast in every session."""
 
 
@@ -47,7 +47,7 @@ def named_keys(rows: Sequence[Sequence[object]], keys: int) -> NamedKeys | None:
     if not rows or not keys:
         return None
     kinds = tuple(str(kind) for kind in rows[0][keys:])
-    if not _CONSTANT.issuperset(kinds):
+    if not NAMED_TYPES.issuperset(kinds):
         return None
     return NamedKeys(tuple(tuple(None if each is None else str(each) for each in row[:keys]) for row in rows), kinds)
 

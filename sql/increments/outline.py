@@ -95,6 +95,10 @@ class Outline:
     def tables(self) -> frozenset[TableName]:
         return frozenset(place.table for place in self.places)
 
+    def joined(self, table: TableName) -> tuple[str, ...]:
+        """The columns of the table that the definition compares with columns of other relations."""
+        return tuple(dict.fromkeys(name for place in self.places if place.table == table for name in place.joined))
+
     @property
     def hidden(self) -> tuple[str, ...]:
         """The storage's columns behind the view's own, in order."""

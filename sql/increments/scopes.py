@@ -99,6 +99,10 @@ class Place:
     """The numbers of the places in other parts of a UNION ALL below FROM, whose rows never meet its own."""
     touch: Touch | None = None
     """If it does not grow, what its rows change, as far as that is known."""
+    joined: tuple[str, ...] = ()
+    """Its columns that are compared with a column of another relation."""
+    direct: bool = False
+    """Whether a further column of what stands for it has its own name in the SELECT of the branch."""
 
     def edit(self, source: str | None) -> Edit:
         """Replaces the mention by a query, or by the table's full name."""
@@ -135,6 +139,8 @@ class Mention:
     condition: str = ""
     both: bool = False
     query: tuple[str, str] | None = None
+    joined: set[str] = field(default_factory=set)
+    direct: bool = False
 
     def place(self, number: int, beside: frozenset[int], ordered: Sequence[Mention]) -> Place:
         columns, touch = self.columns if self.starred else (), None
@@ -143,7 +149,7 @@ class Mention:
             names = self.touches.name, self.name, self.condition
             touch = Touch(at, ordered[at].table, *names, self.both, self.query)
         found = Place(number, self.table, self.branch, self.grows, self.start, self.end, self.alias, columns, beside)
-        return replace(found, touch=touch)
+        return replace(found, touch=touch, joined=tuple(sorted(self.joined)), direct=self.direct)
 
     def is_beside(self, other: Mention) -> bool:
         """Whether they stand in different parts of a UNION ALL."""
@@ -169,6 +175,12 @@ class FromItem:
         """Whether it is a table whose columns have their own names."""
         return self.plain and self.columns == self.mentions[0].columns
 
+    def note_joined(self, column: str) -> None:
+        """Notes that a column, called so here, is compared with one of another relation."""
+        if self.plain:
+            names = zip(self.columns, self.mentions[0].columns, strict=True)
+            self.mentions[0].joined.update(own for name, own in names if name.lower() == column.lower())
+
     @property
     def scope(self) -> Scope[Meaning]:
         meanings: list[Meaning] = [(self.name or "?", name.lower()) for name in self.columns]
@@ -188,6 +200,12 @@ class FromScope:
     @property
     def mentions(self) -> list[Mention]:
         return [mention for item in self.items for mention in item.mentions]
+
+    def note_direct(self) -> None:
+        """Notes that this is the FROM of a branch."""
+        for item in self.items:
+            if item.is_named_so:
+                item.mentions[0].direct = True
 
     def note(self, item: FromItem) -> None:
         if item.name and any(each.name == item.name for each in self.items):
@@ -271,6 +289,7 @@ class RelationReader:
             mention.both = not left and not right
         scope.empties = _empties(scope.empties, relation.empties, left=left, right=right)
         using = [name.name for name in join.args.get("using") or ()]
+        _note_joined(on, using, [*scope.items, relation])
         if using:
             scope.names = _joined(scope.names, relation.scope, using, label)
         elif not half:
@@ -305,6 +324,7 @@ class RelationReader:
 
     def _condition(self, node: exp.Expr, branch: int, scope: FromScope) -> None:
         """A condition of WHERE. Subqueries may stand in IN and EXISTS."""
+        _note_compared(node, scope.items)
         for query in _outermost_queries(node):
             holder = query.parent
             if not isinstance(holder, exp.Exists) and not (
@@ -334,6 +354,9 @@ class RelationReader:
                 return
             if owners[0] is not item:
                 outer[id(owners[0])] = owners[0]
+        _note_compared(holder, [item, *scope.items])
+        if isinstance(lhs, exp.Column) and isinstance(query.expressions[0], exp.Column):
+            item.note_joined(query.expressions[0].name)
         span = self._predicate(mention, lhs)
         if len(outer) != 1 or span is None or (lhs is not None and not _is_conjunct(holder)):
             return
@@ -478,6 +501,28 @@ def _owners(column: exp.Column, items: Sequence[FromItem]) -> list[FromItem]:
     if len(parts) > 1:
         return [item for item in items if item.name == parts[0]]
     return [item for item in items if parts[0] in map(str.lower, item.columns)]
+
+
+def _note_joined(on: exp.Expr | None, using: Sequence[str], items: Sequence[FromItem]) -> None:
+    """Notes the columns of tables that a join compares."""
+    if on is not None:
+        _note_compared(on, items)
+    for item in items:
+        for name in using:
+            item.note_joined(name)
+
+
+def _note_compared(condition: exp.Expr, items: Sequence[FromItem]) -> None:
+    """Notes the columns of tables that the condition compares with columns of other relations."""
+    for equal in condition.find_all(exp.EQ, exp.NullSafeEQ):
+        sides = equal.this, equal.expression
+        if not all(isinstance(side, exp.Column) and len(side.parts) <= 2 for side in sides):
+            continue
+        owners = [_owners(side, items) for side in sides]
+        if any(len(each) != 1 for each in owners) or owners[0][0] is owners[1][0]:
+            continue
+        for side, (owner,) in zip(sides, owners, strict=True):
+            owner.note_joined(side.name)
 
 
 def _is_cross(join: exp.Join) -> bool:

@@ -25,6 +25,8 @@ class ChangeTerm:
     """Whether its rows are to be subtracted."""
     empty: frozenset[int] = frozenset()
     """The numbers of the places that are read without rows."""
+    place: int | None = None
+    """The number of the place whose changed rows it has, unless these only tell which rows of others have changed."""
 
 
 def terms(
@@ -68,4 +70,20 @@ def _of_branch(
             continue
         for change, removes in ((added, False), (removed, True)):
             if place.table in change:
-                yield ChangeTerm({**old, place.number: change[place.table]}, branch, removes, place.beside)
+                sources = {**old, place.number: change[place.table]}
+                yield ChangeTerm(sources, branch, removes, place.beside, place.number)
+
+
+def paired(terms: Sequence[ChangeTerm]) -> Iterator[tuple[ChangeTerm, ChangeTerm | None]]:
+    """The terms, of which those of rows that were added to a place come with those of rows that were removed there:
+    both read the same rows of all other tables."""
+    rest = list(terms)
+    while rest:
+        term = rest.pop(0)
+        yield term, rest.pop(0) if rest and _are_of_one_place(term, rest[0]) else None
+
+
+def _are_of_one_place(added: ChangeTerm, removed: ChangeTerm) -> bool:
+    if added.place is None or added.removes or not removed.removes:
+        return False
+    return (added.place, added.branch) == (removed.place, removed.branch)

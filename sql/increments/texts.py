@@ -7,18 +7,21 @@ Tests: `test_increment_mutants`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sql.increments.named_keys import NamedKeys
 from sql.increments.outline import GROUPING, SHOWN, Groups, Outline
 from sql.increments.states import COUNT, AggregateState
 from sql.increments.templates import Aggregate, Template, is_key, rendered
-from sql.increments.terms import ChangeTerm
+from sql.increments.terms import ChangeTerm, paired
 from sql.increments.written import Edit
 from sql.names import quote
 
 _NONE: Mapping[int, str] = {}
 _GROUPING_ID = "CAST(grouping_id() AS BIGINT)"
 _LISTED = ", ".join
+REMOVED = "freshgate_removed"
+"""The column that tells which rows of a change were removed."""
 
 
 def rows(outline: Outline, term: ChangeTerm) -> str:
@@ -80,7 +83,7 @@ def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
     """GROUPS: the view's columns and the hidden ones after the terms. `stored`: a query of all stored rows."""
     groups = _groups(outline)
     names = _state_names(groups)
-    parts = [_stored_states(groups, stored), *(_term_states(outline, groups, term) for term in terms)]
+    parts = [_stored_states(groups, stored), *_change_states(outline, groups, terms)]
     keys = _key_names(groups)
     states = [f"{state.merged} AS {quote(state.name)}" for state in groups.states]
     summed = f"SELECT {_LISTED([*map(quote, keys), *states])} FROM ({' UNION ALL '.join(parts)}) AS `freshgate_parts`"
@@ -96,24 +99,28 @@ def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
     return f"SELECT {_LISTED([*visible, *hidden, *shown])} FROM ({summed}) AS `freshgate_groups`"
 
 
-def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
+def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm], *, exact: bool = False) -> str:
     """ROWS: the rows of the view after terms of which some remove rows. `stored`: a query of all stored rows. A removed
-    row may be one of the added ones; of equal rows, as many are left as the numbers say."""
+    row may be one of the added ones; of equal rows, as many are left as the numbers say. Rows that equal no removed one
+    are only copied. `exact`: whether equal values are the same, unlike -0.0 and 0.0: then the added rows, which are
+    few, are not compared beforehand."""
     added = [rows(outline, term) for term in terms if not term.removes]
     removed = " UNION ALL ".join(f"({rows(outline, term)})" for term in terms if term.removes)
     names = _LISTED(map(quote, outline.columns))
     gone = f"SELECT * FROM ({removed}) AS `freshgate_removed`({names})"
-    whole = " UNION ALL ".join(f"({text})" for text in (stored, *added))
+    whole = " UNION ALL ".join(f"({text})" for text in (stored, *([] if exact else added)))
     some = f"SELECT * FROM ({whole}) AS `freshgate_rows`({names})"
     others, touched = (_half_joined(some, gone, outline.columns, kind) for kind in ("ANTI", "SEMI"))
-    return f"({others}) UNION ALL (({touched}) EXCEPT ALL ({gone}))"
+    present = " UNION ALL ".join(f"({text})" for text in (touched, *(added if exact else [])))
+    return f"({others}) UNION ALL (({present}) EXCEPT ALL ({gone}))"
 
 
 def touched(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
     """GROUPS: the keys of all groups of which the terms have rows, by their names while states are merged."""
     groups = _groups(outline)
     items = _LISTED(f"{key.text} AS {quote(key.name(number))}" for number, key in enumerate(groups.keys))
-    bodies = (outline.spliced(*groups.body, _edits(outline, _sources(outline, term))) for term in terms)
+    sources = (_united(term, other) for term, other in paired(terms))
+    bodies = (outline.spliced(*groups.body, _edits(outline, _sources(outline, each))) for each in sources)
     texts = " UNION ALL ".join(f"(SELECT {items} {body})" for body in bodies)
     return f"SELECT DISTINCT * FROM ({texts}) AS `freshgate_keys`"
 
@@ -269,6 +276,53 @@ def _stored_states(groups: Groups, stored: str) -> str:
 def _vanishing(terms: Sequence[ChangeTerm]) -> str:
     """A group without rows is gone."""
     return f" HAVING sum({quote(COUNT)}) > 0" if any(term.removes for term in terms) else ""
+
+
+def _united(term: ChangeTerm, other: ChangeTerm | None) -> ChangeTerm:
+    """The rows of both terms of a place in one, which tells no longer which were removed."""
+    if other is None or term.place is None:
+        return term
+    return replace(term, sources={**term.sources, term.place: _both(term, other, term.place)})
+
+
+def _both(term: ChangeTerm, other: ChangeTerm, place: int, *, signed: bool = False) -> str:
+    """The changed rows of a place. `signed`: with a column that tells which were removed."""
+    items = (f", {word} AS {quote(REMOVED)}" if signed else "" for word in ("false", "true"))
+    texts = (
+        f"SELECT *{item} FROM ({each.sources[place]}) AS `freshgate_changed`"
+        for item, each in zip(items, (term, other), strict=True)
+    )
+    return " UNION ALL ".join(texts)
+
+
+def _change_states(outline: Outline, groups: Groups, terms: Sequence[ChangeTerm]) -> Iterator[str]:
+    """The states of the terms. Where rows were added to a place and others removed, all other tables are read once."""
+    joined = len(outline.places) > len(outline.branches) and groups.distinct is None and not groups.sets
+    for term, other in paired(terms):
+        if joined and other is not None and term.place is not None and outline.places[term.place].direct:
+            sources = {**term.sources, term.place: _both(term, other, term.place, signed=True)}
+            yield _signed_states(outline, groups, replace(term, sources=sources))
+            continue
+        yield _term_states(outline, groups, term)
+        if other is not None:
+            yield _term_states(outline, groups, other)
+
+
+def _signed_states(outline: Outline, groups: Groups, term: ChangeTerm) -> str:
+    """The states of a term whose rows have a column that tells which are to be subtracted."""
+    if not outline.subtracts:
+        raise ValueError("rows cannot be subtracted")
+    texts = [*(key.text for key in groups.keys), *(state.text for state in groups.states), quote(REMOVED)]
+    names = [*_state_names(groups), REMOVED]
+    items = [f"{each} AS {quote(name)}" for each, name in zip(texts, names, strict=True)]
+    grouping = ", ".join(filter(None, [groups.grouping, quote(REMOVED)]))
+    body = outline.spliced(*groups.body, _edits(outline, _sources(outline, term)))
+    signed = (
+        f"CASE WHEN {quote(REMOVED)} THEN -{quote(state.name)} ELSE {quote(state.name)} END AS {quote(state.name)}"
+        for state in groups.states
+    )
+    listed = _LISTED([*map(quote, _key_names(groups)), *signed])
+    return f"SELECT {listed} FROM (SELECT {_LISTED(items)} {body} GROUP BY {grouping}) AS `freshgate_term`"
 
 
 def _term_states(outline: Outline, groups: Groups, term: ChangeTerm) -> str:

@@ -24,6 +24,20 @@ BINARY = "UTF8_BINARY"
 _NOT_COMPARED = frozenset({"map", "variant", "geography", "geometry"})
 
 
+_EXACT = frozenset(
+    {
+        *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "binary"),
+        *("date", "timestamp_ltz", "timestamp_ntz", "byte", "short", "integer", "long"),
+    }
+)
+
+
+def is_exact(type_json: str) -> bool:
+    """Whether values of the type that Spark finds equal are the same, unlike -0.0 and 0.0. False if it is unknown."""
+    kind = json.loads(type_json) if type_json else {}
+    return kind.get("name") in _EXACT and kind.get("collation", BINARY) == BINARY
+
+
 def is_compared(type_json: str) -> bool:
     """Whether Spark compares values of the type by all that they consist of."""
     return _is_compared(json.loads(type_json))

@@ -19,7 +19,7 @@ from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis
 from gateway.mv.model.marks import Mark
-from gateway.mv.model.spark_types import BINARY, is_compared, sql_type
+from gateway.mv.model.spark_types import BINARY, is_compared, is_exact, sql_type
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
@@ -27,6 +27,7 @@ from gateway.mv.observation.look import Look
 from gateway.mv.observation.schemas import has_char
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.narrowing import CHANGED_BYTES_MAX, Narrowing
 from gateway.mv.refresh.planner import Exact, Merged
 from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
@@ -361,6 +362,10 @@ class Increments:
             changed,
             lambda base: self._change(view, base, tables[base], inspection, basis.marks[base], sparing=sparing),
         )
+        changes = {
+            base: await self._narrowed(analysed, outline, tables, base, change, session)
+            for base, change in changes.items()
+        }
         marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
         now = self._rows_now(view, outline, marks, inspection)
         summands = terms(
@@ -380,9 +385,9 @@ class Increments:
             for table in sorted(tables[base] for base in changed if base not in view.views):
                 await session.run(maintenance.refresh_listing(table))
             again, named = await _touched(outline, summands, session)
-        if outline.kind is Kind.ROWS and _removes(summands):
-            await self._check_comparable(view)
-        rows, appends = _rows(view, outline, analysed.hidden, summands, now, named)
+        subtracts = outline.kind is Kind.ROWS and _removes(summands)
+        exact = subtracts and await self._are_exact(view)
+        rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, exact=exact)
         read = [size] if appends else [size, _stored_bytes(view)]
         if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
             rows = self._gathered(view, rows, by_one=len(outline.places) == 1)
@@ -400,12 +405,48 @@ class Increments:
             return replace(rows, query=texts.gathered(rows.query, "REBALANCE"))
         return rows
 
-    async def _check_comparable(self, view: MaterializedView) -> None:
-        """Raises NotIncremental unless removed rows can be found among the stored ones."""
+    async def _narrowed(
+        self,
+        analysed: _Analysed,
+        outline: Outline,
+        tables: Mapping[str, TableName],
+        base: str,
+        change: Change,
+        session: SqlSession,
+    ) -> Change:
+        """The change with less work for what follows: without rows that left and came again, if this spares more than
+        it costs, and with its few join keys as constants, if large tables are joined with it."""
+        changed = change.bytes or self._base_bytes(base, tables[base])
+        if not 0 < changed <= CHANGED_BYTES_MAX:
+            return change
+        found = Narrowing(analysed.columns[tables[base]], outline.joined(tables[base]))
+        is_joined = bool(found.joined) and self._are_large(tables, base)
+        if is_joined or not outline.subtracts:
+            change = found.net(change)
+        if not is_joined:
+            return change
+        if self._catalog.find(base) is None:
+            await session.run(maintenance.refresh_listing(tables[base]))
+        return await found.named(change, session)
+
+    def _are_large(self, tables: Mapping[str, TableName], base: str) -> bool:
+        """Whether the other tables are so large that a statement pays that spares reading them."""
+        return sum(self._base_bytes(*each) for each in tables.items() if each[0] != base) >= self._from_bytes
+
+    def _base_bytes(self, base: str, table: TableName) -> int:
+        """About how many bytes a table, or what a view below shows, has; 0 if it is not known without a statement."""
+        below = self._catalog.find(base)
+        return self._changes.known_size(table) if below is None else _stored_bytes(below.view)
+
+    async def _are_exact(self, view: MaterializedView) -> bool:
+        """Whether equal values of the stored rows are the same. Raises NotIncremental unless removed rows can be found
+        among them."""
         stored = await self._metastore.relation(view.storage)
-        for name, kind in stored.columns if stored is not None else ():
+        columns = stored.columns if stored is not None else ()
+        for name, kind in columns:
             if not is_compared(kind):
                 raise NotIncremental(Reason.ROWS_REMOVED, f"the column {name} cannot be compared with removed rows")
+        return bool(columns) and all(is_exact(kind) for _, kind in columns)
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
         """The bytes of all of these tables; 0 if they are not known without asking."""
@@ -558,10 +599,12 @@ def _rows(
     summands: Sequence[ChangeTerm],
     now: Mapping[TableName, str],
     named: NamedKeys | None,
+    *,
+    exact: bool,
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version. `now`: the queries for the rows of the base tables. `named`: the keys of the touched
-    groups, if they are few."""
+    groups, if they are few. `exact`: as in `texts.subtracted`."""
     shown, stored = view.current.shown, _stored(view, hidden)
     if _regroups(outline, summands):
         sources = {place.number: now[place.table] for place in outline.places}
@@ -571,7 +614,7 @@ def _rows(
     if _removes(summands):
         if view.layout.partitioned:
             raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
-        return RowsQuery(texts.subtracted(outline, stored, summands)), False
+        return RowsQuery(texts.subtracted(outline, stored, summands, exact=exact)), False
     added = texts.appended(outline, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return RowsQuery(added), True

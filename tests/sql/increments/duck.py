@@ -13,10 +13,10 @@ from typing import Any
 
 import duckdb
 
-from sql.increments import texts
+from sql.increments import changed_rows, texts
 from sql.increments.analysis import analyse
 from sql.increments.expansion import SparkView
-from sql.increments.named_keys import named_keys
+from sql.increments.named_keys import NamedKeys, named_keys
 from sql.increments.outline import Kind, Outline
 from sql.increments.reasons import NotIncremental
 from sql.increments.terms import ChangeTerm, terms
@@ -25,6 +25,8 @@ from sql.names import Namespace, TableName
 TABLES = {"t": ("a", "b", "v", "w", "f"), "u": ("a", "c", "v")}
 _SQL_TYPES = {"a": "INTEGER", "b": "VARCHAR", "c": "VARCHAR", "v": "INTEGER", "w": "DECIMAL(8,2)", "f": "DOUBLE"}
 _TYPES = {"a": "int", "b": "string", "c": "string", "v": "int", "w": "decimal(8,2)", "f": "double"}
+FEW = 2
+"""How many keys are named by constants."""
 _KINDS = {"INTEGER": "int", "VARCHAR": "string", "BIGINT": "bigint"}
 """Types of DuckDB by Spark's names."""
 _SUMS = {"int": "bigint", "double": "double", "decimal(8,2)": "decimal(18,2)"}
@@ -191,6 +193,8 @@ def play(
         for step in steps:
             removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
             added, before, removed = duck.change(step, removes=removes)
+            for table in added.keys() | removed.keys():
+                _narrow(duck, outline, table, added, removed)
             try:
                 now = {name(table): f"SELECT * FROM {table}" for table in TABLES}
                 change = terms(outline, added, before, removed, now)
@@ -210,6 +214,29 @@ def play(
         duck.close()
 
 
+def _narrow(duck: Duck, outline: Outline, table: TableName, *changed: dict[TableName, str]) -> None:
+    """Narrows the queries of the added and the removed rows of a table, as refreshes do with small ones."""
+    added, removed = changed
+    if table in added and table in removed:
+        added[table], removed[table] = changed_rows.net(added[table], removed[table])
+    if not (columns := outline.joined(table)):
+        return
+    listed = [queries[table] for queries in changed if table in queries]
+    rows = duck.query(changed_rows.few_values(listed, columns, FEW))
+    values = _named(rows, len(columns)) if len(rows) <= FEW else None
+    for queries in changed:
+        if table in queries and not rows:
+            del queries[table]
+        elif table in queries and values is not None:
+            queries[table] = changed_rows.restricted(queries[table], columns, values)
+
+
+def _named(rows: Sequence[Row], width: int) -> NamedKeys | None:
+    """The values in rows of strings and types."""
+    kinds = [tuple(_KINDS.get(each, each) for each in row[width:]) for row in rows]
+    return named_keys([(*row[:width], *kind) for row, kind in zip(rows, kinds, strict=True)], width)
+
+
 class _Rows:
     """A view whose rows are stored in a table."""
 
@@ -224,7 +251,7 @@ class _Rows:
     def merge(self, change: Sequence[ChangeTerm]) -> None:
         stored = "SELECT * FROM stored"
         if any(term.removes for term in change):
-            self._duck.store(texts.subtracted(self._outline, stored, change), "")
+            self._duck.store(texts.subtracted(self._outline, stored, change, exact=len(change) % 2 == 0), "")
         elif change:
             self._duck.store(f"({stored}) UNION ALL ({texts.appended(self._outline, change)})", "")
 
@@ -251,10 +278,8 @@ class _Groups:
             return
         if not groups.states or (removes and not self._outline.subtracts):
             stored, keys = self._stored(self._outline), self._definition.keys
-            few = self._duck.query(texts.few_touched(self._outline, change, 2))
-            kinds = [tuple(_KINDS.get(each, each) for each in row[len(row) // 2 :]) for row in few]
-            told = [(*row[: len(row) // 2], *kind) for row, kind in zip(few, kinds, strict=True)]
-            named = named_keys(told, len(groups.keys)) if len(told) <= 2 else None
+            few = self._duck.query(texts.few_touched(self._outline, change, FEW))
+            named = _named(few, len(groups.keys)) if len(few) <= FEW else None
             self._duck.store(texts.regrouped(self._outline, stored, change, {}, named), keys)
             return
         self._removed |= removes

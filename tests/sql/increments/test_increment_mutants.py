@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sql.increments import texts
+from sql.increments import changed_rows, texts
 from sql.increments.named_keys import NamedKeys
 from sql.increments.outline import Outline
 from sql.increments.scopes import Place, Touch
@@ -177,7 +177,7 @@ def test_all_equal_rows_are_removed_with_one(monkeypatch: pytest.MonkeyPatch) ->
 def test_only_stored_rows_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another term may have added them."""
 
-    def first(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
+    def first(outline: Outline, stored: str, terms: Sequence[ChangeTerm], **_: bool) -> str:
         removed = [term for term in terms if term.removes]
         added = texts.appended(
             outline, [term for term in terms if not term.removes] or [replace(removed[0], removes=False)]
@@ -292,8 +292,44 @@ def test_not_in_as_if_it_were_about_equal_rows(monkeypatch: pytest.MonkeyPatch) 
     found(st.just(Definition("SELECT p.a AS c0 FROM t AS p WHERE NOT (p.a IN (SELECT a FROM u))", ("c0",))))
 
 
+JOINED = st.just(
+    Definition("SELECT q.c AS k0, sum(p.v) AS m0 FROM t AS p JOIN u AS q ON p.a = q.a GROUP BY q.c", ("k0", "m0"))
+)
+
+
+def test_removed_rows_of_a_place_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = texts._both
+    monkeypatch.setattr(
+        texts, "_both", lambda *arguments, **named: both(*arguments, **named).replace(", true AS", ", false AS")
+    )
+    found(JOINED)
+
+
+def test_rows_of_a_place_that_were_removed_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = texts._both
+    monkeypatch.setattr(
+        texts, "_both", lambda *arguments, **named: both(*arguments, **named).partition(" UNION ALL ")[0]
+    )
+    found(JOINED)
+
+
+def test_changed_rows_are_compared_as_if_equal_ones_were_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed_rows, "net", _once)
+    found(st.just(PLAIN))
+
+
+def _once(added: str, removed: str) -> tuple[str, str]:
+    return f"({added}) EXCEPT ({removed})", f"({removed}) EXCEPT ({added})"
+
+
+def test_removed_rows_with_other_keys_than_added_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_values = changed_rows.few_values
+    monkeypatch.setattr(changed_rows, "few_values", lambda changed, *others: few_values(changed[:1], *others))
+    found(JOINED)
+
+
 def _changed(made: Callable[..., str], change: Callable[[str], str]) -> Callable[..., str]:
-    return lambda *arguments: change(made(*arguments))
+    return lambda *arguments, **named: change(made(*arguments, **named))
 
 
 def test_a_window_that_is_computed_within_a_part_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
