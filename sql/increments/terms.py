@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sql.increments.outline import Outline
@@ -12,6 +12,7 @@ from sql.increments.scopes import Place
 from sql.names import TableName
 
 Texts = Mapping[TableName, str]
+_NOTHING: Texts = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,25 @@ class ChangeTerm:
     """The numbers of the places that are read without rows."""
     place: int | None = None
     """The number of the place whose changed rows it has, unless these only tell which rows of others have changed."""
+    signed: str = ""
+    """Those that were added there, and those that were removed, in one query with the column `REMOVED`; empty if that
+    is not known."""
 
 
 def terms(
-    outline: Outline, added: Texts, before: Texts, removed: Texts, now: Texts = MappingProxyType({})
+    outline: Outline,
+    added: Texts,
+    before: Texts,
+    removed: Texts,
+    now: Texts = _NOTHING,
+    signed: Texts = _NOTHING,
 ) -> tuple[ChangeTerm, ...]:
     """In each branch, for each place whose table changed: the old state left of it, its change there, the new state
     right of it, nothing beside it. A table that is read at two places is two places. `before`: the old state of each
     changed table, needed where several places of a branch changed; empty if it can no longer be read. `now`: the new
     state of each table. Where a place does not grow, such as on the null side of an outer join, the rows of the other
-    table that change with it are joined with its new state, and removed as they were joined with its old one. Raises
-    NotIncremental."""
+    table that change with it are joined with its new state, and removed as they were joined with its old one. `signed`:
+    as in `ChangeTerm`, where it is known. Raises NotIncremental."""
     changed = added.keys() | removed.keys()
     found: list[ChangeTerm] = []
     for branch in range(len(outline.branches)):
@@ -45,7 +54,11 @@ def terms(
         if fixed := next((place for place in places if not place.grows and place.touch is None), None):
             raise NotIncremental(Reason.NULL_SIDE_CHANGED, str(fixed.table))
         found += _of_branch(branch, places, added, before, removed, now)
-    return tuple(found)
+    return tuple(replace(term, signed=_signed(outline, term, signed)) for term in found)
+
+
+def _signed(outline: Outline, term: ChangeTerm, signed: Texts) -> str:
+    return "" if term.place is None else signed.get(outline.places[term.place].table, "")
 
 
 def _of_branch(

@@ -16,12 +16,11 @@ from sql.increments.templates import Aggregate, Template, is_key, rendered
 from sql.increments.terms import ChangeTerm, paired
 from sql.increments.written import Edit
 from sql.names import quote
+from sql.texts.additions import REMOVED
 
 _NONE: Mapping[int, str] = {}
 _GROUPING_ID = "CAST(grouping_id() AS BIGINT)"
 _LISTED = ", ".join
-REMOVED = "freshgate_removed"
-"""The column that tells which rows of a change were removed."""
 
 
 def rows(outline: Outline, term: ChangeTerm) -> str:
@@ -287,6 +286,8 @@ def _united(term: ChangeTerm, other: ChangeTerm | None) -> ChangeTerm:
 
 def _both(term: ChangeTerm, other: ChangeTerm, place: int, *, signed: bool = False) -> str:
     """The changed rows of a place. `signed`: with a column that tells which were removed."""
+    if signed and term.signed:
+        return term.signed
     items = (f", {word} AS {quote(REMOVED)}" if signed else "" for word in ("false", "true"))
     texts = (
         f"SELECT *{item} FROM ({each.sources[place]}) AS `freshgate_changed`"
@@ -296,16 +297,23 @@ def _both(term: ChangeTerm, other: ChangeTerm, place: int, *, signed: bool = Fal
 
 
 def _change_states(outline: Outline, groups: Groups, terms: Sequence[ChangeTerm]) -> Iterator[str]:
-    """The states of the terms. Where rows were added to a place and others removed, all other tables are read once."""
-    joined = len(outline.places) > len(outline.branches) and groups.distinct is None and not groups.sets
+    """The states of the terms. Where rows were added to a place and others removed, everything is read once for both
+    if that is possible, and spares anything."""
+    joined = len(outline.places) > len(outline.branches)
     for term, other in paired(terms):
-        if joined and other is not None and term.place is not None and outline.places[term.place].direct:
+        if other is not None and (joined or term.signed) and _can_be_signed(outline, groups, term):
+            assert term.place is not None
             sources = {**term.sources, term.place: _both(term, other, term.place, signed=True)}
             yield _signed_states(outline, groups, replace(term, sources=sources))
             continue
         yield _term_states(outline, groups, term)
         if other is not None:
             yield _term_states(outline, groups, other)
+
+
+def _can_be_signed(outline: Outline, groups: Groups, term: ChangeTerm) -> bool:
+    """Whether the groups of a term can be computed with a further column of its place as a key."""
+    return term.place is not None and outline.places[term.place].direct and groups.distinct is None and not groups.sets
 
 
 def _signed_states(outline: Outline, groups: Groups, term: ChangeTerm) -> str:

@@ -13,6 +13,9 @@ from sql.names import TableName, quote
 from sql.texts.literals import safe_literal
 from sql.texts.observation import identifier_of
 
+REMOVED = "freshgate_removed"
+"""The column that tells which rows of a change were removed, where a query has added and removed ones."""
+
 
 def list_young_files(location: str, bound: int, rows: int, *, few: bool = False) -> str:
     """At most `rows` rows of (directory, path, XOR of hashes, number, bytes, latest time) of the files below a

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sql.names import TableName, quote
-from sql.texts.additions import is_simple, rows_at, select
+from sql.texts.additions import REMOVED, is_simple, rows_at, select
 from sql.texts.literals import safe_literal
 from sql.texts.observation import Values, identifier_of, plain_path
 
@@ -212,4 +212,14 @@ def feed(table: TableName, columns: Iterable[str], first: int, last: int, kinds:
     return (
         f"{select(columns)} FROM table_changes({safe_literal(table.quoted)}, {first}, {last}) "
         f"WHERE _change_type IN ({listed})"
+    )
+
+
+def whole_feed(table: TableName, columns: Iterable[str], first: int, last: int, removes: Iterable[str]) -> str:
+    """All rows of the change data feed of these commits, with a column that tells which have one of the kinds
+    `removes`."""
+    removed = f"_change_type IN ({', '.join(map(safe_literal, removes))})"
+    return (
+        f"{select(columns)}, {removed} AS {quote(REMOVED)} "
+        f"FROM table_changes({safe_literal(table.quoted)}, {first}, {last})"
     )

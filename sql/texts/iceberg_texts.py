@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sql.names import TableName
-from sql.texts.additions import rows_at, select
+from sql.names import TableName, quote
+from sql.texts.additions import REMOVED, rows_at, select
 from sql.texts.literals import safe_literal
 from sql.texts.observation import VERSION_CLAUSE, identifier_of, plain_path
 
@@ -165,12 +165,23 @@ def chain(table: TableName) -> str:
 def changelog(table: TableName, columns: Iterable[str], first: str, last: str, kind: str) -> str:
     """The rows of data files that snapshots after `first` up to `last` have added (INSERT) or removed (DELETE), apart
     from those of compactions. Fails if one of these snapshots has delete files."""
-    # Iceberg takes a plain comparison with the kind for one with a column of the table, and fails.
+    return f"{select(columns)} FROM {_changes(table, first, last)} WHERE {_KIND} = {safe_literal(kind[0])}"
+
+
+def whole_changelog(table: TableName, columns: Iterable[str], first: str, last: str) -> str:
+    """The rows of both kinds, with a column that tells which were removed."""
+    return f"{select(columns)}, {_KIND} = 'D' AS {quote(REMOVED)} FROM {_changes(table, first, last)}"
+
+
+def _changes(table: TableName, first: str, last: str) -> str:
     return (
-        f"{select(columns)} FROM {metadata_table(table, 'changes')} "
-        f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}') "
-        f"WHERE substr(_change_type, 1, 1) = {safe_literal(kind[0])}"
+        f"{metadata_table(table, 'changes')} "
+        f"WITH ('start-snapshot-id' = '{int(first)}', 'end-snapshot-id' = '{int(last)}')"
     )
+
+
+# Iceberg takes a plain comparison with the kind for one with a column of the table, and fails.
+_KIND = "substr(_change_type, 1, 1)"
 
 
 def differing_files(table: TableName, first: str, last: str, rows: int) -> str:

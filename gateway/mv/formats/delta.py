@@ -200,7 +200,9 @@ class DeltaTables(TableFormat):
         before, size = before if earlier else "", sum(file.bytes for file in found.changed)
         if feed:
             plus, minus = (delta_texts.feed(table, columns, first, last, kind) for kind in (_ADDED, _REMOVED))
-            return Change(now, plus, None if found.appends else minus, before, size)
+            if found.appends:
+                return Change(now, plus, None, before, size)
+            return Change(now, plus, minus, before, size, delta_texts.whole_feed(table, columns, first, last, _REMOVED))
         mapped = not await self._asking(lambda session: _has_property(session, table, MAPPING, "none", absent=True))
         came = [(file, last if file.gone is None else file.gone - 1) for file in found.files if file.plus is not None]
         went = [(file, file.minus if file.moved_in else first - 1) for file in found.files if file.minus is not None]

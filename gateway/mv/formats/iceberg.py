@@ -237,7 +237,8 @@ async def _change(session: SqlSession, relation: Relation, mark: Mark) -> Change
         plus, minus = (
             iceberg_texts.changelog(table, columns, mark.position, position, kind) for kind in ("INSERT", "DELETE")
         )
-        return Change(now, plus, minus, before)
+        signed = iceberg_texts.whole_changelog(table, columns, mark.position, position)
+        return Change(now, plus, minus, before, signed=signed)
     stretches = [*_stretches(steps, mark.position)] if steps else [(mark.position, position)]
     found = [await _by_files(session, relation, first, last) for first, last in stretches]
     plus, minus = (" UNION ALL ".join(filter(None, texts)) for texts in zip(*(each[:2] for each in found), strict=True))

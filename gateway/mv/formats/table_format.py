@@ -44,6 +44,8 @@ class Change:
     """The rows at the earlier mark; empty if they cannot be read."""
     bytes: int = 0
     """Of the added files; 0 if unknown."""
+    signed: str = ""
+    """Added and removed rows in one query, with the column `additions.REMOVED`; empty if that would read no less."""
 
 
 @dataclass(frozen=True, slots=True)

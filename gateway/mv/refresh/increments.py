@@ -374,6 +374,7 @@ class Increments:
             {tables[base]: change.before for base, change in changes.items()},
             {tables[base]: change.removed for base, change in changes.items() if change.removed is not None},
             now,
+            {tables[base]: change.signed for base, change in changes.items() if change.signed},
         )
         if not summands:
             return None

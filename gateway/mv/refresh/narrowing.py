@@ -12,7 +12,7 @@ from gateway.mv.formats.table_format import Change
 from gateway.mv.model.spark_types import is_exact, sql_type
 from gateway.mv.ports import SqlSession
 from sql.increments import changed_rows
-from sql.increments.named_keys import NAMED_TYPES, NamedKeys, named_keys
+from sql.increments.named_keys import NAMED_TYPES, named_keys
 
 CHANGED_BYTES_MAX = 64 * 2**20
 """Up to how many bytes of files with changed rows are compared with each other, or looked at in a statement of their
@@ -36,7 +36,7 @@ class Narrowing:
         if change.added is None or change.removed is None or not all(is_exact(kind) for _, kind in self.columns):
             return change
         added, removed = changed_rows.net(change.added, change.removed)
-        return replace(change, added=added, removed=removed)
+        return replace(change, added=added, removed=removed, signed="")
 
     async def named(self, change: Change, session: SqlSession) -> Change:
         """With the few values of joined columns as constants; without rows, if there turn out to be none. Raises what
@@ -48,18 +48,17 @@ class Narrowing:
             return change
         rows = (await session.run(changed_rows.few_values(changed, columns, VALUES_MAX))).rows
         if not rows:
-            return replace(change, added=None, removed=None)
+            return replace(change, added=None, removed=None, signed="")
         values = named_keys(rows, len(columns)) if len(rows) <= VALUES_MAX else None
         if values is None:
             return change
-        added, removed = (_restricted(query, columns, values) for query in (change.added, change.removed))
-        return replace(change, added=added, removed=removed)
+        added, removed, signed = (
+            changed_rows.restricted(query, columns, values) if query else query
+            for query in (change.added, change.removed, change.signed)
+        )
+        return replace(change, added=added, removed=removed, signed=signed or "")
 
 
 def _may_be_named(kind: str) -> bool:
     """Whether values of the type can be constants, or it is unknown."""
     return not kind or (is_exact(kind) and sql_type(kind) in NAMED_TYPES)
-
-
-def _restricted(query: str | None, columns: Sequence[str], values: NamedKeys) -> str | None:
-    return None if query is None else changed_rows.restricted(query, columns, values)

@@ -202,15 +202,19 @@ OUTER = st.one_of(
 
 
 def test_rows_without_partners_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept(outline: Outline, added: Change, before: Change, removed: Change, now: Change) -> tuple[ChangeTerm, ...]:
-        return tuple(term for term in terms(outline, added, before, removed, now) if not (term.removes and not removed))
+    def kept(outline: Outline, added: Change, before: Change, removed: Change, *now: Change) -> tuple[ChangeTerm, ...]:
+        return tuple(
+            term for term in terms(outline, added, before, removed, *now) if not (term.removes and not removed)
+        )
 
     monkeypatch.setattr(duck, "terms", kept)
     found(OUTER)
 
 
 def test_the_other_side_is_joined_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    def old(outline: Outline, added: Change, before: Change, removed: Change, now: Change) -> tuple[ChangeTerm, ...]:
+    def old(
+        outline: Outline, added: Change, before: Change, removed: Change, now: Change, _: Change
+    ) -> tuple[ChangeTerm, ...]:
         return terms(outline, added, before, removed, {**now, **before})
 
     monkeypatch.setattr(duck, "terms", old)
