@@ -3,6 +3,7 @@ definition."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -105,23 +106,32 @@ def translated(text: str, keys: str) -> str:
     return re.sub(r"any_value\((.*?), true\)", r"any_value(\1)", text.replace("LEFT ANTI", "ANTI"))
 
 
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The only database of this process: making one takes longer than a refresh. With one thread, as a query of a few
+    rows waits longer for others than it runs."""
+    made = duckdb.connect(config={"threads": 1})
+    made.execute("ATTACH ':memory:' AS spark_catalog; CREATE SCHEMA spark_catalog.\"default\"")
+    made.execute('USE spark_catalog."default"')
+    for table, columns in TABLES.items():
+        made.execute(f"CREATE TABLE {table} ({', '.join(f'{each} {_SQL_TYPES[each]}' for each in columns)})")
+    # It takes longer than running a query over a few rows.
+    made.execute("PRAGMA disable_optimizer")
+    made.execute("CREATE SCHEMA other")
+    for view, about in VIEWS.items():
+        items = ", ".join(f"{output} AS {name}" for output, name in zip(about.outputs, about.columns, strict=True))
+        made.execute(f"CREATE VIEW other.{view.table} AS SELECT {items} FROM ({about.text})")
+    return made
+
+
 class Duck:
-    """A database with the base tables."""
+    """The database with the base tables, filled anew."""
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
-        self._db = duckdb.connect()
-        self._db.execute("ATTACH ':memory:' AS spark_catalog; CREATE SCHEMA spark_catalog.\"default\"")
-        self._db.execute('USE spark_catalog."default"')
+        self._db = _database()
         self._rows = {table: list(rows[table]) for table in TABLES}
         for table in TABLES:
             self._fill(table, table, self._rows[table])
-        self._db.execute("CREATE SCHEMA other")
-        for view, made in VIEWS.items():
-            items = ", ".join(f"{output} AS {name}" for output, name in zip(made.outputs, made.columns, strict=True))
-            self._db.execute(f"CREATE VIEW other.{view.table} AS SELECT {items} FROM ({made.text})")
-
-    def close(self) -> None:
-        self._db.close()
 
     def query(self, text: str, keys: str = "") -> list[Row]:
         return self._db.execute(translated(text, keys)).fetchall()
@@ -142,6 +152,8 @@ class Duck:
             new, gone = step.added.get(table, []), step.removed.get(table, []) if removes else []
             old = self._rows[table]
             gone = sorted({number % len(old) for number in gone}) if old else []
+            if not new and not gone:
+                continue
             for prefix, rows in (("added", new), ("before", old), ("removed", [old[number] for number in gone])):
                 self._fill(f"{prefix}_{table}", table, rows)
             self._rows[table] = [row for number, row in enumerate(old) if number not in gone] + new
@@ -150,8 +162,7 @@ class Duck:
                 added[name(table)] = f"SELECT * FROM added_{table}"
             if gone:
                 removed[name(table)] = f"SELECT * FROM removed_{table}"
-            if new or gone:
-                before[name(table)] = f"SELECT * FROM before_{table}"
+            before[name(table)] = f"SELECT * FROM before_{table}"
         return added, before, removed
 
 
@@ -184,36 +195,29 @@ def play(
     """Fails if a view that is refreshed by rows has other rows than its definition."""
     outline = outline or outline_of(definition)
     duck = Duck(rows)
-    try:
-        view = (
-            _Rows(duck, definition, outline)
-            if outline.kind is Kind.ROWS
-            else _Groups(duck, definition, outline, stored)
-        )
-        for step in steps:
-            removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
-            added, before, removed = duck.change(step, removes=removes)
-            fed = added.keys() & removed.keys() if len(step.added.get("t", ())) % 2 else set()
-            signed = {table: _signed(table) for table in fed}
-            for table in (added.keys() | removed.keys()) - signed.keys():
-                _narrow(duck, outline, table, added, removed)
-            try:
-                now = {name(table): f"SELECT * FROM {table}" for table in TABLES}
-                change = terms(outline, added, before, removed, now, signed)
-            except NotIncremental:
-                fixed = {place.table for place in outline.places if not place.grows}
-                assert fixed & (added.keys() | removed.keys())
-                view.complete()
-                continue
-            groups = outline.kind is Kind.GROUPS
-            if groups and any(term.removes for term in change) and not outline.subtracts and not outline.regroups:
-                view.complete()
-                continue
-            view.merge(change)
-            expected = counted(duck.query(definition.checked or definition.text))
-            assert counted(view.shown()) == expected, definition.text
-    finally:
-        duck.close()
+    view = _Rows(duck, definition, outline) if outline.kind is Kind.ROWS else _Groups(duck, definition, outline, stored)
+    for step in steps:
+        removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
+        added, before, removed = duck.change(step, removes=removes)
+        fed = added.keys() & removed.keys() if len(step.added.get("t", ())) % 2 else set()
+        signed = {table: _signed(table) for table in fed}
+        for table in (added.keys() | removed.keys()) - signed.keys():
+            _narrow(duck, outline, table, added, removed)
+        try:
+            now = {name(table): f"SELECT * FROM {table}" for table in TABLES}
+            change = terms(outline, added, before, removed, now, signed)
+        except NotIncremental:
+            fixed = {place.table for place in outline.places if not place.grows}
+            assert fixed & (added.keys() | removed.keys())
+            view.complete()
+            continue
+        groups = outline.kind is Kind.GROUPS
+        if groups and any(term.removes for term in change) and not outline.subtracts and not outline.regroups:
+            view.complete()
+            continue
+        view.merge(change)
+        expected = counted(duck.query(definition.checked or definition.text))
+        assert counted(view.shown()) == expected, definition.text
 
 
 def _signed(table: TableName) -> str:
