@@ -482,6 +482,11 @@ def test_updates_and_deletes_in_the_feed() -> None:
         assert change.added is not None
         assert change.removed is not None
         assert "table_changes('`spark_catalog`.`s`.`d`', 4, 5)" in change.removed
+        kinds = "('delete', 'update_preimage')"
+        assert change.signed == (
+            f"SELECT `id`, `day`, _change_type IN {kinds} AS `freshgate_removed` "
+            "FROM table_changes('`spark_catalog`.`s`.`d`', 4, 5)"
+        )
 
 
 def test_files_that_were_written_anew() -> None:
@@ -673,6 +678,7 @@ def test_iceberg_files_that_were_written_anew(operation: str) -> None:
     change = iceberg("4", *history).since(ICEBERG, Mark("i", "1"))
     assert change.added == iceberg_texts.changelog(ICEBERG, ROWS, "1", "4", "INSERT")
     assert change.removed == iceberg_texts.changelog(ICEBERG, ROWS, "1", "4", "DELETE")
+    assert change.signed == iceberg_texts.whole_changelog(ICEBERG, ROWS, "1", "4")
     for place in range(4):
         some = [(*each, int(number == place)) for number, each in enumerate(history)]
         spark = iceberg("4", *some)

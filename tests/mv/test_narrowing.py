@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -69,6 +70,13 @@ async def test_types_that_only_the_rows_tell() -> None:
 async def test_many_values_are_not_named() -> None:
     session = Session(*((str(number), "int") for number in range(VALUES_MAX + 1)))
     assert await narrowing(INT).named(CHANGE, cast(Any, session)) is CHANGE
+
+
+async def test_rows_that_are_known_in_one_query() -> None:
+    fed = replace(CHANGE, signed="SELECT *, true AS freshgate_removed FROM feed")
+    found = await narrowing(INT).named(fed, cast(Any, Session(("1", "int"))))
+    assert found.signed == f"SELECT * FROM ({fed.signed}) AS `freshgate_changed` WHERE ((`a`) IN (CAST('1' AS INT)))"
+    assert narrowing(INT).net(fed).signed == (await narrowing(INT).named(fed, cast(Any, Session()))).signed == ""
 
 
 async def test_no_rows_are_no_change() -> None:

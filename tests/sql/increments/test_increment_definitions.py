@@ -614,6 +614,48 @@ def test_what_changes_with_the_null_side(query: str, expected: dict[int, tuple[i
 
 
 @pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("t p JOIN u q ON p.a = q.a AND p.v > q.c", ["a", "a"]),
+        ("t p, u q WHERE p.b = q.c AND (p.a <=> q.a OR p.v = 1)", ["a b", "a c"]),
+        ("t p JOIN u q USING (a)", ["a", "a"]),
+        ("t p LEFT JOIN u AS q(x, y) ON p.v = q.y", ["v", "c"]),
+        ("t p JOIN u q ON p.a + 1 = q.a", ["", ""]),
+        ("t p JOIN u q ON p.a = p.v AND p.s.x = q.a", ["", ""]),
+        ("t p WHERE p.b IN (SELECT c FROM u)", ["", "c"]),
+        ("t p WHERE EXISTS (SELECT 1 FROM u WHERE u.a = p.v)", ["v", "a"]),
+        ("(SELECT x.v FROM t x JOIN u y ON x.a = y.a) p JOIN small ON p.v = k", ["a", "a", "k"]),
+    ],
+)
+def test_columns_that_are_compared_with_other_relations(source: str, expected: list[str]) -> None:
+    assert [" ".join(place.joined) for place in outline_of(f"SELECT p.v FROM {source}", "v").places] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT p.a, count(*) FROM t p JOIN u q ON p.a = q.a GROUP BY p.a", [True, True]),
+        ("SELECT p.a, count(*) FROM t p JOIN u AS q(c, a) ON p.a = q.a GROUP BY p.a", [True, False]),
+        ("SELECT p.a, count(*) FROM (SELECT a FROM t) p JOIN u q ON p.a = q.a GROUP BY p.a", [False, True]),
+    ],
+)
+def test_places_that_can_have_a_further_column(query: str, expected: list[bool]) -> None:
+    assert [place.direct for place in outline_of(query).places] == expected
+
+
+def test_added_and_removed_rows_of_a_place_are_read_at_once() -> None:
+    outline = outline_of("SELECT q.c, count(*) FROM t p JOIN u q ON p.a = q.a GROUP BY q.c")
+    table = {name("u"): "SELECT * FROM {}"}
+    plus, minus = ({key: text.format(rows) for key, text in table.items()} for rows in ("new", "old"))
+    made = texts.merged(outline, "SELECT 1", terms(outline, plus, table, minus))
+    assert made.count("FROM `spark_catalog`.`shop`.`t`") == 1
+    fed = terms(outline, plus, table, minus, {}, {name("u"): "SELECT * FROM feed"})
+    made = texts.merged(outline, "SELECT 1", fed)
+    assert "JOIN (SELECT * FROM feed) q" in made
+    assert not {"new", "old"} & set(made.split())
+
+
+@pytest.mark.parametrize(
     ("condition", "expected"),
     [
         ("a IN (SELECT k FROM small)", (0, "a IN (SELECT k FROM (C) AS `small`)")),
