@@ -63,6 +63,7 @@ from gateway.mv.jobs.jobs import RefreshJobs
 from gateway.mv.jobs.paced import PacedRefreshes
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.memory.base_tables import BaseTables, TableLimits
+from gateway.mv.memory.early_looks import EarlyLooks
 from gateway.mv.memory.residency import LOADS_MAX, Residency
 from gateway.mv.memory.table_loads import LoadLimits, TableLoads
 from gateway.mv.model.locations import Locations
@@ -905,6 +906,8 @@ def memory_of(settings: Settings, spark: AtSpark, views: Views, versions: KeptVe
         tables = BaseTables(views.catalog, views.observer, loads, held)
         residences.tables = tables.residences
     residency = Residency(views.catalog, views.fence, loads, room, wanted.reads_per_day, tables=tables)
+    early = EarlyLooks(views.catalog, views.inspector, lambda: views.fence.lost is None)
+    residency.answered.add(early.read)
     news = views.catalog.news
     news.published.add(residency.published)
     news.altered.add(residency.changed)

@@ -491,7 +491,8 @@ def test_why_no_view_is_held_is_told(size: int, installed: bool, off: str, monke
     monkeypatch.setattr(assembly, "find_spec", lambda _: object() if installed else None)
     usual, made = Settings(), HeldViews()
     made.add("a")
-    parts = SimpleNamespace(catalog=made.catalog, fence=made.fence, storages=made.storages, observer=None)
+    here = {"catalog": made.catalog, "fence": made.fence, "storages": made.storages}
+    parts = SimpleNamespace(**here, observer=None, inspector=None)
     versions = SimpleNamespace(readers=made.readers)
     chosen = replace(usual, memory=replace(usual.memory, bytes=size))
     spark = SimpleNamespace(loads=made.spark)

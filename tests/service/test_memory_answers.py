@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -19,10 +19,11 @@ from gateway.mv.model.residence import Held, Residence, Wish
 from gateway.mv.ports import MemoryAnswer, MemoryUnavailable, PlanUnavailable, RowEngine, SqlSession
 from gateway.mv.rewriting.proving import Reader
 from gateway.service.clients.session import Session
+from gateway.service.memory import memory_answers
 from gateway.service.memory.distrust import DistrustedAnswers
 from gateway.service.memory.first_queries import AT_SPARK
 from gateway.service.memory.learning import Learner
-from gateway.service.memory.memory_answers import MemoryAnswers, MemoryLimits, WhySpark
+from gateway.service.memory.memory_answers import CROWD, MemoryAnswers, MemoryLimits, WhySpark
 from gateway.service.routing.ways import RepeatableRead
 from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.memory.columns import ColumnFacts, MemoryColumn
@@ -335,6 +336,42 @@ async def test_a_comparison_finds_an_answer_that_is_not_sparks() -> None:
     assert memory.told == ["1 of 1 rows differ"]
     assert memory.answers.counts.answers_compared == 1
     assert len(memory.site.results) == 0, "The wrong answer is not given again."
+
+
+async def test_a_comparison_is_put_off_while_a_crowd_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = await stage()
+    clients = [await memory.site.client() for _ in range(2 * CROWD)]
+    await memory.read(clients[0])
+    memory.chance = 0.0
+    original, together = memory.run, asyncio.Barrier(len(clients))
+
+    async def run(*arguments: Any) -> MemoryAnswer:
+        await together.wait()
+        answer = await original(*arguments)
+        for _ in range(memory.answers._answering):
+            await asyncio.sleep(0)
+        return answer
+
+    async def crowd() -> int:
+        compared = memory.answers.counts.answers_compared
+        monkeypatch.setattr(memory, "run", run)
+        await asyncio.gather(*map(memory.read, clients))
+        monkeypatch.setattr(memory, "run", original)
+        return memory.answers.counts.answers_compared - compared
+
+    begun = list[int]()
+    compare = memory.answers._compare
+
+    def compared(*arguments: Any) -> Coroutine[Any, Any, None]:
+        begun.append(memory.answers._answering)
+        return compare(*arguments)
+
+    monkeypatch.setattr(memory.answers, "_compare", compared)
+    assert await crowd() >= 1, "The last ones are few."
+    assert max(begun) < CROWD
+    monkeypatch.setattr(memory_answers, "OWED_SECONDS", -1.0)
+    await crowd()
+    assert max(begun) >= CROWD, "It is not put off for ever."
 
 
 async def test_what_else_computes_the_same_things_is_sparks_until_it_may_be_tried_again() -> None:

@@ -39,6 +39,7 @@ from gateway.mv.model.read_counts import DAY_MS, ReadCounts
 from gateway.mv.model.residence import Held, Residence, Wish, refused
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import MemoryUnavailable
+from gateway.mv.subscribers import Subscribers
 from sql.grammar import view_properties
 from sql.names import TableName
 
@@ -136,6 +137,8 @@ class Residency:
         """Views to look at in the next turn."""
         self._surveyed = -SURVEY_SECONDS
         self._wake = asyncio.Event()
+        self.answered: Subscribers[[str]] = Subscribers()
+        """The view with this id has answered a query."""
         if tables is not None:
             tables.wake, tables.counts = self._wake.set, self.counts
         self.loop = Loop("views in memory", self._turn)
@@ -154,6 +157,7 @@ class Residency:
         if self.base_tables is not None:
             self.base_tables.used(view_id)
         if view_id in self._places:
+            self.answered.tell(view_id)
             self._used[view_id] = self._now_ms()
             self._catalog.residences.answers[view_id] += 1
 

@@ -156,13 +156,13 @@ class Inspector:
         with contextlib.suppress(NoSuchView):  # It is not in the catalog any more.
             await self._settlement.settle(entry)
 
-    def due(self, view_ids: Iterable[str]) -> bool:
-        """Whether `check` would have to ask Spark."""
+    def due(self, view_ids: Iterable[str], share: float = 1.0) -> bool:
+        """Whether `check` would have to ask Spark. `share`: as there."""
         return any(
             entry.ledger.stale
             or self._is_unobserved(entry)
-            or self._observer.due(entry.view.tables, self._oldest(entry.view))
-            or self._storages.due(entry, self._oldest(entry.view))
+            or self._observer.due(entry.view.tables, self._oldest(entry.view, share))
+            or self._storages.due(entry, self._oldest(entry.view, share))
             for entry in self._below(view_ids)
             if entry.view.built
         )
@@ -195,10 +195,10 @@ class Inspector:
         reads of another view; and a refresh of single partitions leaves the others as they are."""
         return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)
 
-    async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
-        """Determines whether the views, and those below them, are fresh. Observations may be as old as each view's
-        probe_interval, or must have begun at or after `not_before`. Never raises: a view whose tables cannot be
-        observed is not fresh.
+    async def check(self, view_ids: Iterable[str], not_before: float | None = None, *, share: float = 1.0) -> list[str]:
+        """Determines whether the views, and those below them, are fresh. Observations may be as old as this share of
+        each view's probe_interval, or must have begun at or after `not_before`. Never raises: a view whose tables
+        cannot be observed is not fresh.
 
         Returns the ids of views that were stale only because of noted writes that had changed nothing.
         """
@@ -206,7 +206,7 @@ class Inspector:
             await self.read_drafted(view_ids)
         now, unchanged = self._clock(), set[str]()
         asked = [
-            (entry, min(now, self._oldest(entry.view) if not_before is None else not_before))
+            (entry, min(now, self._oldest(entry.view, share) if not_before is None else not_before))
             for entry in self._below(view_ids)
         ]
         while asked:
@@ -386,10 +386,14 @@ class Inspector:
         ids = {below for view_id in view_ids for below in self._catalog.reads(view_id)}
         return [entry for view_id in sorted(ids) if (entry := self._catalog.find(view_id))]
 
-    def _oldest(self, view: MaterializedView) -> float:
-        """When an observation of the view's tables must have begun to be recent enough."""
+    def probe_seconds(self, view: MaterializedView) -> float:
+        """How long an observation of the view's tables is valid."""
         seconds = view_properties.probe_seconds(view.properties)
-        return self._clock() - (self._probe_seconds if seconds is None else seconds)
+        return self._probe_seconds if seconds is None else seconds
+
+    def _oldest(self, view: MaterializedView, share: float = 1.0) -> float:
+        """When an observation of the view's tables must have begun to be recent enough."""
+        return self._clock() - share * self.probe_seconds(view)
 
     async def _check(self, entry: Entry, oldest: float) -> bool:
         view = entry.view

@@ -57,6 +57,10 @@ LEARNED_SECONDS = 60.0
 """Learning that takes longer is given up."""
 HELD_TIMES = 2.0
 """How often `access.rights_seconds` a shape is used before it must have been learned anew."""
+CROWD = 4
+"""Reads that are answered at once."""
+OWED_SECONDS = 60.0
+"""How long a crowd may put off a comparison."""
 FAILED_MAX = 2_000
 CELL_BYTES = 8
 
@@ -206,6 +210,10 @@ class MemoryAnswers:
         """Why the engine could not answer a text or a shape, by that and the versions; the oldest first."""
         self.distrust = DistrustedAnswers()
         self._comparing: asyncio.Task[None] | None = None
+        self._owed: float | None = None
+        """Since when a comparison is due."""
+        self._answering = 0
+        """How many reads the engine is answering."""
         self._background = BackgroundTasks("learning how queries are answered from memory")
 
     def has(self, asked: MemoryRead) -> bool:
@@ -355,6 +363,7 @@ class MemoryAnswers:
     async def _run(self, engine: EngineRead, read: RepeatableRead) -> tuple[ColumnarPage, ...] | SparksRead:
         columns = [MemoryColumn(each.name, each.type) for each in engine.query.query.output]
         limits = self._limits
+        self._answering += 1
         try:
             answer = await self._engine.run(engine.text, columns, ROWS_MAX, limits.bytes_max, limits.query_seconds)
         except MemoryUnavailable as error:
@@ -365,6 +374,8 @@ class MemoryAnswers:
                 if len(self._failed) > FAILED_MAX:
                     self._failed.popitem(last=False)
             return SparksRead(WhySpark.ENGINE, str(error))
+        finally:
+            self._answering -= 1
         return tuple([await in_thread(len(page) // CELL_BYTES, ColumnarPage, page) for page in answer.pages])
 
     # --- learning ----------------------------------------------------------------------------------
@@ -433,10 +444,15 @@ class MemoryAnswers:
     # --- comparisons -------------------------------------------------------------------------------
 
     def _compare_sometimes(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> None:
-        """Compares it by chance, because dashboards repeat their queries in turn; one comparison at a time."""
-        busy = self._comparing is not None and not self._comparing.done()
-        every = self._limits.canary
-        if every and not busy and self._chance() * every < 1:
+        """Compares it by chance, because dashboards repeat their queries in turn; one comparison at a time. One that is
+        due in a crowd, which it would slow down more than a hundred answers do, is made of a later answer."""
+        now, every = time.monotonic(), self._limits.canary
+        if every and self._owed is None and self._chance() * every < 1:
+            self._owed = now
+        if self._owed is None or (self._comparing is not None and not self._comparing.done()):
+            return
+        if self._answering < CROWD or now - self._owed > OWED_SECONDS:
+            self._owed = None
             self._comparing = self._background.begin(self._compare(asked, query, pages))
 
     async def _compare(self, asked: MemoryRead, query: ShapeQuery, pages: tuple[ColumnarPage, ...]) -> None:
