@@ -60,6 +60,8 @@ class GroupsDraft:
     grouping: Grouping | None
     items: tuple[Template, ...]
     having: Template | None
+    origins: tuple[tuple[int, str] | None, ...] = ()
+    """Of the keys, as `StoredKey.origin`."""
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
@@ -218,7 +220,7 @@ class OutlineDraft:
                 if item == (KeyHole(number),) and draft.having is None
             )
             column = next(shown, None)
-            yield StoredKey(key.text, column or f"freshgate_k{number}", column is None)
+            yield StoredKey(key.text, column or f"freshgate_k{number}", column is None, draft.origins[number])
 
 
 def _check_key(name: str, kind: str) -> None:
@@ -511,7 +513,7 @@ def _groups(
         raise refuse(f"it has {name} in a subquery", Reason.AGGREGATE_NOT_ON_TOP)
     if len(items) != len(view_columns):
         raise refuse("its items are not those of the view")
-    return GroupsDraft(clauses.body, grouping, templates, having)
+    return GroupsDraft(clauses.body, grouping, templates, having, tuple(scope.origin(key.words) for key in keys))
 
 
 def _aliases(items: Sequence[Item], templates: Sequence[Template]) -> dict[str, Template]:

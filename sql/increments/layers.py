@@ -157,7 +157,8 @@ def _layers(written: Written, top: _Layer, view_columns: Sequence[str]) -> Layer
     stored = []
     for number, key in enumerate(keys):
         column = next((name for name, each in zip(view_columns, shown, strict=True) if _is_same(each, key)), None)
-        stored.append(StoredKey(key.text, column or f"freshgate_k{number}", column is None))
+        origin = all_layers[-1].origin(key)
+        stored.append(StoredKey(key.text, column or f"freshgate_k{number}", column is None, origin))
     hidden = {number: key for number, (key, each) in enumerate(zip(keys, stored, strict=True)) if each.hidden}
     edits = [edit for layer in all_layers for edit in layer.edits(hidden)]
     selects = tuple(layer.part.select for layer in all_layers)
@@ -226,6 +227,9 @@ class _Layer:
             return None
         places = [place for place, name in enumerate(self._columns) if name.lower() == word[1]]
         return self.below.lowest(self.below.outputs[places[0]]) if len(places) == 1 else None
+
+    def origin(self, key: Key) -> tuple[int, str] | None:
+        return self._scope.origin(key.words)
 
     def _outputs(self) -> Iterator[Key | None]:
         for item, node in zip(self._items, self.part.select.expressions, strict=True):

@@ -43,6 +43,8 @@ class StoredKey:
     text: str
     column: str
     hidden: bool
+    origin: tuple[int, str] | None = None
+    """If it is a column of a table, the offset of the table's mention, and the column's name there."""
 
     def name(self, number: int) -> str:
         """Its column while states are merged."""

@@ -201,6 +201,18 @@ class FromScope:
     def mentions(self) -> list[Mention]:
         return [mention for item in self.items for mention in item.mentions]
 
+    def origin(self, words: Sequence[object]) -> tuple[int, str] | None:
+        """Where the table is mentioned whose column these pieces of an expression are, and the column's name; None if
+        they are anything else."""
+        if len(words) != 1 or not isinstance(words[0], tuple) or len(words[0]) != 2:
+            return None
+        relation, column = words[0]
+        for item in self.items:
+            if item.plain and item.name == relation:
+                names = zip(item.columns, item.mentions[0].columns, strict=True)
+                return next(((item.mentions[0].start, own) for name, own in names if name.lower() == column), None)
+        return None
+
     def note_direct(self) -> None:
         """Notes that this is the FROM of a branch."""
         for item in self.items:

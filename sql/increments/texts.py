@@ -115,13 +115,23 @@ def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm], *, ex
 
 
 def touched(outline: Outline, terms: Sequence[ChangeTerm]) -> str:
-    """GROUPS: the keys of all groups of which the terms have rows, by their names while states are merged."""
-    groups = _groups(outline)
-    items = _LISTED(f"{key.text} AS {quote(key.name(number))}" for number, key in enumerate(groups.keys))
-    sources = (_united(term, other) for term, other in paired(terms))
-    bodies = (outline.spliced(*groups.body, _edits(outline, _sources(outline, each))) for each in sources)
-    texts = " UNION ALL ".join(f"(SELECT {items} {body})" for body in bodies)
+    """GROUPS: the keys of all groups of which the terms have rows, and perhaps of others, by their names while states
+    are merged."""
+    texts = " UNION ALL ".join(f"(SELECT {_touched(outline, _united(*each))})" for each in paired(terms))
     return f"SELECT DISTINCT * FROM ({texts}) AS `freshgate_keys`"
+
+
+def _touched(outline: Outline, term: ChangeTerm) -> str:
+    """What follows SELECT. If all keys are columns of the table that has changed, no other one is read."""
+    groups = _groups(outline)
+    names = [quote(key.name(number)) for number, key in enumerate(groups.keys)]
+    place = None if term.place is None else outline.places[term.place]
+    own = [key.origin[1] for key in groups.keys if place is not None and key.origin and key.origin[0] == place.start]
+    if place is not None and len(own) == len(names):
+        items = (f"{quote(column)} AS {name}" for column, name in zip(own, names, strict=True))
+        return f"{_LISTED(items)} FROM ({term.sources[place.number]}) AS `freshgate_changed`"
+    items = (f"{key.text} AS {name}" for key, name in zip(groups.keys, names, strict=True))
+    return f"{_LISTED(items)} {outline.spliced(*groups.body, _edits(outline, _sources(outline, term)))}"
 
 
 def few_touched(outline: Outline, terms: Sequence[ChangeTerm], most: int) -> str:

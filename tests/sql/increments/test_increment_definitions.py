@@ -643,6 +643,26 @@ def test_places_that_can_have_a_further_column(query: str, expected: list[bool])
     assert [place.direct for place in outline_of(query).places] == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT q.c, max(p.v) FROM t p JOIN u q ON p.a = q.a GROUP BY q.c, q.a", True),
+        ("SELECT q.c, max(p.v) FROM t p JOIN u q USING (a) GROUP BY q.c, a", False),
+        ("SELECT q.y, max(p.v) FROM t p JOIN u AS q(x, y) ON p.a = q.x GROUP BY q.y", True),
+        ("SELECT q.c, max(p.v) FROM t p JOIN u q ON p.a = q.a GROUP BY q.c, p.b", False),
+        ("SELECT upper(q.c), max(p.v) FROM t p JOIN u q ON p.a = q.a GROUP BY upper(q.c)", False),
+        ("SELECT q.c, max(p.v) FROM t p LEFT JOIN u q ON p.a = q.a GROUP BY q.c", False),
+        ("SELECT q.c, rank() OVER (PARTITION BY q.c ORDER BY p.v) FROM t p JOIN u q ON p.a = q.a", True),
+        ("SELECT q.c, rank() OVER (PARTITION BY p.b ORDER BY p.v) FROM t p JOIN u q ON p.a = q.a", False),
+    ],
+)
+def test_groups_that_changed_rows_name_themselves(query: str, expected: bool) -> None:
+    table = {name("u"): "SELECT * FROM new"}
+    changed = terms(outline_of(query), table, table, {}, {name("t"): "SELECT * FROM now", name("u"): "SELECT 1"})
+    touched = texts.touched(outline_of(query), changed)
+    assert ("p.a = q" not in touched and "USING" not in touched) is expected
+
+
 def test_added_and_removed_rows_of_a_place_are_read_at_once() -> None:
     outline = outline_of("SELECT q.c, count(*) FROM t p JOIN u q ON p.a = q.a GROUP BY q.c")
     table = {name("u"): "SELECT * FROM {}"}

@@ -332,6 +332,22 @@ def test_removed_rows_with_other_keys_than_added_ones_are_missed(monkeypatch: py
     found(JOINED)
 
 
+def test_groups_that_another_column_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duck, "outline_of", _changed_outline(duck.outline_of))
+    text = "SELECT q.a AS k0, max(p.v) AS m0 FROM t AS p JOIN u AS q ON p.a = q.a GROUP BY q.a"
+    found(st.just(Definition(text, ("k0", "m0"))))
+
+
+def _changed_outline(made: Callable[[Definition], Outline]) -> Callable[[Definition], Outline]:
+    def change(definition: Definition) -> Outline:
+        outline = made(definition)
+        assert outline.groups is not None
+        keys = [replace(key, origin=key.origin and (key.origin[0], "v")) for key in outline.groups.keys]
+        return replace(outline, groups=replace(outline.groups, keys=tuple(keys)))
+
+    return change
+
+
 def _changed(made: Callable[..., str], change: Callable[[str], str]) -> Callable[..., str]:
     return lambda *arguments, **named: change(made(*arguments, **named))
 
