@@ -51,7 +51,7 @@ def core(relations: tuple[Term, ...], where: Iterable[Term]) -> Term:
 def needed(where: Iterable[Term]) -> tuple[Term, ...]:
     """Leaves out conditions that follow from another one: `x > 2` from `x > 3`, `x IS NOT NULL` from either."""
     left = frozenset(where)
-    strict = {found for condition in left for found in _strict_columns(condition)}
+    strict = {found for condition in left for found in strict_columns(condition)}
     kept = [each for each in in_order(left) if not (each.op == "IsNotNull" and each.args[0] in strict)]
     for each in tuple(kept):
         # Only from one that is kept, so that of two equal ones one stays.
@@ -60,14 +60,14 @@ def needed(where: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(kept)
 
 
-def _strict_columns(term: Term) -> Iterator[Term]:
+def strict_columns(term: Term) -> Iterator[Term]:
     """The columns whose NULL makes the term NULL."""
     step()
     if term.op == "column":
         yield term
     elif term.op in STRICT:
         for each in term.args[:1] if term.op == "In" else term.args:
-            yield from _strict_columns(each)
+            yield from strict_columns(each)
 
 
 def _logical(term: Term) -> Term:

@@ -5,10 +5,11 @@ Tests: `test_random_proofs`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sql.proof.identities import core, needed, replaced
-from sql.proof.terms import Term, column, conditions, in_order, literal
+from sql.proof.identities import core, needed, replaced, strict_columns
+from sql.proof.terms import Term, column, conditions, in_order, literal, null
 
 FALSE = literal("Boolean", "false", "boolean")
 
@@ -63,12 +64,39 @@ def _groups(met: PartialRows, rest: PartialRows) -> PartialRows | None:
 
 
 def _split(met: frozenset[Term], rest: frozenset[Term]) -> tuple[frozenset[Term], Term] | None:
-    """The conditions of both parts together, and what splits them: it is true of one part, and false of the other."""
+    """The conditions of both parts together, and what splits them: it is true of one part, and not of the other."""
     for negation in in_order(rest):
-        if negation.op != "Not" or negation.args[0].op != "Coalesce" or negation.args[0].args[1:] != (FALSE,):
-            continue
-        test = negation.args[0]
-        both = rest - {negation}
-        if needed(both | conditions(test.args[0])) == needed(met):
-            return both, test
+        others = rest - {negation}
+        for test in _tests(negation, others):
+            if needed(others | test) == needed(met):
+                true = in_order(test)[0] if len(test) == 1 else Term("And", in_order(test), type="boolean")
+                return others, Term("Coalesce", (true, FALSE), type="boolean")
     return None
+
+
+def _tests(negation: Term, others: frozenset[Term]) -> Iterator[frozenset[Term]]:
+    """Conditions that are not all true where `negation` is, and are where it is not: of rows that meet the others."""
+    if negation.op == "Not" and negation.args[0].op == "Coalesce" and negation.args[0].args[1:] == (FALSE,):
+        yield conditions(negation.args[0].args[0])
+    cases = in_order(negation.args) if negation.op == "Or" else (negation,)
+    unknown = frozenset(each.args[0] for each in cases if each.op == "IsNull")
+    ranges = [each for each in cases if each.op != "IsNull"]
+    known = unknown | {found for condition in others for found in strict_columns(condition)}
+    subjects = [_subject(each) for each in ranges]
+    if ranges and all(each in known for each in subjects) and unknown <= set(subjects):
+        yield frozenset(Term(_BEYOND[each.op], each.args[::-1], each.detail, each.type) for each in ranges)
+
+
+_BEYOND = {"LessThan": "LessThanOrEqual", "LessThanOrEqual": "LessThan"}
+"""The comparison that is true where another one, with its operands exchanged, is false. One of both is true unless an
+operand is NULL: NaN is equal to itself and larger than all numbers."""
+
+
+def _subject(comparison: Term) -> Term | None:
+    """What is compared with a literal that is not NULL; None for anything else."""
+    if comparison.op not in _BEYOND:
+        return None
+    (one, other) = comparison.args
+    if other.op == "Literal":
+        one, other = other, one
+    return other if one.op == "Literal" and one != null(one.type) else None

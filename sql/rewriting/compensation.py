@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -17,7 +17,7 @@ from sql.rewriting.blocks import Block, BlockRelation
 from sql.rewriting.candidate import Candidate, Mismatch
 from sql.rewriting.dialect import identifier, view_relation
 from sql.rewriting.forms import form, joined, literal_text, mapped
-from sql.rewriting.ranges import implied, is_range, negated
+from sql.rewriting.ranges import implied, is_range, negated, subject_of
 from sql.rewriting.substitution import CONDITIONS_STEP, missing_conditions, substituted
 
 _PART = "<part>"
@@ -62,12 +62,9 @@ def _rest(view: Candidate, split: list[exp.Expr], also: list[exp.Expr]) -> exp.S
     aliases = {key: f"{relation.alias}_{place}" for place, (key, relation) in enumerate(block.relations.items())}
     written = partial(_written, aliases)
     tables = [(_table(relation, aliases[key]), relation.on) for key, relation in block.relations.items()]
-    test = exp.Anonymous(
-        this="coalesce", expressions=[_bracketed(joined(map(written, split))), exp.Boolean(this=False)]
-    )
     kept = [each for each in block.conjuncts if not any(each is one for one in split)]
     where = joined(
-        [*map(written, kept), exp.Not(this=test), *(mapped(each, partial(_placed, aliases)) for each in also)]
+        [*map(written, kept), written(_not_true(split)), *(mapped(each, partial(_placed, aliases)) for each in also)]
     )
     return exp.Select(
         expressions=[
@@ -87,8 +84,10 @@ def _join(table: exp.Expr, on: tuple[exp.Expr, ...] | None, written: partial[exp
     return exp.Join(this=table, side="LEFT", on=joined(map(written, on)))
 
 
-def _bracketed(condition: exp.Expr | None) -> exp.Expr:
-    return exp.Paren(this=condition)
+def _not_true(split: list[exp.Expr]) -> exp.Expr:
+    """That one of these ranges is not true, in comparisons with which Spark leaves out files and partitions."""
+    cases = [case for each in split for case in (negated(each), exp.Is(this=subject_of(each), expression=exp.Null()))]
+    return exp.Paren(this=reduce(lambda one, other: exp.Or(this=one, expression=other), cases))
 
 
 def _table(relation: BlockRelation, alias: str) -> exp.Expr:

@@ -93,6 +93,12 @@ def negated(condition: exp.Expr) -> exp.Expr:
     return _NEGATED[type(condition)](this=condition.this, expression=condition.expression)
 
 
+def subject_of(condition: exp.Expr) -> exp.Expr:
+    """What a range compares with a literal."""
+    sides: list[exp.Expr] = [condition.this, condition.expression]
+    return sides[1] if _value(sides[1]) is None else sides[0]
+
+
 def _not_null(condition: exp.Expr) -> str | None:
     """The expression that IS NOT NULL is about."""
     inner = condition.this if isinstance(condition, exp.Not) else None

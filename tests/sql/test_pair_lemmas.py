@@ -6,7 +6,7 @@ The plans are those that were recorded for the corpora.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -22,7 +22,7 @@ from sql.proof.checker import Proved, can_be_stored, prove
 from sql.proof.equalities import Equalities
 from sql.proof.identities import compose, core, replaced
 from sql.proof.merging import Groups, merge_optional
-from sql.proof.plan import Plan
+from sql.proof.plan import Node, Plan, Value
 from sql.proof.terms import Term, column
 from sql.rewriting.shape import shape_of
 from sql.table_keys import TableKeys
@@ -81,11 +81,49 @@ def test_a_changed_part_of_the_rows_is_refused() -> None:
 
 def test_parts_that_are_not_compared_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(met: frozenset[Term], rest: frozenset[Term]) -> tuple[frozenset[Term], Term] | None:
-        tests = [each.args[0] for each in rest if each.op == "Not" and each.args[0].op == "Coalesce"]
+        tests = [each for each in rest if each.op in {"Not", "Or"}]
         return (met & rest, tests[0]) if tests else None
 
     monkeypatch.setattr(parts, "_split", careless)
     assert accepted(unions())
+
+
+def test_parts_that_both_lack_a_value_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_BEYOND", {each: each for each in parts._BEYOND})
+    assert accepted(unions())
+
+
+def test_parts_that_both_lack_what_is_null_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows for which it is not known whether the condition is true."""
+    assert not any(prove(query, without_nulls(rewritten)) == Proved() for query, rewritten in unions())
+    monkeypatch.setattr(parts, "_tests", without_regard_to_nulls)
+    assert any(prove(query, without_nulls(rewritten)) == Proved() for query, rewritten in unions())
+
+
+def without_nulls(rewritten: Plan) -> Plan:
+    """The plan in which nothing is asked whether it is NULL: `x < 5 OR x IS NULL` is `x < 5`."""
+
+    def kept(value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(kept, value))
+        if not isinstance(value, Node):
+            return value
+        fields = {name: kept(each) for name, each in value.fields.items()}
+        found = replace(value, fields=fields)
+        if value.kind == "Or" and isinstance(right := fields["right"], Node) and right.kind == "IsNull":
+            return fields["left"]
+        return found
+
+    root = kept(rewritten.root)
+    assert isinstance(root, Node)
+    assert root != rewritten.root
+    return replace(rewritten, root=root)
+
+
+def without_regard_to_nulls(negation: Term, _: frozenset[Term]) -> Iterator[frozenset[Term]]:
+    cases = [each for each in (negation.args if negation.op == "Or" else (negation,)) if each.op != "IsNull"]
+    if all(each.op in parts._BEYOND for each in cases):
+        yield frozenset(Term(parts._BEYOND[each.op], each.args[::-1], each.detail, each.type) for each in cases)
 
 
 def test_without_keys_what_needs_them_is_refused() -> None:
