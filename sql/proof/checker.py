@@ -6,7 +6,7 @@ not understood proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ from sql.proof.terms import (
 from sql.proof.understood_classes import (
     AGGREGATE,
     CONSTANT,
+    EXISTENCE_JOIN,
     LISTINGS,
     NEWEST,
     ORDER_MATTERS,
@@ -313,8 +314,10 @@ def _shuffled(node: Node) -> ProvedRows:
 
 def _join(node: Node) -> ProvedRows:
     left, right = _rows(_node(node.fields["left"])), _rows(_node(node.fields["right"]))
-    kind = _text(node.fields["joinType"]).removesuffix("$")
-    condition = node.fields["condition"]
+    condition, join = node.fields["condition"], node.fields["joinType"]
+    if isinstance(join, Node) and join.kind == EXISTENCE_JOIN:
+        return _marked(left.settled(), right.settled(), condition, _node(join.fields["exists"]).id)
+    kind = _text(join).removesuffix("$")
     if kind in {"Inner", "Cross"}:
         names = apart(left.relations, right.relations)
         if names is None:
@@ -353,13 +356,23 @@ def _join(node: Node) -> ProvedRows:
 
 
 def _kept_by(left: ProvedRows, right: ProvedRows, condition: Value, *, is_anti: bool) -> ProvedRows:
-    """The left rows for which there is, or is not, a right one: a condition on them, with the right rows in it."""
+    """The left rows for which there is, or is not, a right one."""
+    exists = _exists(left, right, condition)
+    test = compose("Not", (exists,), (), "boolean") if is_anti else exists
+    return replace(left, where=left.where | {test})
+
+
+def _marked(left: ProvedRows, right: ProvedRows, condition: Value, mark: str) -> ProvedRows:
+    """The left rows, with a column that says whether there is a right one."""
+    return replace(left, output=(*left.output, (mark, _exists(left, right, condition))))
+
+
+def _exists(left: ProvedRows, right: ProvedRows, condition: Value) -> Term:
+    """A condition on left rows, with the right rows in it: there is one."""
     # The same table may stand on both sides.
     theirs = {each: column(Term("side"), Term("right", (term,), type=term.type)) for each, term in right.output}
     on = _expression(condition, {**left.columns, **theirs}) if isinstance(condition, Node) else TRUE
-    exists = Term("exists", (right.core, Term("on", in_order(conditions(on)))), type="boolean")
-    test = compose("Not", (exists,), (), "boolean") if is_anti else exists
-    return replace(left, where=left.where | {test})
+    return Term("exists", (right.core, Term("on", in_order(conditions(on)))), type="boolean")
 
 
 def _subquery(node: Node) -> Term:
@@ -376,8 +389,7 @@ def _aggregate(node: Node) -> ProvedRows:
     rows = _child(node)
     columns = rows.columns
     grouping = [(each.id, _expression(each, columns)) for each in _nodes(node.fields["groupingExpressions"])]
-    keys = frozenset(key for _, key in grouping)
-    keys = frozenset(key for key in keys if key.op != "Literal") or keys
+    keys = _without_constants(key for _, key in grouping)
     for key in keys:
         _check_key(key, rows.core)
     # Outside of aggregates a key is the group's, so that no identity looks into it.
@@ -387,6 +399,12 @@ def _aggregate(node: Node) -> ProvedRows:
         for each in _nodes(node.fields["aggregateExpressions"])
     ]
     return _grouped(rows.relations, rows.where, keys, tuple(output))
+
+
+def _without_constants(keys: Iterable[Term]) -> frozenset[Term]:
+    """Without literals, unless there is nothing else: then there is a group only if there are rows."""
+    all_keys = frozenset(keys)
+    return frozenset(key for key in all_keys if key.op != "Literal") or all_keys
 
 
 def _check_key(key: Term, below: Term) -> None:
@@ -406,7 +424,7 @@ def _grouped(
 ) -> ProvedRows:
     by = in_order(keys)
     found = Joined(relations, where, (*by, *(term for _, term in output))).settled()
-    relations, where, keys = found.relations, found.where, frozenset(found.values[: len(by)])
+    relations, where, keys = found.relations, found.where, _without_constants(found.values[: len(by)])
     output = tuple((each, term) for (each, _), term in zip(output, found.values[len(by) :], strict=True))
     for source in relations:
         for lemma in (merge, merge_expanded, merge_optional, without_outer_join):
@@ -416,7 +434,8 @@ def _grouped(
 
     def above(term: Term) -> Term:
         if term.op == "key":
-            return column(source, term.args[0])
+            key = term.args[0]
+            return column(source, key) if key in keys or key.op != "Literal" else key
         if term.op == "AggregateExpression" or (term in keys and term.op != "Literal"):
             return column(source, term)
         if term.op == "column":

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sql.proof.copies import copies_of, of_copy
 from sql.proof.equalities import Equalities, is_equality
 from sql.proof.identities import compose, core, replaced
 from sql.proof.occurrences import assignments, renamed
-from sql.proof.terms import Term, columns_of, in_order, step
+from sql.proof.terms import Term, column, columns_of, in_order, step
 from sql.table_keys import NO_KEYS, TableKeys
 
 KeysOf = Mapping[str, TableKeys]
@@ -81,6 +82,8 @@ class Joined:
     def _without(self, relation: Term) -> Joined | None:
         if relation.op == "table":
             return self._without_referenced(relation)
+        if relation.op == "expanded":
+            return self._without_copies(relation)
         return self._without_optional(relation) if relation.op == "LeftOuter" else None
 
     def _uses(self, relation: Term) -> Iterator[Term]:
@@ -141,6 +144,33 @@ class Joined:
             return None
         equal = [compose("EqualTo", _plain(each.args), each.detail, each.type) for each in on.args]
         return self._opened(source, (table,), equal)
+
+    def _without_copies(self, source: Term) -> Joined | None:
+        """Without the copies of rows that conditions leave out, and without those conditions: if one is left, the rows
+        below."""
+        found = copies_of(source, self.where)
+        if found is None or not found[0]:
+            return None
+        left, where = found
+        (below,) = source.args
+        if len(left) > 1:
+            made = Term("expanded", (below,), (str(len(left)),))
+
+            def change(each: Term) -> Term:
+                if each.args[0] != source:
+                    return each
+                copies = tuple(each.args[1].args[place] for place in left)
+                return column(made, Term("branches", copies, type=each.type))
+
+            relations = tuple(made if each == source else each for each in self.relations)
+            conditions = frozenset(replaced(each, change) for each in where)
+            return Joined(relations, conditions, tuple(replaced(each, change) for each in self.values))
+        relations = (*(each for each in self.relations if each != source), *below.args[0].args)
+        if len(set(relations)) < len(relations):
+            return None
+        its = {of_copy(each, source, left[0]) for each in where}
+        values = tuple(of_copy(each, source, left[0]) for each in self.values)
+        return Joined(relations, frozenset(its.union(below.args[1].args)), values)
 
     def _opened(self, source: Term, more: tuple[Term, ...], conditions: Iterable[Term]) -> Joined | None:
         """The left side's relations, and more, in the place of an outer join."""

@@ -160,7 +160,7 @@ class _Merging:
         """What is computed of a group of groups, over the rows below."""
         if term.op == "key":
             return Term("key", (self.by_key(term.args[0]),), type=term.type)
-        if term in self.keys or term.op in {"column", ONLY_VALUE} or not term.args:
+        if term in self.keys or term.op in {"column", "exists", ONLY_VALUE} or not term.args:
             return self.by_key(term)
         if term.op == "AggregateExpression":
             return self._call(term)
@@ -276,7 +276,7 @@ class _Expanded:
     def _value(self, term: Term) -> Term:
         if term.op == "key":
             return Term("key", (replaced(term.args[0], self._by_key),), type=term.type)
-        if term in self.merging.keys or term.op in {"column", ONLY_VALUE} or not term.args:
+        if term in self.merging.keys or term.op in {"column", "exists", ONLY_VALUE} or not term.args:
             return replaced(term, self._by_key)
         if term.op == "AggregateExpression":
             count = int(self.source.detail[0])

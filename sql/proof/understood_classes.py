@@ -76,6 +76,8 @@ STRICT = words("""
 COMMUTATIVE = frozenset({"EqualTo", "EqualNullSafe", "Add", "Multiply"})
 FLIPPED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 OUTER_JOINS = words("LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
+EXISTENCE_JOIN = "ExistenceJoin"
+"""A type of joins that keep all left rows, and say of each in a column whether there is a right one."""
 ORDER_MATTERS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample"})
 """Nodes that a definition may not have: a stored answer keeps one of several right answers."""
 RANKS = words("Rank DenseRank PercentRank CumeDist")
