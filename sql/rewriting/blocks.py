@@ -52,6 +52,7 @@ _KNOWN_CLAUSES = frozenset(
     }
 )
 _INNER, _LEFT, _RIGHT = ("", "INNER", "CROSS"), ("LEFT", "LEFT OUTER"), ("RIGHT", "RIGHT OUTER")
+_FULL = ("FULL", "FULL OUTER")
 _KEEPING = ("LEFT SEMI", "SEMI", "LEFT ANTI", "ANTI")
 _SEVERAL_SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 GROUPING = frozenset({"grouping", "grouping_id"})
@@ -72,7 +73,9 @@ class BlockRelation:
     """What stands in FROM, without its alias."""
     alias: str
     on: tuple[exp.Expr, ...] | None = None
-    """The condition of a LEFT JOIN, whose right side it is; None in an inner join."""
+    """The condition of a LEFT or FULL JOIN, whose right side it is; None in an inner join."""
+    full: bool = False
+    """Whether that is a FULL JOIN: of two tables, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +264,15 @@ class BlockReader:
         label = join_label(join)
         if label in _KEEPING:
             return self._kept(join, block, left, is_anti=label.endswith("ANTI"))
-        if label not in _INNER + _LEFT + _RIGHT or join.args.get("match_condition"):
+        if label not in _INNER + _LEFT + _RIGHT + _FULL or join.args.get("match_condition"):
             raise Doubt(f"it has a join of the kind {label}")
         before = len(block.conjuncts)
+        if label in _FULL and (before or len(block.relations) > 1 or join.args.get("using")):
+            raise Doubt("it has a FULL JOIN of joined or filtered tables, or with USING")
         if label in _RIGHT and (before or len(block.relations) > 1):
             raise Doubt("it has a RIGHT JOIN of joined or filtered tables")
+        if any(each.full for each in block.relations.values()):
+            raise Doubt("it joins the result of a FULL JOIN")
         right = self._relation(join.this, block, left=label in _LEFT)
         names = [name.name for name in join.args.get("using") or ()]
         pairs = left.keys(right, names) if names else []
@@ -278,9 +285,11 @@ class BlockReader:
             # A condition of the right side alone is one of the rows that may match.
             conditions += block.conjuncts[before:]
             del block.conjuncts[before:]
-        if label in _LEFT + _RIGHT:
-            last = next(reversed(block.relations.values())) if label in _LEFT else next(iter(block.relations.values()))
-            optional = BlockRelation(last.key, last.table, last.node, last.alias, tuple(conditions))
+        if label in _FULL and (len(block.conjuncts) > before or len(block.relations) != 2):
+            raise Doubt("it has a FULL JOIN of joined or filtered tables")
+        if label in _LEFT + _RIGHT + _FULL:
+            last = next(iter(block.relations.values())) if label in _RIGHT else next(reversed(block.relations.values()))
+            optional = replace(last, on=tuple(conditions), full=label in _FULL)
             block.relations.pop(last.key)
             block.relations[last.key] = optional
         else:

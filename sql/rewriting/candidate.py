@@ -6,8 +6,8 @@ Tests: `test_matching`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from sqlglot import exp
@@ -17,7 +17,9 @@ from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import Block, BlockReader, aggregates_in, inlined, is_aggregate
 from sql.rewriting.dialect import parsed
 from sql.rewriting.forms import form
+from sql.rewriting.key_sets import key_sets, number_of, told_apart
 from sql.rewriting.shape import shape_of
+from sql.rewriting.subqueries import condition_form
 from sql.rewriting.times import truncation
 from sql.rewriting.whole import whole_form
 from sql.table_keys import TableKeys
@@ -87,6 +89,8 @@ class Candidate:
     """The forms of the columns of base tables that it knows anything about."""
     keys: frozenset[str] | None
     """The forms of what it groups by; None: it does not group."""
+    only: tuple[tuple[ViewColumn, int], ...] = ()
+    """The columns, and their values, of those of its rows that are meant: the groups of one of several sets of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +103,68 @@ class Whole:
     """Why it answers no other one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A view that answers its own query, and others by a part of its rows or columns."""
+
+    whole: Whole
+    parts: tuple[Candidate, ...]
+    """By one of several sets of keys, those with the fewest first; or what a view with window functions has."""
+
+
 @lru_cache(maxsize=CANDIDATES_MAX)
-def candidate(view: RewritableView) -> Candidate | Whole | str:
+def candidate(view: RewritableView) -> Candidate | Parted | Whole | str:
     """The view's query, or why it cannot be compared with others."""
+    parts: list[Candidate] = []
     try:
         tree = inlined(parsed(shape_of(view.query)))
         if tree.args.get("limit") or tree.args.get("offset"):
             return "the view has a LIMIT"
-        reason = _strange(tree)
-        if isinstance(tree, exp.Select) and not reason:
-            return _candidate(view, BlockReader(view.namespace, view.bases.get).block(tree))
+        reason = "" if isinstance(tree, exp.Select) else "it has several SELECTs"
+        if isinstance(tree, exp.Select):
+            block = BlockReader(view.namespace, view.bases.get).block(tree)
+            has_windows = tree.find(exp.Window) is not None
+            if block.sets is None and not has_windows:
+                return _candidate(view, block)
+            if block.sets is None:
+                reason = "it has window functions over groups"
+                parts = [_candidate(view, block)] if block.keys is None and not block.is_distinct else []
+            else:
+                reason = "it has ROLLUP, CUBE or GROUPING SETS, and no column tells their groups apart"
+                parts = [] if has_windows or block.having else list(_of_sets(view, block, block.sets))
     except Doubt as doubt:
         reason = str(doubt)
     try:
-        return Whole(
+        whole = Whole(
             view, whole_form(inlined(parsed(shape_of(view.query))), view.namespace), f"{_ONLY_ITS_OWN}: {reason}"
         )
     except Doubt as doubt:
         return f"the view's query is not understood: {doubt}"
+    return Parted(whole, tuple(parts)) if parts else whole
 
 
 _ONLY_ITS_OWN = "the view answers no query but its own"
 
 
-def _strange(tree: exp.Expr) -> str:
-    if not isinstance(tree, exp.Select):
-        return "it has several SELECTs"
-    return "it has window functions" if tree.find(exp.Window) is not None else ""
+def _of_sets(view: RewritableView, block: Block, group: exp.Group) -> Iterator[Candidate]:
+    """The view's groups of each set of keys that its columns tell apart."""
+    sets, keys = key_sets(group), list(map(form, block.keys or ()))
+    plain = _candidate(view, replace(block, sets=None))
+    numbers = [
+        (output.value, ViewColumn(name, type_))
+        for output, name, type_ in zip(block.outputs, view.columns, view.types, strict=True)
+        if number_of(output.value, keys, frozenset()) is not None
+    ]
+    of_sets = [tuple(number_of(call, keys, its) or 0 for call, _ in numbers) for its in sets]
+    known = [(sets[place], of_sets[place]) for place in told_apart(of_sets)]
+    for its, values in sorted(known, key=lambda each: len(each[0])):
+        if its:
+            yield replace(
+                plain,
+                values={key: column for key, column in plain.values.items() if key in its},
+                keys=its,
+                only=tuple((column, value) for (_, column), value in zip(numbers, values, strict=True)),
+            )
 
 
 def _candidate(view: RewritableView, block: Block) -> Candidate:
@@ -143,8 +182,6 @@ def _candidate(view: RewritableView, block: Block) -> Candidate:
             if (found := truncation(output.value)) is not None:
                 times.append((found[0], form(found[1]), column))
     keys = block.keys
-    if block.sets is not None:
-        raise Doubt("it has ROLLUP, CUBE or GROUPING SETS")
     if block.is_distinct:
         if keys is not None:
             raise Doubt("it has DISTINCT and groups")
@@ -155,7 +192,7 @@ def _candidate(view: RewritableView, block: Block) -> Candidate:
         values,
         measures,
         tuple(times),
-        {form(each): each for each in block.conjuncts},
+        {condition_form(each): each for each in block.conjuncts},
         block.columns,
         None if keys is None else frozenset(map(form, keys)),
     )

@@ -16,8 +16,9 @@ from sqlglot import exp
 from sql.rewriting.blocks import Block, BlockRelation
 from sql.rewriting.candidate import Candidate, Mismatch
 from sql.rewriting.dialect import identifier, view_relation
-from sql.rewriting.forms import form, joined, literal_text, mapped
+from sql.rewriting.forms import joined, literal_text, mapped
 from sql.rewriting.ranges import implied, is_range, negated, subject_of
+from sql.rewriting.subqueries import condition_form
 from sql.rewriting.substitution import CONDITIONS_STEP, missing_conditions, substituted
 
 _PART = "<part>"
@@ -27,7 +28,13 @@ _PART = "<part>"
 def compensated(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[int]]:
     """As `substituted`, over the view and the rest of the rows. Raises Mismatch."""
     split = missing_conditions(block, view)
-    if not split or view.block.is_distinct or view.block.having or (view.keys is not None and not view.keys):
+    if (
+        not split
+        or view.only
+        or view.block.is_distinct
+        or view.block.having
+        or (view.keys is not None and not view.keys)
+    ):
         raise Mismatch(CONDITIONS_STEP, "the rest of the rows cannot be added")
     for condition in split:
         if not is_range(condition) or implied(negated(condition), block.conjuncts) is not None:
@@ -36,7 +43,7 @@ def compensated(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
     of_rest: list[exp.Expr] = []
     above: list[exp.Expr] = []
     for each in block.conjuncts:
-        holes = None if form(each) in view.conjuncts else implied(each, split)
+        holes = None if condition_form(each) in view.conjuncts else implied(each, split)
         (above if holes is None else of_rest).append(each)
         pinned |= holes or frozenset()
     whole = replace(
@@ -61,6 +68,8 @@ def _rest(view: Candidate, split: list[exp.Expr], also: list[exp.Expr]) -> exp.S
     block = view.block
     aliases = {key: f"{relation.alias}_{place}" for place, (key, relation) in enumerate(block.relations.items())}
     written = partial(_written, aliases)
+    if any(each.full for each in block.relations.values()) or any(_is_window(each.value) for each in block.outputs):
+        raise Mismatch(CONDITIONS_STEP, "the rest of the rows cannot be added to those of a FULL JOIN or of windows")
     tables = [(_table(relation, aliases[key]), relation.on) for key, relation in block.relations.items()]
     kept = [each for each in block.conjuncts if not any(each is one for one in split)]
     where = joined(
@@ -88,6 +97,10 @@ def _not_true(split: list[exp.Expr]) -> exp.Expr:
     """That one of these ranges is not true, in comparisons with which Spark leaves out files and partitions."""
     cases = [case for each in split for case in (negated(each), exp.Is(this=subject_of(each), expression=exp.Null()))]
     return exp.Paren(this=reduce(lambda one, other: exp.Or(this=one, expression=other), cases))
+
+
+def _is_window(value: exp.Expr) -> bool:
+    return value.find(exp.Window) is not None
 
 
 def _table(relation: BlockRelation, alias: str) -> exp.Expr:

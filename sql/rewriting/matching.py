@@ -11,7 +11,7 @@ from sqlglot import exp
 from sql.names import Namespace, TableName
 from sql.reading.parsing import Doubt
 from sql.rewriting.blocks import Block, BlockReader, ColumnsOf, inlined, selects_in
-from sql.rewriting.candidate import Candidate, Mismatch, RewritableView, Whole, candidate
+from sql.rewriting.candidate import Candidate, Mismatch, Parted, RewritableView, Whole, candidate
 from sql.rewriting.compensation import compensated
 from sql.rewriting.dialect import parsed, printed
 from sql.rewriting.exclusions import excluded
@@ -193,7 +193,7 @@ def _compared(blocks: _Blocks, view: RewritableView, before: tuple[RewritableVie
     known = candidate(view)
     if isinstance(known, str):
         return Miss(view.name, known)
-    parts, reason = _of_whole(blocks, known) if isinstance(known, Whole) else _of_blocks(blocks, known)
+    parts, reason, used = _parts(blocks, known)
     if not parts:
         return Miss(view.name, reason)
     pinned: set[int] = set()
@@ -217,11 +217,24 @@ def _compared(blocks: _Blocks, view: RewritableView, before: tuple[RewritableVie
     by_keys = any(
         not isinstance(block, str)
         and id(select) in parts
-        and isinstance(known, Candidate)
-        and not known.block.relations.keys() <= block.relations.keys()
+        and used is not None
+        and not used.block.relations.keys() <= block.relations.keys()
         for select, block in blocks.selects
     )
     return _Rewritten((*before, view), tree, frozenset(pinned), adds_rest, by_keys)
+
+
+def _parts(blocks: _Blocks, known: Candidate | Parted | Whole) -> tuple[_Parts, str, Candidate | None]:
+    """What takes the place of parts of the query, the reason if nothing does, and what the view is read as, if that is
+    a block."""
+    if isinstance(known, Candidate):
+        return *_of_blocks(blocks, known), known
+    parts, reason = _of_whole(blocks, known.whole if isinstance(known, Parted) else known)
+    for each in known.parts if isinstance(known, Parted) and not parts else ():
+        parts, reason = _of_blocks(blocks, each)
+        if parts:
+            return parts, "", each
+    return parts, reason, None
 
 
 def _together(single: Sequence[_Rewritten], namespace: Namespace, columns_of: ColumnsOf) -> list[_Rewritten]:

@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from sql.names import Namespace, TableName
 from sql.query.resolution import Column, Scope, relation
+from sql.query.trees import other_part
 from sql.reading.parsing import Doubt
 from sql.rewriting.dialect import identifier, printed
-from sql.rewriting.forms import OPENED, mapped
+from sql.rewriting.forms import OPENED, conjuncts_of, form, mapped
 
 _Columns = Callable[[TableName], Sequence[str] | None]
 
@@ -51,9 +52,9 @@ def closed(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> exp.E
             alias = node.args.get("alias") or exp.TableAlias(this=node.this)
             if (place := places.get(id(node))) is not None:
                 alias = exp.TableAlias(this=identifier(place))
-            kept = {place: value for place, value in node.args.items() if place not in ("this", "db", "catalog")}
+            kept = {part: value for part, value in node.args.items() if part not in ("this", "db", "catalog", "alias")}
             kept["joins"] = [mapped(each, change) for each in kept.get("joins") or ()]
-            return exp.Table(**{**kept, "this": exp.Var(this=name.quoted), "alias": alias})
+            return exp.Table(this=exp.Var(this=name.quoted), alias=alias, **kept)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             found, fields = ([], []) if scope is None else scope.resolve([part.name for part in node.parts])
             if len(found) > 1:
@@ -85,3 +86,27 @@ def _scope(query: exp.Expr, namespace: Namespace, columns_of: _Columns) -> Scope
         its = relation([Column(each, f"e_{place}.{printed(identifier(each.lower()))}") for each in columns], qualifiers)
         scope = Scope.of(its) if scope is None else scope.beside(Scope.of(its))
     return scope
+
+
+def condition_form(condition: exp.Expr) -> str:
+    """The form of a condition that rows must meet, whose subqueries are closed: x IN (SELECT c ...) has that of
+    EXISTS (SELECT ... WHERE c = x)."""
+    if isinstance(condition, exp.In) and isinstance(query := condition.args.get("query"), exp.Expr):
+        select = query.this if isinstance(query, exp.Subquery) else query
+        items = select.expressions if isinstance(select, exp.Select) else []
+        if isinstance(select, exp.Select) and len(items) == 1 and not isinstance(condition.this, exp.Tuple):
+            item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+            return _existence_form(select, exp.EQ(this=item, expression=condition.this)) or form(condition)
+    if isinstance(condition, exp.Exists) and isinstance(condition.this, exp.Select):
+        return _existence_form(condition.this) or form(condition)
+    return form(condition)
+
+
+def _existence_form(select: exp.Select, *more: exp.Expr) -> str | None:
+    """By its tables and conditions; None if there is more to it."""
+    if other_part(select, "expressions", "from_", "joins", "where", "kind"):
+        return None
+    where = select.args.get("where")
+    conditions = [*conjuncts_of(where.this if where is not None else None), *more]
+    sources = [form(each) for each in (select.args.get("from_"), *(select.args.get("joins") or ())) if each is not None]
+    return f"exists({'; '.join(sources)} where {', '.join(sorted(set(map(form, conditions))))})"

@@ -18,6 +18,8 @@ from sql.rewriting.dialect import identifier, view_relation
 from sql.rewriting.forms import form, holes_in, joined, mapped, shown
 from sql.rewriting.ranges import implied
 from sql.rewriting.rollup import Rollup
+from sql.rewriting.subqueries import condition_form
+from sql.table_keys import NO_KEYS
 
 _Write = Callable[[exp.Expr], exp.Expr]
 """Writes an expression over the view."""
@@ -45,6 +47,9 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
     others = _other_relations(block, view)
     pinned: set[int] = set()
     conditions = _remaining(block, view, pinned)
+    if conditions or others or block.keys is not None:
+        # A window over the rows that are left, or over their groups, has other values than the view's.
+        view = replace(view, values={its: each for its, each in view.values.items() if its not in _windows(view)})
     alias = _free_alias(view.view.name.table, others)
     aliases = {each.key: each.alias for each in others}
     over = Derivation(view, alias, aliases, block.equal)
@@ -62,12 +67,17 @@ def substituted(block: Block, view: Candidate) -> tuple[exp.Select, frozenset[in
     return made, frozenset(pinned | writer.pinned)
 
 
+def _windows(view: Candidate) -> set[str]:
+    """The forms of the view's columns that are computed by window functions."""
+    return {form(each.value) for each in view.block.outputs if each.value.find(exp.Window) is not None}
+
+
 def _optional(block: Block, view: Candidate) -> BlockRelation | None:
     """The right side of the block's LEFT JOIN, if the view has rows of that table."""
     (key, *more), relations = view.block.relations, view.block.relations
     is_rows = not more and view.keys is None and relations[key].on is None
     mine = block.relations[key]
-    return mine if is_rows and mine.on is not None and mine.table is not None else None
+    return mine if is_rows and mine.on is not None and not mine.full and mine.table is not None else None
 
 
 def _joined_optionally(block: Block, view: Candidate, mine: BlockRelation) -> tuple[exp.Select, frozenset[int]]:
@@ -106,7 +116,10 @@ def _other_relations(block: Block, view: Candidate) -> list[BlockRelation]:
 
 
 def _keeps_more(theirs: BlockRelation, mine: BlockRelation, block: Block) -> bool:
-    """Whether the view has a LEFT JOIN where the block has an inner join on the same conditions."""
+    """Whether the view has a LEFT or FULL JOIN where the block has an inner join on the same conditions, or a FULL JOIN
+    where it has a LEFT JOIN."""
+    if theirs.full and mine.on is not None:
+        return not mine.full and sorted(map(form, theirs.on or ())) == sorted(map(form, mine.on))
     known = set(map(form, block.conjuncts))
     return mine.on is None and theirs.on is not None and known.issuperset(map(form, theirs.on))
 
@@ -116,6 +129,9 @@ def _matched(block: Block, view: Candidate) -> list[exp.Expr]:
     the join is not NULL in them. Without such a column, other conditions of the block may do. Raises Mismatch."""
     found: list[exp.Expr] = []
     for key, relation in view.block.relations.items():
+        if relation.full and not block.relations[key].full:
+            found += _matched_fully(relation, block.relations[key], view)
+            continue
         if relation.on is None or block.relations[key].on is not None:
             continue
         compared = [each for condition in relation.on for each in condition.find_all(exp.Column) if each.table == key]
@@ -125,6 +141,22 @@ def _matched(block: Block, view: Candidate) -> list[exp.Expr]:
         elif not _is_matched(relation, block) and not _always_matches(relation, view):
             raise Mismatch(TABLES_STEP, f"the view joins {key} in another way")
     return found
+
+
+def _matched_fully(theirs: BlockRelation, mine: BlockRelation, view: Candidate) -> Iterator[exp.Expr]:
+    """Conditions that leave those rows of the view's FULL JOIN that an inner join has, or a LEFT JOIN."""
+    others = [each for each in view.block.relations if each != theirs.key]
+    compared = [each for condition in theirs.on or () for each in condition.find_all(exp.Column)]
+    for key in (*others, *([theirs.key] if mine.on is None else ())):
+        table = view.block.relations[key].table
+        present = () if table is None else view.view.keys.get(table, NO_KEYS).present
+        known = [each for each in compared if each.table == key and form(each) in view.values]
+        if mine.on is not None:
+            # A row of the left side alone may have NULL for what is compared.
+            known = [column_of(key, name) for name in sorted(present) if form(column_of(key, name)) in view.values]
+        if not known:
+            raise Mismatch(TABLES_STEP, f"the view joins {theirs.key} in another way, and no column of {key} tells")
+        yield exp.Not(this=exp.Is(this=known[0], expression=exp.Null()))
 
 
 _COMPARISONS = exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In
@@ -144,13 +176,13 @@ def _always_matches(relation: BlockRelation, view: Candidate) -> bool:
     return relation.table is not None and any(each.table == relation.table.quoted for each in foreign)
 
 
-def _join_form(relation: BlockRelation) -> list[str] | None:
-    return None if relation.on is None else sorted(map(form, relation.on))
+def _join_form(relation: BlockRelation) -> tuple[bool, list[str]] | None:
+    return None if relation.on is None else (relation.full, sorted(map(form, relation.on)))
 
 
 def _remaining(block: Block, view: Candidate, pinned: set[int]) -> list[exp.Expr]:
     """The block's conditions that the view's rows do not all fulfil."""
-    forms = [form(each) for each in block.conjuncts]
+    forms = [condition_form(each) for each in block.conjuncts]
     known = frozenset(forms)
     for wanted, condition in view.conjuncts.items():
         if wanted in known or _are_equal(condition, block):
@@ -171,7 +203,7 @@ def _are_equal(condition: exp.Expr, block: Block) -> bool:
 
 def missing_conditions(block: Block, view: Candidate) -> list[exp.Expr]:
     """The view's conditions that the block does not have."""
-    known = frozenset(map(form, block.conjuncts))
+    known = frozenset(map(condition_form, block.conjuncts))
     return [
         condition
         for wanted, condition in view.conjuncts.items()
@@ -213,10 +245,12 @@ class _ReadSource:
     alias: str
     on: tuple[exp.Expr, ...] | None = None
     """As in BlockRelation."""
+    full: bool = False
+    """As in BlockRelation."""
 
 
 def _read_source(relation: BlockRelation) -> _ReadSource:
-    return _ReadSource(_aliased(relation), relation.alias, relation.on)
+    return _ReadSource(_aliased(relation), relation.alias, relation.on, relation.full)
 
 
 class _Writer:
@@ -288,6 +322,7 @@ class _Writer:
         """`filters`: conditions on groups that become conditions on rows."""
         joins, where = self._joins()
         where += [value(each) for each in filters]
+        where += [_equal(self._over.column(column), number) for column, number in self._view.only]
         clauses = {clause: self._block.select.args.get(clause) for clause in ("distinct", "limit", "offset")}
         order = self._order(value)
         condition, of_groups = joined(where), joined([value(each) for each in having])
@@ -349,7 +384,7 @@ class _Writer:
             seen.add(other.alias)
             if other.on is not None:
                 on = joined([self._over.value(each) for each in other.on])
-                joins.append(exp.Join(this=other.node, side="LEFT", on=on))
+                joins.append(exp.Join(this=other.node, side="FULL" if other.full else "LEFT", on=on))
                 continue
             # Spark allows no query that depends on the row in ON.
             own = [each for each in left if _aliases_in(each) <= seen and other.alias in _aliases_in(each)]
@@ -357,6 +392,10 @@ class _Writer:
             left = [each for each in left if not any(each is one for one in own)]
             joins.append(exp.Join(this=other.node, kind="INNER" if own else "CROSS", on=joined(own)))
         return joins, left
+
+
+def _equal(column: exp.Expr, number: int) -> exp.EQ:
+    return exp.EQ(this=column, expression=exp.Literal.number(number))
 
 
 def _aliases_in(node: exp.Expr) -> set[str]:

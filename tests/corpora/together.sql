@@ -74,3 +74,64 @@
 /*used*/ SELECT a.id, sum(b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop GROUP BY a.id;
 /*used*/ SELECT g.city, h.city AS other, sum(s.amount) AS s FROM sales s JOIN shops g ON g.shop = s.shop JOIN shops h ON h.shop = s.shop WHERE h.kind > 3 GROUP BY g.city, h.city;
 /*not*/ SELECT a.shop, sum(a.amount + b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop GROUP BY a.shop;
+
+-- EXISTS and IN within OR
+/*view*/ SELECT id, shop, customer, day, amount FROM sales WHERE pieces > 5 OR EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop AND h.kind > 3);
+/*used*/ SELECT customer, sum(amount) AS a FROM sales WHERE pieces > 5 OR EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop AND h.kind > 3) GROUP BY customer;
+/*used*/ SELECT id FROM sales WHERE (EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop AND h.kind > 3) OR pieces > 5) AND day >= DATE '2023-10-03';
+/*not*/ SELECT id FROM sales WHERE pieces > 5 OR EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop AND h.kind > 4);
+/*not*/ SELECT id FROM sales WHERE pieces > 5 OR NOT EXISTS (SELECT 1 FROM shops h WHERE h.shop = sales.shop AND h.kind > 3);
+/*not*/ SELECT id FROM sales WHERE pieces > 5;
+/*view*/ SELECT shop, customer, day, sum(amount) AS amount, count(*) AS n FROM sales GROUP BY shop, customer, day;
+/*used*/ SELECT customer, sum(amount) AS a FROM sales WHERE day >= DATE '2023-10-03' OR shop IN (SELECT shop FROM shops WHERE kind > 3) GROUP BY customer;
+/*used*/ SELECT day, count(*) AS n FROM sales WHERE customer = 3 OR customer NOT IN (SELECT customer FROM customers WHERE kind < 5) GROUP BY day;
+/*used*/ SELECT day, count(*) AS n, sum(amount) AS a FROM sales s WHERE NOT EXISTS (SELECT 1 FROM refunds r WHERE r.shop = s.shop AND r.day = s.day) OR customer > 4 GROUP BY day;
+/*not*/ SELECT day, count(*) AS n FROM sales s WHERE customer = 3 OR EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) GROUP BY day;
+
+-- IN as EXISTS
+/*view*/ SELECT id, shop, customer, amount FROM sales WHERE shop IN (SELECT shop FROM shops WHERE kind > 3);
+/*used*/ SELECT customer, sum(amount) AS a FROM sales s WHERE EXISTS (SELECT 1 FROM shops h WHERE h.kind > 3 AND s.shop = h.shop) GROUP BY customer;
+/*not*/ SELECT id FROM sales s WHERE EXISTS (SELECT 1 FROM shops h WHERE h.kind > 3 AND s.customer = h.shop);
+/*not*/ SELECT id FROM sales WHERE shop NOT IN (SELECT shop FROM shops WHERE kind > 3);
+
+-- a view with several sets of keys
+/*view*/ SELECT day, shop, customer, grouping_id(day, shop, customer) AS level, sum(amount) AS amount, count(*) AS n FROM sales GROUP BY ROLLUP (day, shop, customer);
+/*used*/ SELECT day, shop, sum(amount) AS a FROM sales GROUP BY day, shop;
+/*used*/ SELECT year(day) AS y, count(*) AS n FROM sales WHERE day >= DATE '2023-10-03' GROUP BY year(day);
+/*used*/ SELECT customer, sum(amount) AS a FROM sales GROUP BY customer HAVING count(*) > 2;
+/*used*/ SELECT h.city, sum(s.amount) AS a FROM sales s JOIN shops h ON h.shop = s.shop GROUP BY h.city;
+/*used*/ SELECT day, shop, customer, grouping_id(day, shop, customer) AS level, sum(amount) AS amount, count(*) AS n FROM sales GROUP BY ROLLUP (day, shop, customer);
+/*not*/ SELECT day, max(amount) AS m FROM sales GROUP BY day;
+/*view*/ SELECT shop, customer, grouping(shop) AS all_shops, grouping(customer) AS all_customers, count(*) AS n, max(amount) AS most FROM sales WHERE pieces > 2 GROUP BY CUBE (shop, customer);
+/*used*/ SELECT customer, max(amount) AS m FROM sales WHERE pieces > 2 GROUP BY customer;
+/*used*/ SELECT shop, customer, count(*) AS n FROM sales WHERE pieces > 2 AND customer > 3 GROUP BY shop, customer;
+/*not*/ SELECT customer, max(amount) AS m FROM sales GROUP BY customer;
+/*view*/ SELECT shop, customer, count(*) AS n FROM sales GROUP BY GROUPING SETS ((shop, customer), (shop), (shop));
+/*not*/ SELECT shop, max(day) AS d FROM sales GROUP BY shop;
+
+-- the query chooses a set of its own keys
+/*view*/ SELECT day, customer, sum(amount) AS amount, count(*) AS n FROM sales GROUP BY day, customer;
+/*used*/ SELECT day, customer, sum(amount) AS a FROM sales GROUP BY CUBE (day, customer) HAVING grouping_id(day, customer) = 1;
+/*used*/ SELECT day, customer, grouping(day) AS g, sum(amount) AS a FROM sales GROUP BY GROUPING SETS ((day, customer), (customer), ()) HAVING grouping(day) = 1;
+
+-- FULL JOIN
+/*view*/ SELECT s.id, s.shop, s.amount, h.shop AS other, h.city FROM sales s FULL JOIN shops h ON s.shop = h.shop;
+/*used*/ SELECT h.city, s.amount FROM sales s FULL JOIN shops h ON s.shop = h.shop;
+/*used*/ SELECT h.city, sum(s.amount) AS a FROM sales s FULL JOIN shops h ON s.shop = h.shop GROUP BY h.city;
+/*used*/ SELECT s.id, h.city FROM sales s LEFT JOIN shops h ON s.shop = h.shop;
+/*used*/ SELECT h.city, count(*) AS n FROM sales s JOIN shops h ON s.shop = h.shop GROUP BY h.city;
+/*used*/ SELECT h.city FROM sales s FULL JOIN shops h ON s.shop = h.shop WHERE s.id IS NULL;
+/*not*/ SELECT h.city, s.amount FROM sales s FULL JOIN shops h ON s.shop = h.shop AND h.kind > 3;
+/*not*/ SELECT s.id, c.name FROM sales s FULL JOIN customers c ON s.customer = c.customer;
+/*view*/ SELECT r.shop, r.amount, h.shop AS other, h.city FROM refunds r FULL JOIN shops h ON r.shop = h.shop;
+/*used*/ SELECT h.city, r.amount FROM refunds r JOIN shops h ON r.shop = h.shop WHERE r.shop > 3;
+/*not*/ SELECT h.city, r.amount FROM refunds r LEFT JOIN shops h ON r.shop = h.shop;
+
+-- ranks in the view
+/*view*/ SELECT id, shop, customer, amount, rank() OVER (PARTITION BY shop ORDER BY amount DESC) AS place FROM sales WHERE pieces > 2;
+/*used*/ SELECT id, shop FROM (SELECT id, shop, rank() OVER (PARTITION BY shop ORDER BY amount DESC) AS r FROM sales WHERE pieces > 2) WHERE r <= 3;
+/*used*/ SELECT shop, sum(amount) AS a FROM (SELECT shop, amount, rank() OVER (PARTITION BY shop ORDER BY amount DESC) AS r FROM sales WHERE pieces > 2) WHERE r <= 3 GROUP BY shop;
+/*used*/ SELECT shop, sum(amount) AS a FROM sales WHERE pieces > 2 GROUP BY shop;
+/*used*/ SELECT id, rank() OVER (PARTITION BY shop ORDER BY amount DESC) AS r FROM sales WHERE pieces > 2 AND customer > 3;
+/*not*/ SELECT id, rank() OVER (PARTITION BY shop ORDER BY amount DESC) AS r FROM sales;
+/*not*/ SELECT id, rank() OVER (PARTITION BY shop ORDER BY day) AS r FROM sales WHERE pieces > 2;

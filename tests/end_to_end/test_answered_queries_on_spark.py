@@ -142,6 +142,44 @@ def test_char_and_varchar_are_keys_of_views(house: House, ada: Any) -> None:
             assert (found, views) == (rows(off, text), ["rw.by_code"]), text
 
 
+OTHER_VIEWS = {
+    "rolled": (
+        "SELECT shop, kind, grouping_id(shop, kind) AS level, sum(qty) AS qty, count(*) AS n FROM sold "
+        "GROUP BY ROLLUP (shop, kind)",
+        "SELECT shop, sum(qty) AS s FROM sold GROUP BY shop ORDER BY shop",
+        "SELECT kind, count(*) AS n FROM sold GROUP BY kind ORDER BY kind",
+        "SELECT kind, sum(qty) AS s FROM sold WHERE kind = 'a' OR shop IN (SELECT shop FROM shops WHERE open) "
+        "GROUP BY kind ORDER BY kind",
+    ),
+    "joined_fully": (
+        "SELECT s.shop, s.kind, h.shop AS other, h.city FROM sold s FULL JOIN shops h ON s.shop = h.shop",
+        "SELECT city, count(s.shop) AS n FROM sold s FULL JOIN shops h ON s.shop = h.shop GROUP BY city ORDER BY city",
+        "SELECT kind, city FROM sold s JOIN shops h ON s.shop = h.shop ORDER BY kind, city",
+    ),
+    "placed": (
+        "SELECT shop, kind, price, rank() OVER (PARTITION BY shop ORDER BY price DESC) AS place FROM sold",
+        "SELECT shop, price FROM (SELECT shop, price, rank() OVER (PARTITION BY shop ORDER BY price DESC) AS r "
+        "FROM sold) WHERE r <= 2 ORDER BY shop, price",
+    ),
+}
+"""Views with several sets of keys, a FULL JOIN and ranks, each with queries that it answers."""
+
+
+def test_views_with_several_sets_of_keys_full_joins_and_ranks_answer(house: House, ada: Any) -> None:
+    rows(ada, "CREATE TABLE sold (shop INT, kind STRING, qty INT, price INT)")
+    rows(ada, "CREATE TABLE shops (shop INT, city STRING, open BOOLEAN)")
+    values = "(1, 'a', 1, 5), (1, NULL, 2, 5), (1, 'b', 4, 3), (2, 'a', 8, 1), (2, 'a', NULL, 9), (NULL, 'b', 16, 2)"
+    rows(ada, f"INSERT INTO sold VALUES {values}")
+    rows(ada, "INSERT INTO shops VALUES (1, 'x', true), (3, 'y', true), (NULL, 'z', false)")
+    with house.connect(user="off") as off:
+        rows(off, "SET freshgate.rewrite=off")
+        for name, (definition, *texts) in OTHER_VIEWS.items():
+            rows(ada, f"CREATE MATERIALIZED VIEW {name} ENABLE QUERY REWRITE AS {definition}")
+            for text in texts:
+                assert house.views_of(ada, text) == (rows(off, text), [f"rw.{name}"]), text
+            rows(ada, f"DROP MATERIALIZED VIEW {name}")
+
+
 def test_queries_of_tpch_join_tables_that_no_view_reads(house: House) -> None:
     """The view joins lineitem and orders; the queries also read customer and nation."""
     tpch = next(each for each in benchmarks() if each.name == "tpch")

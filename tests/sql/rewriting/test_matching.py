@@ -279,7 +279,7 @@ MISSES = [
     (
         "SELECT c_mktsegment FROM orders FULL JOIN customer ON o_custkey = c_custkey",
         "segments",
-        "a join of the kind FULL",
+        "joins shop.customer in another way",
     ),
     (
         "SELECT a.l_returnflag AS f FROM lineitem a JOIN lineitem b ON a.l_shipdate = b.l_shipdate",

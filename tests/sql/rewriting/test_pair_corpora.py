@@ -9,11 +9,11 @@ from pair_corpora import CORPORA, corpus, outcomes, share, told
 from record_pairs import recorded
 
 PROVED = {
-    "calcite": 52,
-    "doris": 57,
+    "calcite": 53,
+    "doris": 61,
     "hive": 47,
     "starrocks": 55,
-    "together": 31,
+    "together": 56,
 }
 """Of the pairs whose view is expected to be used. A number that falls is a loss; one that rises is raised here."""
 
