@@ -6,56 +6,121 @@ other ones.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 
 import pytest
+from pair_corpora import CORPORA, corpus, keys_of, outcomes
 from plan_mutants import Change, changes, mutant, some
 from plan_pairs import PAIRS
+from record_pairs import recorded as recorded_corpus
 from record_plans import key, recorded
 
+from gateway.mv.rewriting.proving import filled
 from sql.proof import cases, checker, merging, plan_json
 from sql.proof.checker import Proved, ProvedRows, _kept_by, _stacked, prove
 from sql.proof.identities import replaced
+from sql.proof.lossless import KeysOf, knowing
 from sql.proof.plan import Plan, Value
 from sql.proof.terms import Term
 from sql.proof.understood_classes import PADDED
+from sql.rewriting.shape import shape_of
 
 MUTANTS = int(os.environ.get("FRESHGATE_MUTANTS", "2000"))
 SEED = int(os.environ.get("FRESHGATE_SEED", "1"))
 
 
+@dataclass(frozen=True, slots=True)
+class Mutable:
+    """A pair that is proved, with all changes of the query that give it another answer."""
+
+    what: str
+    query: Plan
+    rewritten: Plan
+    changes: list[Change]
+    keys: KeysOf
+
+    def accepts(self, made: tuple[Change, ...], compared: Plan) -> bool:
+        return prove(mutant(self.query, made), compared, self.keys) == Proved()
+
+
+_OF_COPIES = {"no cast", "a key dropped", "a copy dropped", "a copy twice", "another literal", "another column"}
+SAME = {
+    # Groups of groups: which smaller ones there are does not matter.
+    "SELECT deptno, sum(total) AS s FROM (SELECT deptno, empid, sum(salary) AS total FROM emps GROUP BY deptno, empid) "
+    "GROUP BY deptno": {"a key dropped", "another column"},
+    "SELECT customer, sum(amount) AS a FROM view_11 WHERE shop = 3 GROUP BY customer": {"a key dropped"},
+    # It keeps every row once, by a key, whatever is compared with the key.
+    "SELECT a.shop, sum(b.amount) AS s FROM sales a JOIN sales b ON a.shop = b.shop LEFT JOIN sales c ON c.id = a.id "
+    "WHERE b.pieces > 2 GROUP BY a.shop": {"another column"},
+    # Both occurrences of the table with the column of the other one: the same query.
+    "SELECT a.v1, b.v2 FROM t0 a JOIN t0 b ON a.v1 = b.v2 WHERE a.v1 > 3": {"another column"},
+    # Of several sets of keys one is chosen: the copies of rows for the others do not matter.
+    "SELECT day, customer, sum(amount) AS a FROM sales GROUP BY CUBE (day, customer) "
+    "HAVING grouping_id(day, customer) = 1": _OF_COPIES,
+    "SELECT day, customer, grouping(day) AS g, sum(amount) AS a FROM sales "
+    "GROUP BY GROUPING SETS ((day, customer), (customer), ()) HAVING grouping(day) = 1": _OF_COPIES,
+}
+"""Changes that may leave the answer as it is, by queries."""
+SAME_BY_KEYS = frozenset({"another join"})
+"""If each row finds one, inner joins and LEFT JOINs are the same."""
+
+
 @cache
-def proved_pairs() -> tuple[tuple[str, Plan, Plan, list[Change]], ...]:
-    """The pairs that are proved, with all changes of the query."""
+def proved_pairs() -> tuple[Mutable, ...]:
+    return tuple(each for each in (*_pairs(), *_pairs_of_corpora()) if each.changes)
+
+
+def _pairs() -> Iterator[Mutable]:
     plans = recorded()
-    found = []
     for pair in PAIRS:
         query, rewritten = (plan_json.read(plans[key(pair, text)]) for text in (pair.query, pair.rewritten))
-        if not pair.reason and (known := changes(query)):
-            found.append((pair.what, query, rewritten, known))
-    return tuple(found)
+        if not pair.reason:
+            yield Mutable(pair.what, query, rewritten, changes(query), {})
+
+
+def _pairs_of_corpora() -> Iterator[Mutable]:
+    for name in CORPORA:
+        columns, known = recorded_corpus(name)
+        plans = known.readable()
+        for each in asyncio.run(outcomes(corpus(name), columns, known)):
+            if not each.proposals:
+                continue
+            (proposal, *_), shape = each.proposals, shape_of(each.question.text)
+            query = plans[filled(shape, shape.literals)]
+            text = proposal.template.over(*(view.table for view in proposal.views)).fill(shape.literals)
+            if (rewritten := plans.get(text)) is None:
+                # The view has an order, and is read without it.
+                continue
+            needs_keys = prove(query, rewritten) != Proved()
+            keys = {table.quoted: its for table, its in keys_of(corpus(name)).items()} if needs_keys else {}
+            same = SAME.get(each.question.text, set()) | (SAME_BY_KEYS if keys else frozenset())
+            made = [change for change in changes(query) if change.what not in same]
+            yield Mutable(each.question.text, query, rewritten, made, keys)
 
 
 def offered(count: int) -> tuple[Counter[str], list[str]]:
     """What was changed how often, and what was accepted nevertheless. No mutant is offered twice."""
     source, counts, accepted = random.Random(SEED), Counter[str](), []
     pairs, seen = proved_pairs(), set[tuple[int, frozenset[int]]]()
-    sizes = [len(known) ** 2 for *_, known in pairs]
+    sizes = list(accumulate(len(each.changes) ** 2 for each in pairs))
     while len(seen) < count:
-        (place,) = source.choices(range(len(pairs)), sizes)
-        what, query, rewritten, known = pairs[place]
-        made = some(source, known)
+        (place,) = source.choices(range(len(pairs)), cum_weights=sizes)
+        pair = pairs[place]
+        made = some(source, pair.changes)
         if (mark := (place, frozenset(map(id, made)))) in seen:
             continue
         seen.add(mark)
         counts.update(each.what for each in made)
         # It is compared with the rewriting, which is merged, or with the query, which is not.
-        if prove(mutant(query, made), source.choice((rewritten, query))) == Proved():
-            accepted.append(f"{what}: {[(each.what, each.path) for each in made]}")
+        if pair.accepts(made, source.choice((pair.rewritten, pair.query))):
+            accepted.append(f"{pair.what}: {[(each.what, each.path) for each in made]}")
     return counts, accepted
 
 
@@ -63,7 +128,10 @@ def offered(count: int) -> tuple[Counter[str], list[str]]:
 def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The forms of the plans that are not changed, which are compared with every mutant."""
     answer = checker._answer
-    forms = {id(plan): answer(plan) for _, *pair, _ in proved_pairs() for plan in pair}
+    forms: dict[int, ProvedRows] = {}
+    for pair in proved_pairs():
+        with knowing(pair.keys):
+            forms |= {id(plan): answer(plan) for plan in (pair.query, pair.rewritten)}
     monkeypatch.setattr(checker, "_answer", lambda plan: forms.get(id(plan)) or answer(plan))
 
 
@@ -77,10 +145,10 @@ def test_no_mutant_is_accepted() -> None:
 
 def test_each_change_alone_is_refused() -> None:
     wrong = [
-        (what, change.what, change.path)
-        for what, query, rewritten, known in proved_pairs()
-        for change in known
-        if prove(mutant(query, (change,)), rewritten) == Proved()
+        (pair.what, change.what, change.path)
+        for pair in proved_pairs()
+        for change in pair.changes
+        if pair.accepts((change,), pair.rewritten)
     ]
     assert wrong == []
 
@@ -166,9 +234,6 @@ def test_a_wrong_reading_of_char_accepts_mutants(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(checker, "compose", careless)
     accepted = {
-        change.what
-        for _, query, rewritten, known in proved_pairs()
-        for change in known
-        if prove(mutant(query, (change,)), rewritten) == Proved()
+        change.what for pair in proved_pairs() for change in pair.changes if pair.accepts((change,), pair.rewritten)
     }
     assert {"no padding", "another literal"} <= accepted
