@@ -567,16 +567,16 @@ def outer_views(source: random.Random) -> Case:
 
 
 _PARTS = (
-    ("d", "d >= DATE '2020-02-29'", "d > DATE '2020-02-29'", "d >= DATE '2020-01-31'"),
-    ("k", "k < 2", "k <= 2", "k < 3"),
-    ("g", "g >= 'a'", "g > 'a'", "g IS NOT NULL"),
+    ("d", "d >= DATE '2020-02-29'", "d < DATE '2020-02-29'", "d > DATE '2020-02-29'", "d >= DATE '2020-01-31'"),
+    ("k", "k < 2", "k >= 2", "k <= 2", "k < 3"),
+    ("g", "g >= 'a'", "g < 'a'", "g > 'a'", "g IS NOT NULL"),
 )
-"""A key, a condition of a view on it, another one, and a wider one of queries."""
+"""A key, a condition of a view on it, what is true where that is false, another one, and a wider one of queries."""
 
 
 def parts_of_the_rows(source: random.Random) -> Case:
     """A view with a part of the rows, and base rows for the others."""
-    key, test, another, wider = source.choice(_PARTS)
+    key, test, negated, another, wider = source.choice(_PARTS)
     rest = source.sample([each for each in KEYS if each != key], source.randint(0, 1))
     keys = (key, *rest)
     measures = _measures(source, ("",), 3)
@@ -594,23 +594,18 @@ def parts_of_the_rows(source: random.Random) -> Case:
 
             others = (
                 ("the others without NULL", f"NOT ({test})"),
+                ("the others without NULL", negated),
+                ("one value twice", f"{negated} OR {another} OR {key} IS NULL"),
+                ("the rows without NULL", f"{negated} OR {key} IS NOT NULL"),
                 ("other rows there", f"NOT coalesce({another}, false)"),
                 ("NULL counts as met", f"NOT coalesce({test}, true)"),
                 ("the same rows again", test),
                 ("all rows again", "true"),
             )
-            made = _rolled_up(source, whole, [], both(f"NOT coalesce({test}, false)"))
-            wrong = [
-                Wrong(what, made.right.replace(f"NOT coalesce({test}, false)", f"({other})"), perhaps=True)
-                for what, other in others
-            ]
-            wrong.append(
-                Wrong(
-                    "the view's part only",
-                    made.right.replace(both(f"NOT coalesce({test}, false)"), "{view}"),
-                    perhaps=True,
-                )
-            )
+            rest = source.choice((f"NOT coalesce({test}, false)", f"{negated} OR {key} IS NULL"))
+            made = _rolled_up(source, whole, [], both(rest))
+            wrong = [Wrong(what, made.right.replace(f"({rest})", f"({other})"), perhaps=True) for what, other in others]
+            wrong.append(Wrong("the view's part only", made.right.replace(both(rest), "{view}"), perhaps=True))
             wrong.append(Wrong("equal groups once", made.right.replace("UNION ALL", "UNION"), perhaps=True))
             yield Trial(made.query, made.right, (*made.wrong, *wrong))
 
