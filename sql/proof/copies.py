@@ -19,8 +19,8 @@ _UNKNOWN = 2**64
 
 
 def copies_of(source: Term, where: Iterable[Term]) -> tuple[list[int], frozenset[Term]] | None:
-    """Of an expanded source, the copies whose rows meet those conditions that are true or false in a whole copy, and
-    the other conditions; None if there are no such conditions."""
+    """The copies of an expanded source whose rows meet those conditions that are true or false in a whole copy, and the
+    other conditions; None if there are no such conditions."""
     count, others = int(source.detail[0]), set[Term]()
     left = list(range(count))
     for each in where:

@@ -103,7 +103,7 @@ def condition_form(condition: exp.Expr) -> str:
 
 
 def _existence_form(select: exp.Select, *more: exp.Expr) -> str | None:
-    """By its tables and conditions; None if there is more to it."""
+    """The form of EXISTS, by the tables and conditions of its query; None if there is more to that."""
     if other_part(select, "expressions", "from_", "joins", "where", "kind"):
         return None
     where = select.args.get("where")
