@@ -81,11 +81,13 @@ class OutlineDraft:
     _groups: GroupsDraft | None
     _distinct: tuple[int, int] | None
     _layers: Layers | None = None
+    _origins: tuple[tuple[int, str] | None, ...] = ()
 
     @property
     def _plain(self) -> Outline:
         """The rows, before they are grouped."""
-        return Outline(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
+        outline = Outline(Kind.ROWS, self._places, self._written.text, self._columns, self._branches)
+        return replace(outline, origins=self._origins)
 
     @property
     def computes(self) -> bool:
@@ -270,7 +272,17 @@ def analyse(
     _check_tables(written, places)
     if not places:
         raise refuse("it reads no table")
-    return OutlineDraft(written, places, tuple(view_columns), branches, groups, distinct, layers)
+    origins = _origins(first, scopes[0]) if len(scopes) == 1 and groups is None else ()
+    return OutlineDraft(written, places, tuple(view_columns), branches, groups, distinct, layers, origins)
+
+
+def _origins(select: exp.Select, scope: FromScope) -> tuple[tuple[int, str] | None, ...]:
+    """The columns of tables that the items are; empty if there is a star."""
+    if any(is_star(item) for item in select.expressions):
+        return ()
+    items = [item.unalias() for item in select.expressions]
+    columns = [[part.name for part in item.parts] if isinstance(item, exp.Column) else [] for item in items]
+    return tuple(scope.origin((scope.canonical(parts),)) if parts else None for parts in columns)
 
 
 def _grouping(

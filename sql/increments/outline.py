@@ -92,6 +92,8 @@ class Outline:
     groups: Groups | None = None
     subtracts: bool = False
     """Whether removed rows can be subtracted from groups."""
+    origins: tuple[tuple[int, str] | None, ...] = ()
+    """ROWS: of each of the view's columns, as `StoredKey.origin`; empty if none is known."""
 
     @property
     def tables(self) -> frozenset[TableName]:

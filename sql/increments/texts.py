@@ -100,18 +100,33 @@ def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
 
 def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm], *, exact: bool = False) -> str:
     """ROWS: the rows of the view after terms of which some remove rows. `stored`: a query of all stored rows. A removed
-    row may be one of the added ones; of equal rows, as many are left as the numbers say. Rows that equal no removed one
-    are only copied. `exact`: whether equal values are the same, unlike -0.0 and 0.0: then the added rows, which are
-    few, are not compared beforehand."""
+    row may be one of the added ones; of equal rows, as many are left as the numbers say. Rows that cannot equal a
+    removed one are only copied. `exact`: whether equal values are the same, unlike -0.0 and 0.0: then the added rows,
+    which are few, are not compared beforehand."""
     added = [rows(outline, term) for term in terms if not term.removes]
     removed = " UNION ALL ".join(f"({rows(outline, term)})" for term in terms if term.removes)
     names = _LISTED(map(quote, outline.columns))
     gone = f"SELECT * FROM ({removed}) AS `freshgate_removed`({names})"
     whole = " UNION ALL ".join(f"({text})" for text in (stored, *([] if exact else added)))
     some = f"SELECT * FROM ({whole}) AS `freshgate_rows`({names})"
-    others, touched = (_half_joined(some, gone, outline.columns, kind) for kind in ("ANTI", "SEMI"))
+    columns, values = _told(outline, terms) or (outline.columns, gone)
+    others, touched = (_half_joined(some, values, columns, kind) for kind in ("ANTI", "SEMI"))
     present = " UNION ALL ".join(f"({text})" for text in (touched, *(added if exact else [])))
     return f"({others}) UNION ALL (({present}) EXCEPT ALL ({gone}))"
+
+
+def _told(outline: Outline, terms: Sequence[ChangeTerm]) -> tuple[list[str], str] | None:
+    """Columns of the view, and a query of the values that removed rows have there, if the removed rows of one table
+    tell them and are joined by one of them, so that few others have these values."""
+    removing = [term for term in terms if term.removes]
+    if len(removing) != 1 or removing[0].place is None:
+        return None
+    place = outline.places[removing[0].place]
+    pairs = zip(outline.columns, outline.origins, strict=False)
+    found = {column: origin[1] for column, origin in pairs if origin is not None and origin[0] == place.start}
+    items = _LISTED(f"{quote(own)} AS {quote(column)}" for column, own in found.items())
+    rows = f"SELECT DISTINCT {items} FROM ({removing[0].sources[place.number]}) AS `freshgate_changed`"
+    return ([*found], rows) if set(place.joined) & set(found.values()) else None
 
 
 def touched(outline: Outline, terms: Sequence[ChangeTerm]) -> str:

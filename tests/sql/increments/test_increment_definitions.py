@@ -663,6 +663,25 @@ def test_groups_that_changed_rows_name_themselves(query: str, expected: bool) ->
     assert ("p.a = q" not in touched and "USING" not in touched) is expected
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT q.a, q.c, p.v FROM t p JOIN u q ON p.a = q.a", "SELECT DISTINCT `a` AS `c0`, `c` AS `c1` FROM ("),
+        ("SELECT q.a + 1, Q.A AS y FROM t p JOIN u q ON p.a = q.a", "SELECT DISTINCT `a` AS `c1` FROM ("),
+        ("SELECT q.c, p.v FROM t p JOIN u q ON p.a = q.a", ""),
+        ("SELECT p.a, q.c FROM t p JOIN u q ON p.a = q.a", ""),
+        ("SELECT q.a FROM t p JOIN u q ON p.a = q.a UNION ALL SELECT a FROM t", ""),
+        ("SELECT q.a FROM t p LEFT JOIN u q ON p.a = q.a", ""),
+    ],
+)
+def test_stored_rows_that_removed_rows_name(query: str, expected: str) -> None:
+    outline, gone = outline_of(query), {name("u"): "SELECT * FROM gone"}
+    now = {name("t"): "SELECT * FROM now", name("u"): "SELECT 1"}
+    made = texts.subtracted(outline, "SELECT * FROM stored", terms(outline, {}, now, gone, now))
+    assert made.count("SELECT DISTINCT") == (2 if expected else 0)
+    assert expected in made
+
+
 def test_added_and_removed_rows_of_a_place_are_read_at_once() -> None:
     outline = outline_of("SELECT q.c, count(*) FROM t p JOIN u q ON p.a = q.a GROUP BY q.c")
     table = {name("u"): "SELECT * FROM {}"}
