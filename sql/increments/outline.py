@@ -1,4 +1,7 @@
-"""Which definitions can be refreshed by rows, and what is stored for it."""
+"""Which definitions can be refreshed by rows, and what is stored for it.
+
+Tests: `test_increment_definitions`.
+"""
 
 from __future__ import annotations
 
