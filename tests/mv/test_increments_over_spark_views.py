@@ -26,6 +26,7 @@ from gateway.mv.observation.observer import Observer
 from gateway.mv.ports import UNKNOWN_SETTINGS, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import GATHERED_BYTES_MAX, Increments
+from gateway.mv.refresh.narrowing import CHANGED_BYTES_MAX
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import Namespace, TableName
 from sql.texts.storage_layout import UNPARTITIONED
@@ -302,3 +303,22 @@ async def test_a_refresh_by_rows_has_all_settings_that_spark_keeps_with_the_defi
             await stage.exact(replace(SHOWN, settings=settings))
     else:
         assert await stage.exact(replace(SHOWN, settings=settings))
+
+
+async def test_few_join_keys_of_a_small_change_are_constants() -> None:
+    stage = Stage(JOINED)
+    stage.session.answers.say("^REFRESH TABLE", Answer([]))
+    stage.session.answers.say("^SELECT CAST", Answer([("7", "int")]))
+    restricted = "WHERE ((`k`) IN (CAST('7' AS INT)))"
+    stage.changes.bytes = 10
+    assert restricted not in await stage.appended(base_key(TABLE))
+    # The other tables are large.
+    stage.increments._from_bytes = 0
+    assert restricted in await stage.appended(base_key(TABLE))
+    first, second = stage.session.answers.heard[-2:]
+    assert (first, second.startswith("SELECT CAST(`k` AS STRING), typeof(`k`) FROM")) == (
+        f"REFRESH TABLE {TABLE.quoted}",
+        True,
+    )
+    stage.changes.bytes = CHANGED_BYTES_MAX + 1
+    assert restricted not in await stage.appended(base_key(TABLE))
